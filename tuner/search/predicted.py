@@ -1,6 +1,6 @@
 """Search in the order that a ranker expects, without learning from measurements."""
 
-from tuner.search.apart import mixed
+from tuner.search.diversify import rank_mixed_by_kind
 from tuner.search.expected import Expected
 from tuner.search.strategy import Strategy
 
@@ -27,4 +27,4 @@ class Predicted(Strategy):
         parts = [expected.leading(self.rng, part) for part in self.space.parts]
         found = [index for part in parts for index in part]
         times = dict(zip(found, expected.of(found).tolist(), strict=True))
-        return mixed(times, self.space.__getitem__, self.space.neighbours)
+        return rank_mixed_by_kind(times, self.space.__getitem__, self.space.neighbours)

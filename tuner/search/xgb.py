@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from templates.spaces.searched import SearchSpace
-from tuner.search.apart import apart
+from tuner.search.diversify import spread_neighbours
 from tuner.search.expected import Expected
 from tuner.search.features import FeatureTable, Featurize, Rows
 from tuner.search.seeds import seeds
@@ -93,8 +93,8 @@ class Xgb(Strategy):
         return bool(groups)
 
     def propose(self, count: int) -> list[int]:
-        if not self._knows_something():
-            return self._first_look(count)
+        if not self._can_rank():
+            return self._first_batch(count)
         around = self._around(range(len(self.space)), BEST_FEW)
         candidates = {part: sorted(self._candidates(part, around)) for part in self._parts}
         scores = self._scores([index for part in candidates.values() for index in part])
@@ -105,7 +105,7 @@ class Xgb(Strategy):
         chosen = self._next_seeds(count)
         chosen += [index for index in ranking if index in around][: round(count * NEIGHBOURS)]
         each = EACH_WARM if self._earlier else EACH if self.results else EACH_FIRST
-        chosen += self._of_each(round(count * each), ranked, set(chosen))
+        chosen += self._best_of_each(round(count * each), ranked, set(chosen))
         chosen = list(dict.fromkeys([*chosen, *ranking]))[: count - strays]
         chosen.sort(key=lambda index: -scores.get(index, math.inf))  # a job may end within a batch
         return chosen + self._strays(count - len(chosen), {*self.seen, *chosen})
@@ -119,9 +119,11 @@ class Xgb(Strategy):
         if self.results or self.prior is None:
             return sorted(scores, key=lambda index: -scores[index])
         expected = dict(zip(scores, self._expected.of([*scores]).tolist(), strict=True))
-        return apart(sorted(scores, key=lambda index: expected[index]), self.space.neighbours)
+        return spread_neighbours(
+            sorted(scores, key=lambda index: expected[index]), self.space.neighbours
+        )
 
-    def _knows_something(self) -> bool:
+    def _can_rank(self) -> bool:
         """Return whether the model can be used: there is a prior, or there are enough results. With
         few results many configurations have equal scores, and their order in the space decides."""
         if self.prior is not None:
@@ -130,7 +132,7 @@ class Xgb(Strategy):
         times = [*self.results.values(), *past]
         return len(times) >= LEARN_FROM and any(times)
 
-    def _first_look(self, count: int) -> list[int]:
+    def _first_batch(self, count: int) -> list[int]:
         """Return seeds, and configurations spread over all templates."""
         chosen = self._next_seeds(count)
         taken = {*self.seen, *chosen}
@@ -146,7 +148,7 @@ class Xgb(Strategy):
         self._seeds = [index for index in self._seeds if index not in self.seen]
         return self._seeds[: math.ceil(count * SEEDS)]
 
-    def _of_each(
+    def _best_of_each(
         self, count: int, ranked: dict[range, list[int]], chosen: set[int]
     ) -> Iterator[int]:
         """Return the best predicted indices outside ``chosen``, ``count`` in all, from the

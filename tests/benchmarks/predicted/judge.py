@@ -17,7 +17,7 @@ from tests.benchmarks.predicted.trials import Config
 from tests.benchmarks.strategies.recording import Recording
 from tuner.plan.ranker import Ranker
 from tuner.search import PREDICTED, create
-from tuner.search.apart import mixed
+from tuner.search.diversify import rank_mixed_by_kind
 
 TRIALS = (1, 2, 4, 8)
 
@@ -46,7 +46,7 @@ def left_out(known: Sequence[Example], place: int) -> Judged:
     def neighbours(index: int) -> list[int]:
         return [n for n, config in enumerate(configs) if _differing(config, configs[index]) == 1]
 
-    ranking = mixed(dict(enumerate(scores.tolist())), configs.__getitem__, neighbours)
+    ranking = rank_mixed_by_kind(dict(enumerate(scores.tolist())), configs.__getitem__, neighbours)
     shape = example.shape
     return _judged(shape.operator, shape.workload, ranking, [time_us for _, time_us in shape])
 

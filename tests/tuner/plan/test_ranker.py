@@ -17,7 +17,7 @@ from tuner.device.device import Device
 from tuner.plan.plan import Plan
 from tuner.plan.ranker import Ranker, pretrained
 from tuner.plan.traits import floor_us, of_config, of_shape
-from tuner.search.apart import kind_of
+from tuner.search.diversify import kind_of
 
 SHAPES: dict[str, dict[str, Any]] = {
     "conv1d": {"M": 16384, "N": 32},

@@ -10,8 +10,8 @@ import sys
 import torch
 from torch import Tensor
 
-from .dispatch import by_kernel
-from .plain import convolved, followed
+from .dispatch import run_kernel
+from .reference import apply_epilogue, reference_convolution
 from .table import FOLDER, KERNELS, METADATA, Kernel, name_of, unfit
 
 DRAWS = 16
@@ -34,13 +34,13 @@ def main() -> int:
         here = kernel.kind == "cpu" or torch.cuda.is_available()
         why = unfit(kernel, device) if here else "no GPU is here"
         if why is not None:
-            print(f"{described(kernel)}  not run: {why}")
+            print(f"{describe(kernel)}  not run: {why}")
             continue
         error = error_of(kernel, device)
         right = error <= kernel.error  # False if the error is NaN
         ran, wrong = ran + 1, wrong + (not right)
         print(
-            f"{described(kernel)}  {'right' if right else 'WRONG'} on {name_of(device)}: "
+            f"{describe(kernel)}  {'right' if right else 'WRONG'} on {name_of(device)}: "
             f"error {error:.1e}, allowed {kernel.error:.1e}"
         )
     print(f"{ran} of {len(KERNELS)} kernels ran, {wrong} wrong; PyTorch computes all other calls")
@@ -53,7 +53,7 @@ def changed() -> list[str]:
     return [name for name, digest in named.items() if _digest(name) != digest]
 
 
-def described(kernel: Kernel) -> str:
+def describe(kernel: Kernel) -> str:
     """Return the kernel's file name and the call that it computes, in words."""
     call = kernel.call
     shapes = " by ".join("x".join(map(str, shape)) for shape in (call.input, call.weight))
@@ -70,7 +70,7 @@ def error_of(kernel: Kernel, device: torch.device) -> float:
         largest = float(reference.abs().max())
         if largest >= min(usual, 1.0) / 2:
             break
-    y = by_kernel(kernel, *given, kernel.call.activation)
+    y = run_kernel(kernel, *given, kernel.call.activation)
     difference = float((y.double() - reference).abs().max())
     return difference / largest if largest else difference and float("inf")
 
@@ -89,14 +89,16 @@ def _drawn(
         last = call.channels_last and len(shape) == len(call.input)
         return made.movedim(1, -1).contiguous().movedim(-1, 1) if last else made
 
-    how = (call.stride, call.padding, call.dilation, call.groups, call.flipped)
+    settings = (call.stride, call.padding, call.dilation, call.groups, call.flipped)
     x, weight = drawn(call.input), drawn(call.weight).contiguous()
     bias = drawn(call.weight[:1]) if call.bias else None
     wide = None if bias is None else bias.double()
-    sums = convolved(x.double(), weight.double(), wide, None, *how, "none")
+    sums = reference_convolution(x.double(), weight.double(), wide, None, *settings, "none")
     residual = drawn(tuple(sums.shape)) if call.residual else None
-    squares = convolved(x.double() ** 2, weight.double() ** 2, None, None, *how, "none")
-    reference = followed(sums, None, residual, call.activation)
+    squares = reference_convolution(
+        x.double() ** 2, weight.double() ** 2, None, None, *settings, "none"
+    )
+    reference = apply_epilogue(sums, None, residual, call.activation)
     return (x, weight, bias, residual), reference, float(squares.max().sqrt())
 
 

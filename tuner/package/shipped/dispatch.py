@@ -10,28 +10,28 @@ import torch
 from torch import Tensor
 
 from .library import library
-from .plain import channels_last, convolved, followed, laid_out
+from .reference import apply_epilogue, channels_last, match_layout, reference_convolution
 from .table import Call, Kernel, find
 
 log = logging.getLogger(__name__)
 _DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
 
-def computed(
-    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, *how: Any
+def convolve(
+    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, *settings: Any
 ) -> Tensor:
     """Return the output of a call, by a kernel if there is one for it, else by PyTorch.
 
-    ``how`` is stride, padding, dilation, groups, flipped and activation. The output has its
+    ``settings`` is stride, padding, dilation, groups, flipped and activation. The output has its
     channels where those of the input are in memory."""
-    call = _call(x, weight, bias, residual, *how)
+    call = _call(x, weight, bias, residual, *settings)
     kernel = call and _kernel(call, x.device)
     if kernel is None or _would_load_in_a_graph(kernel, x):
-        return laid_out(convolved(x, weight, bias, residual, *how), x)
-    return laid_out(by_kernel(kernel, x, weight, bias, residual, how[-1]), x)
+        return match_layout(reference_convolution(x, weight, bias, residual, *settings), x)
+    return match_layout(run_kernel(kernel, x, weight, bias, residual, settings[-1]), x)
 
 
-def by_kernel(
+def run_kernel(
     kernel: Kernel,
     x: Tensor,
     weight: Tensor,
@@ -47,7 +47,7 @@ def by_kernel(
     if residual is not None and kernel.call.residual:
         given["residual"], residual = residual, None
     left = "none" if kernel.call.activation == activation else activation
-    return followed(library(kernel)(**given), bias, residual, left)
+    return apply_epilogue(library(kernel)(**given), bias, residual, left)
 
 
 def _call(

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from . import operators
-from .plain import ACTIVATIONS, convolved
+from .reference import ACTIVATIONS, reference_convolution
 
 Numbers = int | Sequence[int]
-_PLAIN = (Tensor, torch.nn.Parameter)
+_TENSOR_TYPES = (Tensor, torch.nn.Parameter)
 
 
 def conv1d(
@@ -37,7 +37,7 @@ def conv1d(
     computes the call. Raise ValueError for arguments out of range, and what PyTorch raises."""
     if kind not in ("correlate", "convolve"):
         raise ValueError(f"kind is {kind!r}, and must be correlate or convolve")
-    return _called(
+    return _call_operator(
         "conv1d", 1, input, weight, bias, residual, stride, padding, dilation, groups,
         kind == "convolve", activation,
     )  # fmt: skip
@@ -62,13 +62,13 @@ def depthwise_conv2d(
     numbers: the zeros at the top, left, bottom and right. ``activation`` is as in :func:`conv1d`.
     If a gradient is needed, PyTorch computes the call. Raise ValueError for arguments out of range,
     and what PyTorch raises."""
-    return _called(
+    return _call_operator(
         "depthwise_conv2d", 2, input, weight, bias, residual, stride, padding, dilation,
         None, False, activation,
     )  # fmt: skip
 
 
-def _called(
+def _call_operator(
     name: str,
     axes: int,
     x: Tensor,
@@ -94,15 +94,17 @@ def _called(
         x, residual = x[None], None if residual is None else residual[None]
     steps, spread = _numbers("stride", stride, axes), _numbers("dilation", dilation, axes)
     reach = [(taps - 1) * step for taps, step in zip(weight.shape[2:], spread, strict=True)]
-    sides = _sides(padding, axes, steps, reach)
+    sides = _padding(padding, axes, steps, reach)
     groups = x.shape[1] if groups is None else groups
-    how = (steps, sides, spread, groups, flipped, activation)
+    settings = (steps, sides, spread, groups, flipped, activation)
     given = [each for each in (x, weight, bias, residual) if each is not None]
-    if torch.is_autocast_enabled(x.device.type) or any(type(each) not in _PLAIN for each in given):
+    if torch.is_autocast_enabled(x.device.type) or any(
+        type(each) not in _TENSOR_TYPES for each in given
+    ):
         # only PyTorch knows in which dtype autocast computes, and what a subclass of Tensor does
-        y = convolved(x, weight, bias, residual, *how)
+        y = reference_convolution(x, weight, bias, residual, *settings)
     else:
-        y = operators.call(name, x, weight, bias, residual, *how)
+        y = operators.call(name, x, weight, bias, residual, *settings)
     return y[0] if one else y
 
 
@@ -115,7 +117,7 @@ def _numbers(name: str, given: Numbers, count: int) -> list[int]:
     return found
 
 
-def _sides(given: Numbers | str, axes: int, stride: list[int], reach: Sequence[int]) -> list[int]:
+def _padding(given: Numbers | str, axes: int, stride: list[int], reach: Sequence[int]) -> list[int]:
     """Return the zeros before each axis, then those behind each axis. ``reach`` is how far the
     last tap is from the first along each axis."""
     if given == "valid":

@@ -11,7 +11,7 @@ import torch
 import tvm_ffi
 from torch import Tensor
 
-from .plain import channels_last
+from .reference import channels_last
 from .runtime import load_runtime, take_threads, use_pytorchs
 from .table import FOLDER, Kernel, threads_here
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from .dispatch import computed
-from .plain import convolved, laid_out
+from .dispatch import convolve
+from .reference import match_layout, reference_convolution
 from .table import ID
 
 _SCHEMA = (
@@ -26,10 +26,10 @@ def call(name: str, *arguments: Any) -> Tensor:
     return output
 
 
-def _described(x: Tensor, *others: Any) -> Tensor:
+def _reference_output(x: Tensor, *others: Any) -> Tensor:
     """Return PyTorch's output in the operator's layout. ``torch.compile`` calls this with tensors
     that have no data, to know the shape, dtype and strides of the output."""
-    return laid_out(convolved(x, *others), x)
+    return match_layout(reference_convolution(x, *others), x)
 
 
 def _differentiable(name: str) -> Any:
@@ -41,14 +41,14 @@ def _differentiable(name: str) -> Any:
             forward_ad._current_level >= 0
             and any(forward_ad.unpack_dual(each).tangent is not None for each in given)
         ):
-            return _described(*arguments)
+            return _reference_output(*arguments)
         with torch._C._AutoDispatchBelowAutograd():
             return call(name, *arguments)
 
     return differentiable
 
 
-def _defined(name: str) -> bool:
+def _is_defined(name: str) -> bool:
     """Return whether the operator exists: the same package may have been imported by another name
     or path."""
     return hasattr(getattr(torch.ops, ID), name)
@@ -56,8 +56,8 @@ def _defined(name: str) -> bool:
 
 _library = torch.library.Library(ID, "FRAGMENT")
 for _name in ("conv1d", "depthwise_conv2d"):
-    if not _defined(_name):
+    if not _is_defined(_name):
         _library.define(f"{_name}{_SCHEMA}", tags=(torch.Tag.pt2_compliant_tag,))
-        _library.impl(_name, computed, "CompositeExplicitAutograd")
+        _library.impl(_name, convolve, "CompositeExplicitAutograd")
         _library.impl(_name, _differentiable(_name), "Autograd")
-        torch.library.register_fake(f"{ID}::{_name}", _described, lib=_library)
+        torch.library.register_fake(f"{ID}::{_name}", _reference_output, lib=_library)

@@ -17,7 +17,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def convolved(
+def reference_convolution(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
@@ -40,10 +40,12 @@ def convolved(
         weight = weight.flip(*range(2, weight.ndim))
     convolution = functional.conv1d if axes == 1 else functional.conv2d
     y: Tensor = convolution(x, weight, bias, stride, before, dilation, groups)
-    return followed(y, None, residual, activation)
+    return apply_epilogue(y, None, residual, activation)
 
 
-def followed(y: Tensor, bias: Tensor | None, residual: Tensor | None, activation: str) -> Tensor:
+def apply_epilogue(
+    y: Tensor, bias: Tensor | None, residual: Tensor | None, activation: str
+) -> Tensor:
     """Return a convolution's sums ``y`` (B, F, …) after its epilogue: plus bias and residual,
     through the activation."""
     if bias is not None:
@@ -58,7 +60,7 @@ def channels_last(x: Tensor) -> Tensor:
     return x.movedim(1, -1)
 
 
-def laid_out(y: Tensor, x: Tensor) -> Tensor:
+def match_layout(y: Tensor, x: Tensor) -> Tensor:
     """Return the output ``y`` with its channels where those of the input ``x`` are in memory."""
     if not x.is_contiguous() and channels_last(x).is_contiguous():
         return channels_last(y).contiguous().movedim(-1, 1)
