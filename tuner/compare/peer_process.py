@@ -17,9 +17,9 @@ from tuner.compare.comparison import Stage
 from tuner.compare.stage import compile_peers
 from tuner.errors import ChildTimeout
 from tuner.measure.confined import ENVIRONMENT, LIMITED
-from tuner.peers import IMPORTED, beside_kernels, here, import_libraries
+from tuner.peers import IMPORTED, import_libraries, may_be_installed, shares_kernel_process
 from tuner.process.child import Child
-from tuner.process.stopping import LOOK_SECONDS, check_stopped, pause, result_of
+from tuner.process.stopping import POLL_SECONDS, check_stopped, pause, wait_for
 
 RUNTIME = ("tvm", "tuner.compare.stage")
 """Modules that are imported before a process for libraries is forked. A process for peers on the
@@ -76,12 +76,12 @@ class PeerProcess:
         try:
             yield
         finally:
-            self._child.go_on()
+            self._child.resume()
             self._paused_seconds += time.monotonic() - start
 
     def wait(self) -> None:
         """Wait until importing and compiling are done or have failed."""
-        while wait([self._begun], LOOK_SECONDS).not_done:
+        while wait([self._begun], POLL_SECONDS).not_done:
             check_stopped()
 
     def stage(self) -> Stage:
@@ -89,7 +89,7 @@ class PeerProcess:
 
         Raises ChildFailed if one of them failed or took too long.
         """
-        result_of(self._begun)
+        wait_for(self._begun)
         return Stage(self._child)
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class PeerProcesses:
         The caller closes them. Spare processes of other groups are ended, because the runner would
         not pause them.
         """
-        self._taken = [group for group in groups if here(group)]
+        self._taken = [group for group in groups if may_be_installed(group)]
         found = dict[str, PeerProcess]()
         for group in self._taken:
             spare = self._spare.get(group)
@@ -136,10 +136,10 @@ class PeerProcesses:
         for group in self._spare.keys() - found.keys():
             self._end(group)
         if self._kind == "cuda":
-            self.renew()
+            self.refill()
         return found
 
-    def renew(self) -> None:
+    def refill(self) -> None:
         """Start spare processes for the groups that were taken last.
 
         The next job will probably take the same.
@@ -191,6 +191,6 @@ def child_of(kind: str, group: str) -> Child:
 
     A GPU's own peers are timed in one process with the kernels, so theirs has TVM's runtime, too.
     """
-    if beside_kernels(group, kind):
+    if shares_kernel_process(group, kind):
         return Child(ENVIRONMENT, confinement=LIMITED, importing=ON_A_GPU)
     return Child(confinement=LIMITED, importing=IMPORTED[group])

@@ -31,9 +31,9 @@ from tuner.library.runtime import threading_environment
 from tuner.measure.confined import ENVIRONMENT, LIMITED, candidate_confinement
 from tuner.measure.trial import Measured, RunOrder, measure, warm_up, write_cases
 from tuner.measure.versions import of_peers
-from tuner.peers import beside_kernels, here
+from tuner.peers import may_be_installed, shares_kernel_process
 from tuner.process.child import Child
-from tuner.process.stopping import result_of
+from tuner.process.stopping import wait_for
 
 RUN_SECONDS = 30.0
 """Default limit for checking and timing one library."""
@@ -115,8 +115,8 @@ class Runner:
 
         Raises ChildFailed if the cases can't be made.
         """
-        result_of(self._written)
-        result_of(self._ready)
+        wait_for(self._written)
+        wait_for(self._ready)
         return RunOrder(
             self._workload_key,
             library,
@@ -153,7 +153,7 @@ class Runner:
         """
         folder, limits = Path(self._folder.name), self._device.limits
         try:
-            result_of(self._written)
+            wait_for(self._written)
             self._child.call(
                 warm_up,
                 self._workload_key,
@@ -201,7 +201,7 @@ class Runner:
         is timed cold, too. Raises ChildFailed.
         """
         order = self.order(libraries[EMPTY])
-        inside = [group for group in groups if beside_kernels(group, self._device.kind)]
+        inside = [group for group in groups if shares_kernel_process(group, self._device.kind)]
         for process in self._peers.values():
             process.wait()  # a process that still compiles would disturb the round
         with self._processes() as stack:
@@ -251,14 +251,14 @@ class Runner:
 
     def ready(self) -> None:
         """Wait until the inputs and references are written. Raises ChildFailed if that fails."""
-        result_of(self._written)
+        wait_for(self._written)
 
     def _others(self, groups: Sequence[str], order: RunOrder, stack: ExitStack) -> list[Stage]:
         """Return a stage, with the peers prepared, for each of these groups that may be
         installed."""
         stages = []
         for group in groups:
-            if here(group):
+            if may_be_installed(group):
                 stage = self._stage_of(group, stack)
                 stage.prepare_or_drop(f"peers ({group})", prepare_peers, order, group)
                 stages.append(stage)

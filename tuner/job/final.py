@@ -25,9 +25,9 @@ from tuner.job.baselines import Row, for_later
 from tuner.job.baselines import baselines as rows_of
 from tuner.job.fastest_builds import FastestBuilds
 from tuner.measure.versions import versions
-from tuner.peers import beside_kernels, groups
+from tuner.peers import groups, shares_kernel_process
 from tuner.plan.plan import Config, Plan
-from tuner.process.stopping import result_of
+from tuner.process.stopping import wait_for
 
 log = structlog.get_logger()
 
@@ -128,7 +128,7 @@ def decide(
     can be built and run again.
     """
     wanted = groups(plan.device.kind, baselines) if kept is None else ()
-    inside = [group for group in wanted if beside_kernels(group, plan.device.kind)]
+    inside = [group for group in wanted if shares_kernel_process(group, plan.device.kind)]
     configs = _configs(plan, chosen, plan.naive() if naive else None)
     orders = _orders(plan, configs, folder)
     taken = _taken(orders, configs, fastest, begun)
@@ -235,7 +235,7 @@ def _build(
         for name, order in orders.items()
         if name not in taken
     }
-    built = {name: result_of(future) for name, future in futures.items()}
+    built = {name: wait_for(future) for name, future in futures.items()}
     if built[EMPTY].status != "ok":
         raise NothingWorked(f"not even the empty program can be built: {built[EMPTY].error}")
     return {name: b for name, b in built.items() if b.status == "ok"}
@@ -276,7 +276,7 @@ def _measured(
     faulty = {
         name: f"{measured.status}: {measured.error}"
         for name, look in looks.items()
-        if (measured := result_of(look)).status != "ok"
+        if (measured := wait_for(look)).status != "ok"
     }
     sound = {name: path for name, path in libraries.items() if name not in faulty}
     try:

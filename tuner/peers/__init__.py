@@ -53,7 +53,7 @@ def groups(kind: str, baselines: Baselines = "all") -> tuple[str, ...]:
     return (LAYERS,) if baselines == "pytorch" else ()
 
 
-def beside_kernels(group: str, kind: str) -> bool:
+def shares_kernel_process(group: str, kind: str) -> bool:
     """Return whether the group is timed in the same process as the kernels.
 
     Peers that run on a CPU get a process of their own. In one process, the threads of two runtimes
@@ -61,7 +61,7 @@ def beside_kernels(group: str, kind: str) -> bool:
     return kind == "cuda" and group != HOST
 
 
-def here(group: str) -> bool:
+def may_be_installed(group: str) -> bool:
     """Return whether a library of the group may be installed. If none is, no process needs to be
     started for the group."""
     return group not in (PYTORCH, LAYERS) or installed("torch")

@@ -9,14 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from templates.conv1d.workload import Conv1dWorkload
-from tuner.peers.epilogue import in_torch
+from tuner.peers.epilogue import torch_epilogue
 from tuner.peers.peer import Broken, Listing, NotServed, Peer, installed
 from tuner.peers.pytorch_peer import (
     Form,
     PytorchPeer,
     bias_and_residual,
     channels_first,
-    ready,
+    set_up_torch,
     signals_in_layout,
 )
 
@@ -37,7 +37,7 @@ Refusal = Callable[[Conv1dWorkload, str], str | None]
 """A function that returns why a library refuses a workload in a layout, or None if it does not."""
 
 
-def offered(
+def causal_peers(
     package: str, form: Form, refusal: Refusal, workload: Conv1dWorkload, kind: str
 ) -> Iterator[Peer]:
     """Yield a peer for each layout of a library that convolves causally, with kernels for each
@@ -47,7 +47,7 @@ def offered(
     library refuses is yielded as :class:`Broken`, with the reason."""
     if kind != "cuda" or workload.mode != "causal" or workload.is_dense:
         return
-    if not installed(package) or not ready(kind):
+    if not installed(package) or not set_up_torch(kind):
         return
     for layout in ("NCW", "NWC"):
         why = refusal(workload, layout)
@@ -94,7 +94,7 @@ def causal(
         return lambda: convolve(signals)
     if residual is not None:
         residual = laid_out(workload, layout, residual)
-    finish = in_torch(workload, residual)
+    finish = torch_epilogue(workload, residual)
     return lambda: finish(convolve(signals))
 
 
@@ -122,8 +122,8 @@ def own_refusal(workload: Conv1dWorkload, layout: str) -> str | None:
     return refusal(workload, TAPS)
 
 
-_FORM = Form(partial(causal, _bind), name="causal_conv1d", ordered=signals_in_layout)
+_FORM = Form(partial(causal, _bind), name="causal_conv1d", to_workload_layout=signals_in_layout)
 
 BY_OPERATOR: dict[str, Listing] = {
-    "conv1d": partial(offered, "causal_conv1d", _FORM, own_refusal),
+    "conv1d": partial(causal_peers, "causal_conv1d", _FORM, own_refusal),
 }

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from templates.conv1d.workload import Conv1dWorkload
-from tuner.peers.causal_conv1d_peer import causal, offered, refusal
+from tuner.peers.causal_conv1d_peer import causal, causal_peers, refusal
 from tuner.peers.peer import Listing
 from tuner.peers.pytorch_peer import Form, signals_in_layout
 
@@ -53,6 +53,6 @@ def _refusal(workload: Conv1dWorkload, layout: str) -> str | None:
     return refusal(workload, TAPS[layout])
 
 
-_FORM = Form(_call, name="cudnn", ordered=signals_in_layout)
+_FORM = Form(_call, name="cudnn", to_workload_layout=signals_in_layout)
 
-BY_OPERATOR: dict[str, Listing] = {"conv1d": partial(offered, "cudnn", _FORM, _refusal)}
+BY_OPERATOR: dict[str, Listing] = {"conv1d": partial(causal_peers, "cudnn", _FORM, _refusal)}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def in_numpy(workload: WithEpilogue, call: Callable[..., Any]) -> Callable[..., Any]:
+def with_numpy_epilogue(workload: WithEpilogue, call: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``call``, a function of input and weight, followed by the workload's epilogue. The
     result takes the bias and the residual after the weight, if the workload has them."""
     if not workload.has_epilogue:
@@ -31,7 +31,7 @@ def in_numpy(workload: WithEpilogue, call: Callable[..., Any]) -> Callable[..., 
     return finished
 
 
-def in_torch(workload: WithEpilogue, residual: Tensor | None) -> Callable[[Tensor], Tensor]:
+def torch_epilogue(workload: WithEpilogue, residual: Tensor | None) -> Callable[[Tensor], Tensor]:
     """Return the function that adds the residual to a convolution's output, unless it is None, and
     applies the activation. The bias has been added by the convolution."""
     from torch.nn import functional
@@ -45,7 +45,7 @@ def in_torch(workload: WithEpilogue, residual: Tensor | None) -> Callable[[Tenso
     return lambda y: activate(y + residual)
 
 
-def derived_in_torch(workload: WithEpilogue) -> Callable[..., Tensor]:
+def activation_backward(workload: WithEpilogue) -> Callable[..., Tensor]:
     """Return the function that PyTorch's autograd calls for the activation's derivative.
 
     It takes the gradient of the activation's result and, if there is an activation, the sums. It

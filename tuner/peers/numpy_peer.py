@@ -10,7 +10,7 @@ import numpy as np
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.epilogue import in_numpy
+from tuner.peers.epilogue import with_numpy_epilogue
 from tuner.peers.peer import Listing, Peer, in_float32, in_mode
 
 FLOPS_PER_SECOND = 2e10
@@ -40,7 +40,7 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[NumpyPeer]:
     if not (workload.is_one_signal and workload.are_apart):
         return
     function = in_mode(workload, getattr(np, workload.kind))
-    call = in_float32(workload, in_numpy(workload, function))
+    call = in_float32(workload, with_numpy_epilogue(workload, function))
     yield NumpyPeer(f"numpy.{workload.kind}", workload.flops, call)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from tuner.peers.epilogue import in_torch
+from tuner.peers.epilogue import torch_epilogue
 from tuner.peers.peer import Listing
 from tuner.peers.pytorch_peer import (
     Form,
@@ -21,7 +21,7 @@ from tuner.peers.pytorch_peer import (
     conv1d,
     depthwise_conv2d,
     listed,
-    ready,
+    set_up_torch,
 )
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def sum_of_shifts(
     kernels = w.reshape(workload.out_channels, workload.N)
     order = range(workload.N) if workload.kind == "correlate" else range(workload.N)[::-1]
     bias, residual = bias_and_residual(workload, added)
-    finish = in_torch(workload, residual)
+    finish = torch_epilogue(workload, residual)
 
     def call() -> Tensor:
         padded = functional.pad(signals, ends).unsqueeze(kernels_at)
@@ -117,7 +117,7 @@ def sum_of_shifts(
 
 
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[PytorchPeer]:
-    if not ready(kind):
+    if not set_up_torch(kind):
         return
     yield from listed(compiled(conv1d(workload)), workload, kind)
     if not workload.is_dense and workload.N <= MOST_SHIFTS:
@@ -126,7 +126,7 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[PytorchPeer]:
 
 
 def _depthwise_conv2d(workload: DepthwiseConv2dWorkload, kind: str) -> Iterator[PytorchPeer]:
-    if ready(kind):
+    if set_up_torch(kind):
         yield from listed(compiled(depthwise_conv2d(workload)), workload, kind)
 
 

@@ -14,7 +14,7 @@ from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
 from tuner.peers.peer import Listing, Peer, transform_seconds
-from tuner.peers.pytorch_peer import ready, take_threads
+from tuner.peers.pytorch_peer import set_up_torch, take_threads
 from tuner.peers.timing import captured, fastest
 from tuner.peers.torch_arrays import to_array, to_tensor
 
@@ -32,7 +32,7 @@ FEWEST_TAPS = 64
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[OverlapSavePeer]:
     long = min(workload.N, workload.M) >= FEWEST_TAPS
     served = workload.are_apart and not workload.has_epilogue
-    if served and (workload.is_one_signal or long) and ready(kind):
+    if served and (workload.is_one_signal or long) and set_up_torch(kind):
         yield OverlapSavePeer(workload, kind)
 
 

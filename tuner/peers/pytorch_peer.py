@@ -17,7 +17,7 @@ from templates.workload import Workload
 from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.epilogue import in_torch
+from tuner.peers.epilogue import torch_epilogue
 from tuner.peers.peer import Listing, Peer, installed
 from tuner.peers.timing import captured
 from tuner.peers.torch_arrays import to_array, to_tensor
@@ -50,12 +50,12 @@ class Form:
     """The peer's name without its layout."""
     ahead: Callable[[Callable[[], Any]], None] = lambda _: None
     """``ahead(call)`` compiles for a GPU what the first call would compile, without calling."""
-    ordered: Callable[[Any, Any], Tensor | tuple[Tensor, ...]] = lambda _, y: y
-    """``ordered(workload, output)`` returns the call's output with the axes of the workload's
-    output, or a tuple of outputs. It is not timed."""
+    to_workload_layout: Callable[[Any, Any], Tensor | tuple[Tensor, ...]] = lambda _, y: y
+    """``to_workload_layout(workload, output)`` returns the call's output with the axes of the
+    workload's output, or a tuple of outputs. It is not timed."""
 
 
-def ready(kind: str) -> bool:
+def set_up_torch(kind: str) -> bool:
     """Return whether PyTorch is installed and runs on a kind of device. On a GPU, also let cuDNN
     search for the fastest algorithm."""
     if not installed("torch"):
@@ -146,7 +146,7 @@ class PytorchPeer(Peer):
         )
 
     def _ordered(self) -> tuple[Tensor, ...]:
-        found = self._form.ordered(self._workload, self._once())
+        found = self._form.to_workload_layout(self._workload, self._once())
         return found if isinstance(found, tuple) else (found,)
 
     def _once(self) -> Any:
@@ -195,7 +195,7 @@ def _conv1d(
         return (signals[:, :, None] if images else signals).contiguous(memory_format=layout)
 
     bias, residual = bias_and_residual(workload, added)
-    finish = in_torch(
+    finish = torch_epilogue(
         workload, None if residual is None else laid_out(channels_first(workload, residual))
     )
     taps = w.reshape(workload.out_channels, workload.summed, workload.N)
@@ -240,7 +240,7 @@ def _depthwise_conv2d(
     bias, residual = bias_and_residual(workload, added)
     if residual is not None:
         residual = residual.permute(to_nchw).contiguous(memory_format=layout)
-    finish = in_torch(workload, residual)
+    finish = torch_epilogue(workload, residual)
     image = x.permute(to_nchw).contiguous(memory_format=layout)
     kernel = w.contiguous(memory_format=layout)
     top, left, bottom, right = workload.pads
@@ -275,13 +275,15 @@ def bias_and_residual(
 def conv1d(workload: Conv1dWorkload) -> Form:
     """Return PyTorch's form of conv1d, in both layouts unless the workload is one signal."""
     layouts = ("",) if workload.is_one_signal else ("NCW", "NWC")
-    return Form(_conv1d, float16_on_cpu=5e8, layouts=layouts, ordered=signals_in_layout)
+    return Form(_conv1d, float16_on_cpu=5e8, layouts=layouts, to_workload_layout=signals_in_layout)
 
 
 def depthwise_conv2d(workload: DepthwiseConv2dWorkload) -> Form:
     """Return PyTorch's form of depthwise_conv2d, in both layouts."""
     layouts = ("NCHW", "NHWC")
-    return Form(_depthwise_conv2d, float16_on_cpu=2e7, layouts=layouts, ordered=_in_layout)
+    return Form(
+        _depthwise_conv2d, float16_on_cpu=2e7, layouts=layouts, to_workload_layout=_in_layout
+    )
 
 
 def listed(form: Form, workload: Workload, kind: str) -> Iterator[PytorchPeer]:
@@ -292,7 +294,7 @@ def listed(form: Form, workload: Workload, kind: str) -> Iterator[PytorchPeer]:
 
 
 def _listed(form_of: Callable[[Any], Form], workload: Workload, kind: str) -> Iterator[PytorchPeer]:
-    if ready(kind):
+    if set_up_torch(kind):
         yield from listed(form_of(workload), workload, kind)
 
 

@@ -16,7 +16,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from tuner.device.cpu_facts import threads as host_threads
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
-from tuner.peers.epilogue import in_numpy
+from tuner.peers.epilogue import with_numpy_epilogue
 from tuner.peers.numpy_peer import FLOPS_PER_SECOND
 from tuner.peers.peer import (
     Listing,
@@ -49,14 +49,14 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[ScipyPeer]:
     blocks = transform_seconds(workload, BLOCKED_FLOPS_PER_SECOND)
     for method, seconds in {"direct": workload.flops / FLOPS_PER_SECOND, "fft": whole}.items():
         call = in_mode_of_first(workload, partial(function, method=method))
-        finished = in_float32(workload, in_numpy(workload, call))
+        finished = in_float32(workload, with_numpy_epilogue(workload, call))
         yield ScipyPeer(f"scipy.{workload.kind} {method}", seconds, finished)
 
     def overlap_add(x: Array, w: Array, mode: str) -> Any:
         return signal.oaconvolve(x, w[::-1] if workload.kind == "correlate" else w, mode)
 
     call = in_mode_of_first(workload, overlap_add)
-    blocked = in_float32(workload, in_numpy(workload, call))
+    blocked = in_float32(workload, with_numpy_epilogue(workload, call))
     yield ScipyPeer("scipy.oaconvolve", blocks, blocked, sorted({1, host_threads()}))
 
 
@@ -87,7 +87,7 @@ def _signals(workload: Conv1dWorkload) -> Iterator[ScipyPeer]:
         return np.ascontiguousarray(y).reshape(workload.output.shape)
 
     seconds = B * C * several * transform_seconds(workload, BLOCKED_FLOPS_PER_SECOND)
-    call = in_float32(workload, in_numpy(workload, convolve))
+    call = in_float32(workload, with_numpy_epilogue(workload, convolve))
     yield ScipyPeer("scipy.oaconvolve", seconds, call, sorted({1, host_threads()}))
 
 

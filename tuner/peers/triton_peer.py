@@ -13,7 +13,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from tuner.measure.cases import Array
 from tuner.measure.kernel import Kernel
 from tuner.peers.peer import Listing, Peer, installed
-from tuner.peers.pytorch_peer import ready
+from tuner.peers.pytorch_peer import set_up_torch
 from tuner.peers.timing import captured, fastest
 
 BLOCK, STEP = 2048, 4
@@ -29,7 +29,7 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[TritonPeer]:
         and workload.is_plain
         and workload.dtype == "float32"  # the kernel multiplies what it loads as it is
         and installed("triton")
-        and ready(kind)
+        and set_up_torch(kind)
     ):
         yield TritonPeer(workload)
 

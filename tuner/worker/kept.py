@@ -12,7 +12,7 @@ from sqlalchemy.engine import Engine
 
 from tuner.device.device import Device
 from tuner.process.scratch import scratch_folder, used_as_scratch
-from tuner.process.stopping import LOOK_SECONDS, check_stopped
+from tuner.process.stopping import POLL_SECONDS, check_stopped
 from tuner.settings import Settings
 from tuner.worker.worker import Worker
 
@@ -35,7 +35,7 @@ class KeptWorker:
 
         Temporary files are written to the scratch folder in this context.
         """
-        while not self._turn.acquire(timeout=LOOK_SECONDS):
+        while not self._turn.acquire(timeout=POLL_SECONDS):
             check_stopped()
         try:
             kept = self._for(device)

@@ -142,7 +142,7 @@ class Worker:
             try:
                 outcome = self._to_its_end(job, watch)
                 if self._peers is not None:
-                    self._peers.renew()
+                    self._peers.refill()
             except LeaseLost as lost:
                 outcome = "lost"
                 log.warning("lease_lost", reason=str(lost))

@@ -196,11 +196,11 @@ def test_peers_compile_meanwhile_if_there_is_memory_for_it(
 def test_a_spare_process_is_the_next_job_s() -> None:
     processes = PeerProcesses("cpu")
     with closing(processes):
-        processes.renew()
+        processes.refill()
         assert processes._spare == {}  # nobody took one yet
         first = processes.take([HOST])[HOST]
-        processes.renew()
-        processes.renew()
+        processes.refill()
+        processes.refill()
         ((spare,),) = processes._spare.values()
         spare.wait()
         pid = spare._child.pid
@@ -220,7 +220,7 @@ def test_beside_a_gpu_the_next_are_begun_at_once_and_pause_when_asked() -> None:
             spare.wait()
             with processes.paused(), pytest.raises(ChildTimeout):
                 spare._child.call(remote.pid, timeout=0.5)
-        processes.renew()
+        processes.refill()
         assert processes.take([HOST])[HOST] is second
         ((*_, fourth),) = processes._spare.values()
         assert [*processes._spare[HOST]] == [third, fourth]
@@ -232,13 +232,13 @@ def test_beside_a_gpu_the_next_are_begun_at_once_and_pause_when_asked() -> None:
 def test_spare_processes_of_other_groups_end_and_all_end_with_their_worker() -> None:
     processes = PeerProcesses("cpu")
     processes.take([HOST])[HOST].close()
-    processes.renew()
+    processes.refill()
     ((spare,),) = processes._spare.values()
     spare.wait()
     assert processes.take([]) == {}
     assert spare._child.pid is None
     processes.take([HOST])[HOST].close()
-    processes.renew()
+    processes.refill()
     ((spare,),) = processes._spare.values()
     processes.close()
     assert spare._child.pid is None
@@ -279,7 +279,7 @@ def test_they_end_with_a_runner_that_can_not_begin(
 
 
 def test_a_group_that_is_not_here_has_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_process, "here", lambda group: group != PYTORCH)
+    monkeypatch.setattr(peer_process, "may_be_installed", lambda group: group != PYTORCH)
     with closing(PeerProcesses("cpu")) as processes:
         taken = processes.take([HOST, PYTORCH])
         for process in taken.values():

@@ -11,7 +11,15 @@ from tests.tuner.shell import said
 from tuner.client.local import Local
 from tuner.errors import BadOrder
 from tuner.job.order import terms
-from tuner.peers import HOST, LAYERS, PYTORCH, beside_kernels, groups, here, peers
+from tuner.peers import (
+    HOST,
+    LAYERS,
+    PYTORCH,
+    groups,
+    may_be_installed,
+    peers,
+    shares_kernel_process,
+)
 
 OWN = {"default", "naive"}
 
@@ -51,12 +59,12 @@ def test_the_groups_of_an_order(kind: str) -> None:
     assert len(groups(kind)) == len(groups(kind, "all")) == 2
     assert groups(kind, "pytorch") == (LAYERS,)
     assert groups(kind, "none") == ()
-    assert beside_kernels(LAYERS, kind) == (kind == "cuda")
+    assert shares_kernel_process(LAYERS, kind) == (kind == "cuda")
 
 
 def test_no_process_is_started_for_libraries_that_are_not_here() -> None:
-    assert here(HOST)
-    assert here(PYTORCH) == here(LAYERS) == (find_spec("torch") is not None)
+    assert may_be_installed(HOST)
+    assert may_be_installed(PYTORCH) == may_be_installed(LAYERS) == (find_spec("torch") is not None)
 
 
 @pytest.mark.torch

@@ -117,7 +117,7 @@ def test_a_library_gets_what_it_has_all_gradients_of(shape: dict[str, Any], last
 def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Peer]]:
     """A library's peers by name, as if it and a GPU were here."""
     monkeypatch.setattr(causal_conv1d_peer, "installed", lambda name: True)
-    monkeypatch.setattr(causal_conv1d_peer, "ready", lambda kind: True)
+    monkeypatch.setattr(causal_conv1d_peer, "set_up_torch", lambda kind: True)
 
     def found(library: str, **shape: Any) -> dict[str, Peer]:
         peers = ALL[library].BY_OPERATOR["conv1d"](workload(**shape), "cuda")

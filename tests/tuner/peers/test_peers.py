@@ -181,7 +181,7 @@ def test_only_a_gpu_has_cupy_and_triton() -> None:
 
 def test_a_library_that_is_not_there_is_no_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (scipy_peer, cupy_peer, triton_peer, pytorch_fft_peer):
-        check = "ready" if module is pytorch_fft_peer else "installed"
+        check = "set_up_torch" if module is pytorch_fft_peer else "installed"
         monkeypatch.setattr(module, check, lambda name: False)
         assert list(module.BY_OPERATOR["conv1d"](workload("conv1d", M=64, N=8), "cuda")) == []
 

@@ -61,12 +61,12 @@ def _refusal(workload: Conv1dWorkload, layout: str) -> str | None:
     return forward.own_refusal(workload, layout)
 
 
-_FORM = Form(_call, name="causal_conv1d", ordered=in_order)
+_FORM = Form(_call, name="causal_conv1d", to_workload_layout=in_order)
 
 
 def _listed(workload: Conv1dWorkload, kind: str) -> Iterator[Peer]:
     if workload.direction == "backward":
-        yield from forward.offered("causal_conv1d", _FORM, _refusal, workload, kind)
+        yield from forward.causal_peers("causal_conv1d", _FORM, _refusal, workload, kind)
 
 
 BY_OPERATOR: dict[str, Listing] = {"conv1d": _listed}

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.gradients import WithGradients
-from tuner.peers.epilogue import derived_in_torch
+from tuner.peers.epilogue import activation_backward
 from tuner.peers.peer import Listing
 from tuner.peers.pytorch_compiled_peer import compiled
-from tuner.peers.pytorch_peer import Form, PytorchPeer, channels_first, listed, ready
+from tuner.peers.pytorch_peer import Form, PytorchPeer, channels_first, listed, set_up_torch
 
 if TYPE_CHECKING:
     from torch import Tensor, memory_format
@@ -114,7 +114,7 @@ def _called(
         output_mask=[of_input, of_weight, of_weight and workload.bias],
         **how,
     )
-    derived = derived_in_torch(workload)
+    derived = activation_backward(workload)
     if of_input and of_weight and workload.activation != "none":
         bias = named.get("bias")
         named["sums"] = torch.ops.aten.convolution(padded, named["weight"], bias, **how)
@@ -161,17 +161,19 @@ def _flat(workload: WithGradients, dw: Any, db: Any) -> Any:
 
 def _of_conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[PytorchPeer]:
     layouts = ("",) if workload.is_one_signal else ("NCW", "NWC")
-    form = Form(_conv1d, FLOAT16_ON_CPU, layouts, ordered=conv1d_in_order)
+    form = Form(_conv1d, FLOAT16_ON_CPU, layouts, to_workload_layout=conv1d_in_order)
     yield from _each(form, workload, kind)
 
 
 def _of_depthwise_conv2d(workload: DepthwiseConv2dWorkload, kind: str) -> Iterator[PytorchPeer]:
-    form = Form(_depthwise_conv2d, FLOAT16_ON_CPU, ("NCHW", "NHWC"), ordered=_depthwise_in_order)
+    form = Form(
+        _depthwise_conv2d, FLOAT16_ON_CPU, ("NCHW", "NHWC"), to_workload_layout=_depthwise_in_order
+    )
     yield from _each(form, workload, kind)
 
 
 def _each(form: Form, workload: WithGradients, kind: str) -> Iterator[PytorchPeer]:
-    if not ready(kind):
+    if not set_up_torch(kind):
         return
     yield from listed(form, workload, kind)
     if workload.activation != "none":
