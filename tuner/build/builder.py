@@ -21,7 +21,7 @@ from tuner.build.linker import must_link
 from tuner.errors import ChildFailed, ChildTimeout
 from tuner.process.child import Child
 from tuner.process.confine import Confinement
-from tuner.process.stopping import LOOK_SECONDS, result_of
+from tuner.process.stopping import POLL_SECONDS, wait_for
 
 BUILD_SECONDS = 60.0
 """Default limit of a build, in seconds."""
@@ -108,7 +108,7 @@ class Builder:
         """Return ``function(*arguments)``, run in one of the processes after what is queued
         already. ``timeout`` is in seconds. Raises what :meth:`Child.call` raises.
         """
-        return result_of(self._threads.submit(self._call, function, arguments, timeout))
+        return wait_for(self._threads.submit(self._call, function, arguments, timeout))
 
     def with_source(self, built: Built) -> Built:
         """Return ``built`` with its source.
@@ -138,7 +138,7 @@ class Builder:
                 for child, library in self._building.items():
                     if library.is_relative_to(folder):
                         child.interrupt()
-            left = wait(left, LOOK_SECONDS).not_done
+            left = wait(left, POLL_SECONDS).not_done
 
     def _build(self, order: BuildOrder) -> Built:
         try:

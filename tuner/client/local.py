@@ -168,7 +168,7 @@ class Local(Source):
     def _tune(self, wanted: Workload, how: Terms, bar: bool) -> str:
         """Run an order to its end and return the kind of device on which it ran."""
         if not structlog.is_configured():
-            logs.quietly(self.settings.log_format)
+            logs.configure_warnings_only(self.settings.log_format)
         must_link()
         device = detect(how.target)
         with interruptible(), JobBar() if bar else nullcontext() as shown:
@@ -193,7 +193,7 @@ class Local(Source):
         """
         how = terms_of_order(only_terms(terms))
         if not structlog.is_configured():
-            logs.quietly(self.settings.log_format)
+            logs.configure_warnings_only(self.settings.log_format)
         must_link()
         device = detect(how.target)
         order = model_ordered(name, workloads, how, device.kind)

@@ -93,7 +93,7 @@ class Farm:
         """Return the device of the first server that is free."""
         try:
             known = self._servers().known
-            said = self._child.call(link.connect, self.tracker, self.key, timeout=CONNECT_SECONDS)
+            answer = self._child.call(link.connect, self.tracker, self.key, timeout=CONNECT_SECONDS)
         except ChildTimeout as error:
             why = f"none of its {known} was free for {CONNECT_SECONDS:g} s"
             raise NoServer(self.tracker, self.key, why) from error
@@ -101,4 +101,4 @@ class Farm:
             raise NoServer(self.tracker, self.key, str(error)) from error
         finally:
             self._child.close()  # this ends the session, so the server is free again
-        return wire.introduced(said).device
+        return wire.read_introduction(answer).device

@@ -21,7 +21,7 @@ from tuner.errors import ChildFailed, ForeignServer, NoServer, TunerError
 from tuner.farm import link, wire
 from tuner.measure.trial import Measured
 from tuner.process.child import Child
-from tuner.process.stopping import result_of
+from tuner.process.stopping import wait_for
 
 log = structlog.get_logger()
 
@@ -32,16 +32,16 @@ IMPORTED = ("tvm.rpc", "tuner.farm.link")
 CONNECT_SECONDS = 15.0
 """How long to wait for a free server before the tracker is asked anew."""
 PAUSE_SECONDS = 1.0
-STRANGE_PAUSE_SECONDS = 3.0
+UNUSABLE_PAUSE_SECONDS = 3.0
 """Pause after a server that can't be used for this job: the tracker may offer it again at once."""
 PATIENCE_SECONDS = 30.0
 """If there has been no server for so long, the job is given back."""
 COMPARISON_SECONDS = 1800.0
 TRIES = 3
 """A task during which so many servers were lost fails, because it may be the cause."""
-CARRY_SECONDS = 60.0
+TRANSFER_SECONDS = 60.0
 """Time for uploads and for the server's cleaning up, in addition to the limit of a call."""
-STAY_SECONDS = 60.0
+KEEPALIVE_SECONDS = 60.0
 """How often a server without work gets a sign of life: without one it ends its session."""
 
 
@@ -95,7 +95,7 @@ class FarmRunner:
         """Start ``servers`` threads, each of which waits for a server of its own with that
         device."""
         self._tracker, self._key, self._device = tracker, key, device
-        self._opening = {
+        self._open_arguments = {
             "workload_key": workload_key,
             "seed": seed,
             "timeout": timeout,
@@ -105,7 +105,7 @@ class FarmRunner:
         self._tasks: deque[_Task] = deque()
         self._changed = threading.Condition()
         self._over = threading.Event()
-        self._dead: Exception | None = None
+        self._failure: Exception | None = None
         self._reason = ""  # why the last server that was tried could not be used
         self._sessions, self._connected, self._alone_since = 0, 0, time.monotonic()
         self._unfit: set[str] = set()  # servers that can't draw the job's inputs
@@ -114,7 +114,7 @@ class FarmRunner:
             for _ in range(servers)
         ]
         self._threads = [
-            threading.Thread(target=self._lane, args=(child,), name="server", daemon=True)
+            threading.Thread(target=self._use_servers, args=(child,), name="server", daemon=True)
             for child in self._children
         ]
         for thread in self._threads:
@@ -166,7 +166,7 @@ class FarmRunner:
         """Have one server run a round with these uploaded files, and return it."""
         carried = {path.name: path for path in files}
         task = _Task(name, given, carried, COMPARISON_SECONDS, _comparison)
-        found: Comparison = result_of(self._add(task))
+        found: Comparison = wait_for(self._add(task))
         return found
 
     def close(self) -> None:
@@ -191,13 +191,13 @@ class FarmRunner:
     def _add(self, task: _Task) -> Future[Any]:
         """Queue a task. Return its future. Raises the error for which the runner has ended."""
         with self._changed:
-            if self._dead is not None:
-                raise self._dead
+            if self._failure is not None:
+                raise self._failure
             self._tasks.append(task)
             self._changed.notify()
         return task.future
 
-    def _lane(self, child: Child) -> None:
+    def _use_servers(self, child: Child) -> None:
         """Serve one server after the other until all is over. Runs in a thread of its own."""
         try:
             while not self._over.is_set():
@@ -239,7 +239,7 @@ class FarmRunner:
         while not self._over.is_set():
             task = self._next()
             if task is None:
-                if not self._stays(child):
+                if not self._keep_alive(child):
                     return
                 continue
             if not task.begin():
@@ -250,11 +250,11 @@ class FarmRunner:
                     task.name,
                     task.given,
                     task.files,
-                    timeout=task.seconds + CARRY_SECONDS,
+                    timeout=task.seconds + TRANSFER_SECONDS,
                 )
                 task.end(answer)
             except (ChildFailed, ForeignServer) as error:
-                self._lose(task, error)
+                self._requeue_or_fail(task, error)
                 return
             except Exception as error:
                 task.future.set_exception(error)
@@ -263,15 +263,15 @@ class FarmRunner:
     def _next(self) -> _Task | None:
         """Return the next task; None if there is none for a while, or all is over."""
         with self._changed:
-            self._changed.wait_for(lambda: self._tasks or self._over.is_set(), STAY_SECONDS)
+            self._changed.wait_for(lambda: self._tasks or self._over.is_set(), KEEPALIVE_SECONDS)
             return self._tasks.popleft() if self._tasks and not self._over.is_set() else None
 
-    def _stays(self, child: Child) -> bool:
+    def _keep_alive(self, child: Child) -> bool:
         """Give the server a sign of life. Return False if it is lost or all is over."""
         if self._over.is_set():
             return False
         try:
-            child.call(link.ask, "stay", {}, {}, timeout=CARRY_SECONDS)
+            child.call(link.ask, "stay", {}, {}, timeout=TRANSFER_SECONDS)
         except ChildFailed as error:
             self._note_lost("stay", error)
             return False
@@ -281,7 +281,7 @@ class FarmRunner:
         if not self._over.is_set():
             log.warning("rpc_server_lost", key=self._key, doing=doing, reason=str(error))
 
-    def _lose(self, task: _Task, error: TunerError) -> None:
+    def _requeue_or_fail(self, task: _Task, error: TunerError) -> None:
         """Queue a task again whose server was lost, unless that has happened too often."""
         task.lost += 1
         self._note_lost(task.name, error)
@@ -295,8 +295,8 @@ class FarmRunner:
     def _connect(self, child: Child) -> str | None:
         """Begin a session. Return the server's id; None if no server is free or suitable."""
         try:
-            said = child.call(link.connect, self._tracker, self._key, timeout=CONNECT_SECONDS)
-            introduced = wire.introduced(said)
+            answer = child.call(link.connect, self._tracker, self._key, timeout=CONNECT_SECONDS)
+            introduced = wire.read_introduction(answer)
             device = introduced.device
             if _identity(device) != _identity(self._device):
                 raise ForeignServer(
@@ -319,16 +319,16 @@ class FarmRunner:
 
     def _turn_away(self, child: Child) -> None:
         child.close()  # the server is free for other workers
-        self._over.wait(STRANGE_PAUSE_SECONDS)
+        self._over.wait(UNUSABLE_PAUSE_SECONDS)
 
     def _open(self, child: Child, server: str) -> bool:
         """Have the server draw the inputs and compute their references, which may take minutes.
 
         Return False if it can't. If no server can, the job fails.
         """
-        seconds = REFERENCE_SECONDS + CARRY_SECONDS
+        seconds = REFERENCE_SECONDS + TRANSFER_SECONDS
         try:
-            answer = child.call(link.ask, "open", self._opening, {}, timeout=seconds)
+            answer = child.call(link.ask, "open", self._open_arguments, {}, timeout=seconds)
         except ChildFailed as error:
             self._reason = str(error)
             self._note_awaited(error)
@@ -363,11 +363,11 @@ class FarmRunner:
     def _end(self, error: Exception) -> None:
         """Let tasks that wait, and those to come, fail with this error or an earlier one."""
         with self._changed:
-            self._dead = self._dead or error
+            self._failure = self._failure or error
             tasks, self._tasks = list(self._tasks), deque()
         for task in tasks:
             if task.begin():
-                task.future.set_exception(self._dead)
+                task.future.set_exception(self._failure)
 
 
 def _identity(device: Device) -> dict[str, Any]:

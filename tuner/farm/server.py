@@ -20,7 +20,7 @@ from tuner.farm.session import Session
 from tuner.measure.confined import can_be_confined, probe_driver
 from tuner.process import logs
 from tuner.process.child import Child
-from tuner.process.imports import bring
+from tuner.process.imports import preload
 from tuner.settings import Settings
 
 log = structlog.get_logger()
@@ -50,7 +50,7 @@ def serve(
             probe_driver
         )  # sessions are forked from this process and inherit the answer
     os.environ |= ENVIRONMENT  # nothing is compiled here
-    bring(["tvm.rpc.server"])
+    preload(["tvm.rpc.server"])
     import tvm_ffi
     from tvm.rpc.server import PopenRPCServerState
 

@@ -56,7 +56,7 @@ class Session:
         """Begin the session. Return the device, and the versions that the worker must have, too."""
         self._begin()
         device = wire.device_to_json(self._device)
-        return {"server": self._server, "device": device, "same": wire.SAME}
+        return {"server": self._server, "device": device, "same": wire.REQUIRED_VERSIONS}
 
     def open(self, given: dict[str, Any]) -> dict[str, Any]:
         """Start a runner for ``workload_key``, whose inputs it draws by ``seed``.

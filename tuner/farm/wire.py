@@ -18,7 +18,7 @@ from tuner.measure.versions import TVM
 FUNCTION = "convtune.{}"
 """Pattern of the names under which TVM registers the functions of :mod:`tuner.farm.session`."""
 
-SAME = {"convtune": __version__, "apache-tvm": TVM, "timing_protocol": PROTOCOL}
+REQUIRED_VERSIONS = {"convtune": __version__, "apache-tvm": TVM, "timing_protocol": PROTOCOL}
 """Versions that must be the same on worker and server: else times would not be comparable."""
 
 T = TypeVar("T")
@@ -54,18 +54,18 @@ def comparison_from_json(value: dict[str, Any]) -> Comparison:
     return _read(Comparison, value)
 
 
-def introduced(said: dict[str, Any]) -> Introduction:
+def read_introduction(answer: dict[str, Any]) -> Introduction:
     """Return what a server says of itself, with its versions checked.
 
     Raises ForeignServer if they are others than this program's, or if the value can't be read.
     """
-    check_same(_read(dict[str, Any], said.get("same", {})))
-    return _read(Introduction, said)
+    check_versions(_read(dict[str, Any], answer.get("same", {})))
+    return _read(Introduction, answer)
 
 
-def check_same(theirs: dict[str, Any]) -> None:
+def check_versions(theirs: dict[str, Any]) -> None:
     """Raise ForeignServer if a server's versions are not this program's."""
-    for name, ours in SAME.items():
+    for name, ours in REQUIRED_VERSIONS.items():
         if theirs.get(name) != ours:
             raise ForeignServer(
                 f"the RPC server has {name} {theirs.get(name)}, this worker {ours}; "

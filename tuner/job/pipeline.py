@@ -15,7 +15,7 @@ from tuner.build.compile import Built
 from tuner.compare.measuring import Measuring
 from tuner.measure.trial import Measured
 from tuner.plan.plan import Config, Plan
-from tuner.process.stopping import LOOK_SECONDS, check_stopped
+from tuner.process.stopping import POLL_SECONDS, check_stopped
 
 BATCH = 8
 
@@ -71,11 +71,11 @@ def measured(
             if not pending:
                 return
             builds = [each.build for each in pending]
-            while not runner.overlaps_builds and wait(builds, LOOK_SECONDS).not_done:
+            while not runner.overlaps_builds and wait(builds, POLL_SECONDS).not_done:
                 check()
             while (first := _first_ended(pending, runner)) is None:
                 in_flight = [each for one in pending for each in one.futures if not each.done()]
-                if not wait(in_flight, LOOK_SECONDS, FIRST_COMPLETED).done:
+                if not wait(in_flight, POLL_SECONDS, FIRST_COMPLETED).done:
                     check()
             pending.remove(first)
             built = first.build.result()
@@ -84,7 +84,7 @@ def measured(
             if result is not None:
                 built.order.library.unlink(missing_ok=True)
         _drop(pending)  # runs still in flight would disturb the next measurements
-        while wait([each.run for each in pending if each.run], LOOK_SECONDS).not_done:
+        while wait([each.run for each in pending if each.run], POLL_SECONDS).not_done:
             check()
     finally:  # builds of a job that ends early would delay the next job's
         _drop(pending)

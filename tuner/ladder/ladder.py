@@ -31,7 +31,7 @@ from tuner.ladder.table import BEST, Ladder, same_programs, table
 from tuner.measure.versions import versions
 from tuner.peers import groups
 from tuner.plan.plan import Plan
-from tuner.process.stopping import result_of
+from tuner.process.stopping import wait_for
 from tuner.search import DEFAULT
 from tuner.settings import Settings
 
@@ -158,7 +158,7 @@ def _build(
         name: builder.submit(BuildOrder(key, program, None, device.target, folder / f"{number}.so"))
         for number, (name, (key, program)) in enumerate(orders.items())
     }
-    return {name: result_of(future) for name, future in futures.items()}
+    return {name: wait_for(future) for name, future in futures.items()}
 
 
 def _search(
@@ -173,7 +173,7 @@ def _search(
     config, tried = best_of(plan, builder, runner, inside, rung.trials)
     if config is None:
         return {}, f"none of {tried} trials worked"
-    built = result_of(builder.submit(plan.order(config, inside / "best.so")))
+    built = wait_for(builder.submit(plan.order(config, inside / "best.so")))
     knobs = {name: value for name, value in config.items() if name != "template"}
     return {rung.name: built}, f"best of {tried} trials: {json.dumps(knobs)}"
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from tuner.errors import ChildError
-from tuner.process.stopping import LOOK_SECONDS
+from tuner.process.stopping import POLL_SECONDS
 
 LENGTH = struct.Struct("!I")
 CHUNK_BYTES = 1 << 16
@@ -60,7 +60,7 @@ def receive(
     return _exactly(channel, length, deadline, check)
 
 
-def silent(channel: socket) -> bool:
+def is_drained(channel: socket) -> bool:
     """Return whether the far end is open and all that it has sent was received."""
     channel.setblocking(False)
     try:
@@ -78,7 +78,7 @@ def _exactly(
     read = bytearray()
     while len(read) < size:
         left = _left(deadline)
-        channel.settimeout(None if left is None else min(left, LOOK_SECONDS))
+        channel.settimeout(None if left is None else min(left, POLL_SECONDS))
         try:
             part = channel.recv(min(size - len(read), CHUNK_BYTES))
         except TimeoutError:

@@ -131,11 +131,11 @@ class Child:
         self._signal()
 
     def pause(self) -> None:
-        """Stop the process and those of its group until :meth:`go_on`. A process that has not
+        """Stop the process and those of its group until :meth:`resume`. A process that has not
         started is not paused. Any thread may call this."""
         self._signal(signal.SIGSTOP)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """End a pause. Any thread may call this."""
         self._signal(signal.SIGCONT)
 
@@ -168,17 +168,19 @@ class Child:
 
     def _started(self, check: Callable[[], None]) -> socket.socket:
         """Return the channel to the running process, which is started if there is none."""
-        if self._process is not None and (self._process.poll() is not None or not self._silent()):
+        if self._process is not None and (
+            self._process.poll() is not None or not self._is_drained()
+        ):
             self.close()
         if self._channel is None:
             self._start(check)
         assert self._channel is not None  # noqa: S101  # _start() has just set it
         return self._channel
 
-    def _silent(self) -> bool:
+    def _is_drained(self) -> bool:
         """Return whether nothing is left to be read. What a candidate has sent unasked would be
         taken for the next call's answer."""
-        return self._channel is not None and channel.silent(self._channel)
+        return self._channel is not None and channel.is_drained(self._channel)
 
     def _start(self, check: Callable[[], None]) -> None:
         self._channel, far_end = socket.socketpair()

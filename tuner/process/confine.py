@@ -29,16 +29,16 @@ LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 4
 LANDLOCK_VERSION, RULE_PATH_BENEATH = 1, 1
 WRITE_FILE, WRITES = 0x2, 0x1FF2
 """The rights of Landlock's first version, except executing and reading: write, remove, make."""
-SINCE = {2: 1 << 13, 3: 1 << 14}
+LATER_WRITE_RIGHTS = {2: 1 << 13, 3: 1 << 14}
 """Rights that later versions of Landlock add: to link into another folder, and to truncate."""
 TCP, TCP_SINCE = 0x3, 4
 """The rights to bind and to connect, and the version of Landlock that adds them."""
-BEYOND, BEYOND_SINCE = 0x3, 6
+SCOPES, SCOPES_SINCE = 0x3, 6
 """The scopes that keep a process from abstract sockets and from signals to processes outside of
 its sandbox, and the version of Landlock that adds them."""
 FILE_BYTES = 8 << 30
 """The largest file that may be written, twice a float64 reference of the largest workload."""
-FIRST_TO_GO = 1000
+OOM_SCORE = 1000
 """The score for the out-of-memory killer. Shared mappings and a GPU's pinned memory count towards
 no process's limit, so the machine's memory may still run out. Then the kernel must end this
 process, not the worker or the database."""
@@ -71,12 +71,12 @@ def confine(limits: Confinement) -> None:
     if sys.platform != "linux":
         return
     with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(str(FIRST_TO_GO))
+        Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE))
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or limits.folder is None:
         return
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # in /proc it can now write its threads' names only
-    _write_nowhere_but(libc, limits.folder, limits.devices)
+    _restrict_writes(libc, limits.folder, limits.devices)
     if platform.machine() == "x86_64":
         _filter_calls(libc)
 
@@ -88,18 +88,18 @@ def _limit(which: int, most: int) -> None:
     resource.setrlimit(which, (allowed, allowed))
 
 
-def _write_nowhere_but(libc: ctypes.CDLL, folder: str, devices: tuple[str, ...]) -> None:
+def _restrict_writes(libc: ctypes.CDLL, folder: str, devices: tuple[str, ...]) -> None:
     """Let Landlock allow writing only below the folder, to the devices and to /dev/null, and let it
     deny TCP and what is outside of the sandbox, as far as its version can."""
     version = libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_VERSION)
     if version < 1:
         return
     rights = WRITES
-    for first, right in SINCE.items():
+    for first, right in LATER_WRITE_RIGHTS.items():
         rights |= right if version >= first else 0
-    of_files = rights & (WRITE_FILE | SINCE[3])
+    of_files = rights & (WRITE_FILE | LATER_WRITE_RIGHTS[3])
     handled = struct.pack(
-        "=QQQ", rights, TCP * (version >= TCP_SINCE), BEYOND * (version >= BEYOND_SINCE)
+        "=QQQ", rights, TCP * (version >= TCP_SINCE), SCOPES * (version >= SCOPES_SINCE)
     )
     ruleset = libc.syscall(LANDLOCK_CREATE_RULESET, handled, len(handled), 0)
     threads = (THREADS,) if devices else ()
@@ -158,7 +158,7 @@ compared with, and the result that is wanted."""
 
 def _conditions(pid: int) -> dict[int, tuple[Condition, ...]]:
     """Return the conditions of system calls by their number. A call is denied unless all hold."""
-    near: tuple[Condition, ...] = (
+    local_stream_sockets: tuple[Condition, ...] = (
         (0, EQUAL, AF_UNIX, True),
         (1, ANY_BIT, CONNECTED, True),
         (1, ANY_BIT, DATAGRAM, False),
@@ -166,8 +166,8 @@ def _conditions(pid: int) -> dict[int, tuple[Condition, ...]]:
     itself: Condition = (0, EQUAL, ITSELF, True)
     return {
         56: ((0, ANY_BIT, CLONE_THREAD, True), (0, ANY_BIT, CLONE_NEW, False)),  # clone
-        41: near,  # socket
-        53: near,  # socketpair
+        41: local_stream_sockets,  # socket
+        53: local_stream_sockets,  # socketpair
         157: (  # prctl
             (0, EQUAL, PR_SET_PDEATHSIG, False),
             (0, EQUAL, PR_SET_DUMPABLE, False),
@@ -186,8 +186,8 @@ def _filter_calls(libc: ctypes.CDLL) -> None:
     program = _program(os.getpid())
     code = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: the number of instructions, and their address
-    told = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
-    libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, told, 0, 0)
+    header = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
+    libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, header, 0, 0)
 
 
 def _program(pid: int) -> bytes:

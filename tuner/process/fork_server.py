@@ -24,8 +24,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tuner.process.imports import bring
-from tuner.process.stopping import LOOK_SECONDS, check_stopped
+from tuner.process.imports import preload
+from tuner.process.stopping import POLL_SECONDS, check_stopped
 
 REQUEST_BYTES = 1 << 20
 STATUS_BYTES = 16
@@ -52,16 +52,16 @@ class Forked:
         self.returncode: int | None = None
         deadline = time.monotonic() + timeout
         while True:
-            keeper.settimeout(LOOK_SECONDS)
+            keeper.settimeout(POLL_SECONDS)
             with suppress(TimeoutError):
-                said = keeper.recv(STATUS_BYTES)
+                status = keeper.recv(STATUS_BYTES)
                 break
             check()
             if time.monotonic() > deadline:
                 raise TimeoutError
-        if not said:
+        if not status:
             raise EOFError
-        self.pid = int(said)
+        self.pid = int(status)
         if self.pid < 0:
             raise ForkFailed(os.strerror(-self.pid))
 
@@ -75,9 +75,9 @@ class Forked:
         if self.returncode is None:
             self._keeper.settimeout(timeout)
             with suppress(TimeoutError, BlockingIOError):
-                said = self._keeper.recv(STATUS_BYTES)
+                status = self._keeper.recv(STATUS_BYTES)
                 # if the server has ended without a word, the process was killed with it
-                self.returncode = int(said) if said else -signal.SIGKILL
+                self.returncode = int(status) if status else -signal.SIGKILL
         return self.returncode
 
     def release(self) -> None:
@@ -161,7 +161,7 @@ class _Server:
         signal.set_wakeup_fd(wake)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         self._running: dict[int, socket.socket] = {}
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._selector = selectors.DefaultSelector()
         for readable in (requests, self._parent, self._woken):
             self._selector.register(readable, selectors.EVENT_READ)
@@ -182,8 +182,8 @@ class _Server:
                         return
                     self._fork(json.loads(message), descriptors)
                 else:
-                    self._forget(key.data)
-            self._tell()
+                    self._reap(key.data)
+            self._report_ends()
 
     def _fork(self, request: list[Any], descriptors: list[int]) -> None:
         keeper = socket.socket(fileno=descriptors[0])
@@ -205,20 +205,20 @@ class _Server:
         self._running[pid] = keeper
         self._selector.register(keeper, selectors.EVENT_READ, pid)
 
-    def _tell(self) -> None:
+    def _report_ends(self) -> None:
         """Report how children have ended. They stay zombies, so that nobody else gets their ids."""
-        for pid in self._running.keys() - self._told:
+        for pid in self._running.keys() - self._reported:
             ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if ended is not None:
                 code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-                self._told.add(pid)
+                self._reported.add(pid)
                 with suppress(OSError):
                     self._running[pid].send(str(code).encode())
 
-    def _forget(self, pid: int) -> None:
+    def _reap(self, pid: int) -> None:
         """Kill what is left of a child's group and reap the child, which nobody keeps any more."""
         keeper = self._running.pop(pid)
-        self._told.discard(pid)
+        self._reported.discard(pid)
         self._selector.unregister(keeper)
         keeper.close()
         with suppress(ProcessLookupError):
@@ -259,7 +259,7 @@ def _run(
 def main() -> None:
     """Import the modules of the command line, then serve the socket that comes before them."""
     requests = socket.socket(fileno=int(sys.argv[1]))
-    bring(sys.argv[2:])
+    preload(sys.argv[2:])
     _Server(requests).serve()
 
 

@@ -9,44 +9,44 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-FEW_LOOKS = 20_000
+GC_THRESHOLD = 20_000
 """How many new objects in a child start a look for garbage."""
 PYTORCH = "torch"
 SCIPY = "scipy.signal"
 PRINTED_NAME = "TScriptPrinterName"
-AVOIDED = (PYTORCH, "cuda.bindings.driver")
+BLOCKED_MODULES = (PYTORCH, "cuda.bindings.driver")
 """Modules that TVM's FFI would import, but must not. It asks PyTorch for GPUs, and no process can
 use CUDA if CUDA was open before the fork. The other has a class of streams, which nothing here
 passes to FFI, and takes 60 ms."""
 
 
-def bring(modules: Sequence[str]) -> None:
+def preload(modules: Sequence[str]) -> None:
     """Import the modules, PyTorch last, because by itself it opens no GPU. A module that can't be
     imported is passed over: the child that needs it will say so."""
     gc.disable()  # imported objects stay; to look for garbage in them takes an eighth of the time
     if SCIPY in modules:  # SciPy fails if it finds None where PyTorch's module should be
         with suppress(Exception):
             importlib.import_module(SCIPY)
-    for name in AVOIDED:
+    for name in BLOCKED_MODULES:
         sys.modules[name] = None  # type: ignore[assignment]
     if any(name.partition(".")[0] == "tvm" for name in modules):
-        with suppress(Exception), asking_in_vain_for_nothing():
+        with suppress(Exception), fast_tvm_import():
             import tvm  # noqa: F401
-    _import(name for name in modules if not of_pytorch(name))
-    for name in AVOIDED:
+    _import(name for name in modules if not is_pytorch(name))
+    for name in BLOCKED_MODULES:
         del sys.modules[name]
-    _import(name for name in modules if of_pytorch(name))
+    _import(name for name in modules if is_pytorch(name))
     gc.freeze()  # children share the pages of what was imported
-    gc.set_threshold(FEW_LOOKS)
+    gc.set_threshold(GC_THRESHOLD)
     gc.enable()
 
 
-def of_pytorch(module: str) -> bool:
+def is_pytorch(module: str) -> bool:
     return module.partition(".")[0] == PYTORCH
 
 
 @contextmanager
-def asking_in_vain_for_nothing() -> Iterator[None]:
+def fast_tvm_import() -> Iterator[None]:
     """Make the import of TVM faster, for as long as the block runs.
 
     TVM's modules ask FFI for types and operators that do not exist, and set printed names that are

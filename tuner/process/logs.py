@@ -53,7 +53,7 @@ class _StandardError:
     debug = info = warning = error = critical = msg
 
 
-def quietly(log_format: Literal["json", "console"]) -> None:
+def configure_warnings_only(log_format: Literal["json", "console"]) -> None:
     """Set up logs of warnings and errors only, for commands that print their progress
     themselves."""
     configure(log_format)

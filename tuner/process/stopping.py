@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TypeVar
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 """How long waiting code may go without a look at the stop flag."""
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ def stop_on_signals() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
             continue  # started by nohup
-        signal.signal(number, _asking(Stopped))
+        signal.signal(number, _stop_handler(Stopped))
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def interruptible() -> Iterator[None]:
     ):
         yield
         return
-    signal.signal(signal.SIGINT, _asking(KeyboardInterrupt))
+    signal.signal(signal.SIGINT, _stop_handler(KeyboardInterrupt))
     try:
         yield
     except KeyboardInterrupt:
@@ -79,18 +79,18 @@ def pause(seconds: float) -> None:
         left = deadline - time.monotonic()
         if left <= 0:
             return
-        time.sleep(min(left, LOOK_SECONDS))
+        time.sleep(min(left, POLL_SECONDS))
 
 
-def result_of(future: Future[T]) -> T:
+def wait_for(future: Future[T]) -> T:
     """Return ``future.result()``, and look at the stop flag while waiting for it."""
     check_stopped()
-    while wait([future], LOOK_SECONDS).not_done:
+    while wait([future], POLL_SECONDS).not_done:
         check_stopped()
     return future.result()
 
 
-def _asking(what: type[BaseException]) -> Callable[[int, FrameType | None], None]:
+def _stop_handler(what: type[BaseException]) -> Callable[[int, FrameType | None], None]:
     """Return a signal handler that sets the stop flag to an exception."""
 
     def handler(number: int, frame: FrameType | None) -> None:

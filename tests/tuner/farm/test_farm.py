@@ -223,7 +223,7 @@ def test_a_server_that_draws_inputs_is_waited_for_and_kept(
     """Longer than one that is not free is waited for, though the other is another worker's; and it
     is there still when it was asked nothing for longer than it stays by itself."""
     monkeypatch.setattr(lanes, "CONNECT_SECONDS", 6.0)
-    monkeypatch.setattr(lanes, "STAY_SECONDS", 0.5)
+    monkeypatch.setattr(lanes, "KEEPALIVE_SECONDS", 0.5)
     drawn = folder / "drawn"
     monkeypatch.setenv(DRAWN, str(drawn))
     theirs = Server(folder, "theirs", tracker, "sleepy").ready()
@@ -336,7 +336,7 @@ def test_a_server_that_can_not_draw_the_inputs_is_left_out(
         with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
             until(lambda: runner._unfit)
             future = runner.submit(libraries["right"])
-            time.sleep(2 * lanes.STRANGE_PAUSE_SECONDS)
+            time.sleep(2 * lanes.UNUSABLE_PAUSE_SECONDS)
             assert len(runner._unfit) == 1 and not future.done()
             another_worker.close()
             assert future.result(60).status == "ok"

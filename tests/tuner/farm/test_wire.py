@@ -91,11 +91,11 @@ def device() -> Device:
 
 
 def introduction(device: Device) -> dict[str, Any]:
-    return {"server": "one", "device": wire.device_to_json(device), "same": wire.SAME}
+    return {"server": "one", "device": wire.device_to_json(device), "same": wire.REQUIRED_VERSIONS}
 
 
 def test_a_device_arrives(device: Device) -> None:
-    assert wire.introduced(carried(introduction(device))) == wire.Introduction("one", device)
+    assert wire.read_introduction(carried(introduction(device))) == wire.Introduction("one", device)
 
 
 @pytest.mark.parametrize("absent", ["server", "device", "same"])
@@ -103,17 +103,17 @@ def test_a_server_that_does_not_say_what_it_is_is_refused(device: Device, absent
     said = introduction(device)
     for wrong in ({k: v for k, v in said.items() if k != absent}, said | {absent: [1]}):
         with pytest.raises(ForeignServer):
-            wire.introduced(carried(wrong))
+            wire.read_introduction(carried(wrong))
 
 
-@pytest.mark.parametrize("name", sorted(wire.SAME))
+@pytest.mark.parametrize("name", sorted(wire.REQUIRED_VERSIONS))
 def test_other_versions_are_refused_by_name(name: str) -> None:
-    wire.check_same(carried(wire.SAME))
+    wire.check_versions(carried(wire.REQUIRED_VERSIONS))
     for other in (
-        carried(wire.SAME) | {name: "0"},
-        {k: v for k, v in wire.SAME.items() if k != name},
+        carried(wire.REQUIRED_VERSIONS) | {name: "0"},
+        {k: v for k, v in wire.REQUIRED_VERSIONS.items() if k != name},
     ):
         with pytest.raises(
             ForeignServer, match=rf"{name} (0|None), this worker .*install the same"
         ):
-            wire.check_same(other)
+            wire.check_versions(other)

@@ -41,7 +41,7 @@ def test_a_pause_stops_it_and_what_it_started_until_it_goes_on(child: Child) -> 
         answer = other.submit(child.call, remote.pid, timeout=LONG)
         time.sleep(0.3)
         assert not answer.done()
-        child.go_on()
+        child.resume()
         assert answer.result() == child.pid
 
 

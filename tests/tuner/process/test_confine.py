@@ -17,7 +17,7 @@ import pytest
 from tests.tuner.measure import remote
 from tuner.errors import ChildCrashed, ChildError
 from tuner.process.child import Child
-from tuner.process.confine import FILE_BYTES, FIRST_TO_GO, LANDLOCK_CREATE_RULESET, X32, Confinement
+from tuner.process.confine import FILE_BYTES, LANDLOCK_CREATE_RULESET, OOM_SCORE, X32, Confinement
 
 LONG = 60.0
 MEMORY = 2 << 30
@@ -123,7 +123,7 @@ def test_it_is_the_first_to_go_and_gains_no_privileges(
 ) -> None:
     child: Child = request.getfixturevalue(which)
     pid = child.call(remote.pid, timeout=LONG)
-    assert int(Path(f"/proc/{pid}/oom_score_adj").read_text()) == FIRST_TO_GO
+    assert int(Path(f"/proc/{pid}/oom_score_adj").read_text()) == OOM_SCORE
     assert "NoNewPrivs:\t1" in Path(f"/proc/{pid}/status").read_text()
 
 

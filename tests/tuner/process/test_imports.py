@@ -8,7 +8,7 @@ import pytest
 import tvm.ir
 from tvm_ffi import core, registry
 
-from tuner.process.imports import PRINTED_NAME, asking_in_vain_for_nothing
+from tuner.process.imports import PRINTED_NAME, fast_tvm_import
 
 SEEN = """
 import sys, tvm
@@ -29,7 +29,7 @@ def test_a_type_that_it_lacks_costs_no_backtrace(monkeypatch: pytest.MonkeyPatch
         return index(key)
 
     monkeypatch.setattr(core, "_object_type_key_to_index", recorded)
-    with asking_in_vain_for_nothing():
+    with fast_tvm_import():
         found = {key: core._object_type_key_to_index(key) for key in ("ffi.Module", "no.Such")}
     assert found == {"ffi.Module": index("ffi.Module"), "no.Such": None}
     assert found["ffi.Module"] is not None
@@ -40,7 +40,7 @@ def test_a_type_that_it_lacks_costs_no_backtrace(monkeypatch: pytest.MonkeyPatch
 def test_nor_does_an_operator_or_a_name_that_it_has_already() -> None:
     names = registry.list_global_func_names()
     given = ("tirx.s_tir.ldg32", PRINTED_NAME, "s_tir.ldg32", 20)
-    with asking_in_vain_for_nothing():
+    with fast_tvm_import():
         operator, give = (
             registry.get_global_func(f"ir.{name}") for name in ("GetOp", "RegisterOpAttr")
         )
@@ -54,7 +54,7 @@ def test_nor_does_an_operator_or_a_name_that_it_has_already() -> None:
 
 
 def test_what_is_imported_is_the_same() -> None:
-    first = "from tuner.process.imports import bring; bring(['tvm.s_tir'])"
+    first = "from tuner.process.imports import preload; preload(['tvm.s_tir'])"
     brought, imported = (
         subprocess.run(
             [sys.executable, "-c", f"{how}\n{SEEN}"], capture_output=True, text=True, check=True
@@ -68,7 +68,7 @@ def test_what_is_imported_is_the_same() -> None:
 def test_scipy_is_imported_whole() -> None:
     """It asks PyTorch for its tensors if that is imported, and here it is none."""
     seen = "import sys; print('scipy.signal' in sys.modules, 'torch' in sys.modules)"
-    brought = "from tuner.process.imports import bring; bring(['scipy.signal'])"
+    brought = "from tuner.process.imports import preload; preload(['scipy.signal'])"
     said = subprocess.run(
         [sys.executable, "-c", f"{brought}\n{seen}"], capture_output=True, text=True, check=True
     )

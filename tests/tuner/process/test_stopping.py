@@ -24,8 +24,8 @@ from tuner.process.stopping import (
     check_stopped,
     interruptible,
     pause,
-    result_of,
     stop_on_signals,
+    wait_for,
 )
 
 LONG = 600.0
@@ -152,7 +152,7 @@ def soon(handlers: None) -> Iterator[Callable[[], None]]:
 
 @pytest.mark.parametrize(
     "wait",
-    [lambda: pause(LONG), lambda: result_of(Future[None]())],
+    [lambda: pause(LONG), lambda: wait_for(Future[None]())],
     ids=["a pause", "another thread's result"],
 )
 def test_it_is_seen_in(soon: Callable[[], None], wait: Callable[[], object]) -> None:

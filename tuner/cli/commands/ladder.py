@@ -44,7 +44,7 @@ def ladder(
             "leave it out, or tune the shape"
         )
     settings = Settings()
-    logs.quietly(settings.log_format)
+    logs.configure_warnings_only(settings.log_format)
     if svg is not None and not svg.absolute().parent.is_dir():
         raise typer.BadParameter(f"--svg: there is no folder {svg.absolute().parent}")
     if svg is not None and not can_be_written(svg):

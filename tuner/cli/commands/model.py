@@ -127,7 +127,7 @@ def _here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> Mode
     from tuner.worker.models_in_process import model_ordered_here, model_tuned_here
 
     settings = Settings()
-    logs.quietly(settings.log_format)
+    logs.configure_warnings_only(settings.log_format)
     must_link()
     device = detect(how.target)
     stop_on_signals()

@@ -62,7 +62,7 @@ def tuned(workload: Workload, how: Terms) -> Best:
     from tuner.worker.kept import KeptWorker
 
     settings = Settings()
-    logs.quietly(settings.log_format)
+    logs.configure_warnings_only(settings.log_format)
     must_link()
     device = detect(how.target)
     stop_on_signals()
