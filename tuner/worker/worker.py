@@ -50,7 +50,8 @@ SETTLE_SECONDS = 15.0
 because their workers could not renew it. A heartbeat comes through in less time than that."""
 SERVER_SECONDS = 10.0
 """Seconds before a tracker without a free server is asked again."""
-NEW_TRIALS = 100  # the most that one report counts; usually there is one
+NEW_TRIALS = 100
+"""How many newly stored trials are read at once, to be counted. A report usually follows one."""
 
 
 class Worker:
@@ -264,9 +265,12 @@ class Worker:
 
         def count(progress: Progress) -> None:
             nonlocal last
-            for trial in events.trials_after(self._engine, known.seq, last, NEW_TRIALS):
-                self._metrics.trial(trial)
-                last = trial.number
+            page = None
+            while page is None or len(page) == NEW_TRIALS:
+                page = events.trials_after(self._engine, known.seq, last, NEW_TRIALS)
+                for trial in page:
+                    self._metrics.trial(trial)
+                    last = trial.number
             watch(progress)
 
         return count
