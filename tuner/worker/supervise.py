@@ -83,13 +83,14 @@ def supervise(members: Mapping[str, Mapping[str, str]], command: Sequence[str], 
                     member.start()
             pause(LOOK_SECONDS)
     finally:
-        _stop([member.process for member in running if member.process is not None])
+        stop([member.process for member in running if member.process is not None], STOP_SECONDS)
 
 
-def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+def stop(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+    """Ask processes to end and wait for them; kill those that have not ended after ``seconds``."""
     for process in processes:
         process.send_signal(signal.SIGTERM)
-    deadline = time.monotonic() + STOP_SECONDS
+    deadline = time.monotonic() + seconds
     for process in processes:
         try:
             process.wait(max(0.0, deadline - time.monotonic()))
