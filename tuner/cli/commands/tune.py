@@ -23,6 +23,7 @@ from tuner.cli.common import (
 from tuner.cli.contract_options import with_options
 from tuner.cli.shape_options import per_operator
 from tuner.cli.terms import OTHERWISE, ColdOption, RetuneOption, said
+from tuner.errors import TunerError
 from tuner.job.order import ordered
 from tuner.process.stopping import Stopped, stop_on_signals
 
@@ -51,7 +52,10 @@ def tune(
 
 
 def tuned(workload: Workload, how: Terms) -> Best:
-    """Run the order in this process and return the best, of an earlier job if that answers it."""
+    """Run the order in this process and return the best, of an earlier job if that answers it.
+
+    Raises TunerError if the best was deleted after the job was found.
+    """
     from db.results import best as bests
     from tuner.build.linker import must_link
     from tuner.device.detect import detect
@@ -81,6 +85,10 @@ def tuned(workload: Workload, how: Terms) -> Best:
             except Stopped:
                 raise Stopped(_what_becomes_of(engine, job)) from None
         found = bests.lookup(engine, job.workload_key, device.kind, templates=order.templates)
+    if not found:
+        raise TunerError(
+            f"job {job.id} succeeded, but its best was deleted since; run the same command again"
+        )
     return found[0]
 
 
