@@ -23,7 +23,13 @@ from tuner.client.answers import Best, Job, Signer, Signers, Trial, Trials
 from tuner.client.cache import Cache
 from tuner.client.listening import LOOK_SECONDS, Listening, told
 from tuner.client.models import ModelCalls
-from tuner.client.parsed import parsed, pieces, read, refusal, stranger
+from tuner.client.responses import (
+    error_from_response,
+    iter_content,
+    parse,
+    read_content,
+    unexpected_answer,
+)
 from tuner.client.source import Source
 from tuner.errors import (
     JobFailed,
@@ -196,7 +202,7 @@ class Client(ModelCalls, Source):
             self._must_answer(best, operator, asked, target)
             if templates is not None and best.template not in templates:
                 why = f"asked for {', '.join(templates)}, it answers with {best.template}"
-                raise stranger(None, self.url, why)
+                raise unexpected_answer(None, self.url, why)
             return best
 
         try:
@@ -296,12 +302,14 @@ class Client(ModelCalls, Source):
             )
         except (TemplateError, ValueError) as error:
             why = f"it takes a workload that this client does not: {error}"
-            raise stranger(None, self.url, why) from error
+            raise unexpected_answer(None, self.url, why) from error
         if (best.operator, best.workload) != (operator, wanted.model_dump()):
             why = f"asked for {wanted.key}, it answers with {best.operator} {best.workload}"
-            raise stranger(None, self.url, why)
+            raise unexpected_answer(None, self.url, why)
         if target in KINDS and best.device.kind != target:
-            raise stranger(None, self.url, f"asked for {target}, it answers for {best.device.kind}")
+            raise unexpected_answer(
+                None, self.url, f"asked for {target}, it answers for {best.device.kind}"
+            )
 
     def _trusted(self, signer: str) -> Trusted:
         if self._named is not None:
@@ -320,8 +328,8 @@ class Client(ModelCalls, Source):
         try:
             with self._http.stream("GET", artifact.url) as answer:
                 if not answer.is_success:
-                    raise refusal(answer, read(answer, self.url))
-                yield pieces(answer, self.url)
+                    raise error_from_response(answer, read_content(answer, self.url))
+                yield iter_content(answer, self.url)
         except httpx2.RequestError as error:
             raise ServiceUnreachable.by(self.url, error) from error
 
@@ -351,15 +359,15 @@ class Client(ModelCalls, Source):
             request.headers["If-None-Match"] = held[0]
         try:
             with closing(self._http.send(request, stream=True)) as answer:
-                content = read(answer, self.url)
+                content = read_content(answer, self.url)
         except httpx2.RequestError as error:
             raise ServiceUnreachable.by(self.url, error) from error
         if held is not None and answer.status_code == NOT_MODIFIED:
             content = held[1]
         elif not answer.is_success:
-            raise refusal(answer, content)
+            raise error_from_response(answer, content)
         what = f"its answer to {method} {path}"
-        found = parsed(kind, content, answer.status_code, self.url, what)
+        found = parse(kind, content, answer.status_code, self.url, what)
         etag = answer.headers.get("ETag")
         if kept and etag and content is not (held and held[1]):
             self.cache.keep_answer(url, etag, content)

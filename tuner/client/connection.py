@@ -8,7 +8,7 @@ import ssl
 
 import httpx2
 
-from tuner.client.parsed import ENCODINGS
+from tuner.client.responses import ENCODINGS
 from tuner.errors import ServiceUnreachable, WrongArgument
 
 MOST_SECONDS = 86_400

@@ -15,7 +15,7 @@ import httpx2
 
 from db.contract.job import Progress
 from tuner.client.answers import Job
-from tuner.client.parsed import parsed, read, refusal, stranger
+from tuner.client.responses import error_from_response, parse, read_content, unexpected_answer
 from tuner.errors import ServiceError, ServiceUnreachable
 
 LOOK_SECONDS = 1.0
@@ -85,9 +85,9 @@ class Listening:
             raise said
         what = f"its event {said.event}"
         if said.event == "state":
-            self._job = parsed(Job, said.data, _OK, self._url, what)
+            self._job = parse(Job, said.data, _OK, self._url, what)
         else:
-            self._job = self._job.at(parsed(Progress, said.data, _OK, self._url, what))
+            self._job = self._job.at(parse(Progress, said.data, _OK, self._url, what))
         return self._job
 
     def __enter__(self) -> Self:
@@ -134,7 +134,7 @@ class Listening:
             ) as source:
                 answer = source.response
                 if not answer.is_success:
-                    return refusal(answer, read(answer, self._url))
+                    return error_from_response(answer, read_content(answer, self._url))
                 with self._lock:
                     if self._left.is_set():
                         return None
@@ -145,7 +145,7 @@ class Listening:
                     if event.event in {"state", "progress"}:
                         self._said.put(event)
         except httpx2.SSEError as error:
-            return stranger(_OK, self._url, str(error))
+            return unexpected_answer(_OK, self._url, str(error))
         except httpx2.RequestError as error:
             return None if opened else ServiceUnreachable.by(self._url, error)
         finally:
