@@ -21,7 +21,7 @@ from templates.workload import in_text
 from tuner.client import connection
 from tuner.client.answers import Best, Job, Signer, Signers, Trial, Trials
 from tuner.client.cache import Cache
-from tuner.client.listening import LOOK_SECONDS, Listening, told
+from tuner.client.listening import MIN_REQUEST_SECONDS, JobListener, log_waiting_reason
 from tuner.client.models import ModelCalls
 from tuner.client.responses import (
     error_from_response,
@@ -331,22 +331,22 @@ class Client(ModelCalls, Source):
                     raise error_from_response(answer, read_content(answer, self.url))
                 yield iter_content(answer, self.url)
         except httpx2.RequestError as error:
-            raise ServiceUnreachable.by(self.url, error) from error
+            raise ServiceUnreachable.from_error(self.url, error) from error
 
     def _states(self, job: Job | str, timeout: float | None) -> Generator[Job]:
         """Yield the job in its current state and after each change, to its end or the timeout."""
         deadline, look = None, self._timeout
         if timeout is not None:
             deadline = time.monotonic() + timeout
-            look = min(look, max(timeout, LOOK_SECONDS))
+            look = min(look, max(timeout, MIN_REQUEST_SECONDS))
         current = self._ask(Job, "GET", _path(job), timeout=look)
         if current.waiting:
-            told(current.id, current.waiting)
+            log_waiting_reason(current.id, current.waiting)
         yield current
         if current.ended or (deadline is not None and time.monotonic() >= deadline):
             return
-        with Listening(self._http, self.url, current) as listening:
-            while not current.ended and (later := listening.next(deadline)) is not None:
+        with JobListener(self._http, self.url, current) as listener:
+            while not current.ended and (later := listener.next(deadline)) is not None:
                 if later != current:
                     current = later
                     yield current
@@ -361,7 +361,7 @@ class Client(ModelCalls, Source):
             with closing(self._http.send(request, stream=True)) as answer:
                 content = read_content(answer, self.url)
         except httpx2.RequestError as error:
-            raise ServiceUnreachable.by(self.url, error) from error
+            raise ServiceUnreachable.from_error(self.url, error) from error
         if held is not None and answer.status_code == NOT_MODIFIED:
             content = held[1]
         elif not answer.is_success:

@@ -11,13 +11,18 @@ from urllib.parse import quote
 
 from db.contract.job import Shown
 from tuner.client.answers import Job, ListedModel, Model, Models
-from tuner.client.listening import FIRST_PAUSE_SECONDS, LOOK_SECONDS, OUTAGE_SECONDS, may_pass
+from tuner.client.listening import (
+    FIRST_PAUSE_SECONDS,
+    MIN_REQUEST_SECONDS,
+    OUTAGE_SECONDS,
+    may_pass,
+)
 from tuner.errors import ModelFailed, ModelStillRunning, ServiceError
 from tuner.job.order import only_terms, sendable, taking_terms
 from tuner.plain import plain
 
 MODELS_PER_PAGE = 100
-LOOK_AGAIN_SECONDS = 5.0
+POLL_SECONDS = 5.0
 """How often the model is asked for while the client listens to one of its jobs."""
 
 A = TypeVar("A", bound=Shown)
@@ -106,11 +111,11 @@ class ModelCalls(ABC):
         Stop when the model has ended or after ``timeout`` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        current = self._looked_at(model, deadline)
+        current = self._poll(model, deadline)
         yield current
         heard = time.monotonic()
         while not current.ended:
-            left = LOOK_AGAIN_SECONDS
+            left = POLL_SECONDS
             if deadline is not None:
                 left = min(left, deadline - time.monotonic())
             if left <= 0:
@@ -118,7 +123,7 @@ class ModelCalls(ABC):
             try:
                 for _ in self._states(_job_of(current), left):
                     pass
-                later = self._looked_at(current, deadline)
+                later = self._poll(current, deadline)
             except ServiceError as failure:
                 if not may_pass(failure) or time.monotonic() - heard > OUTAGE_SECONDS:
                     raise
@@ -129,10 +134,10 @@ class ModelCalls(ABC):
                 current = later
                 yield current
 
-    def _looked_at(self, model: Model | ListedModel | str, deadline: float | None) -> Model:
+    def _poll(self, model: Model | ListedModel | str, deadline: float | None) -> Model:
         look = self._timeout
         if deadline is not None:
-            look = min(look, max(deadline - time.monotonic(), LOOK_SECONDS))
+            look = min(look, max(deadline - time.monotonic(), MIN_REQUEST_SECONDS))
         return self._ask(Model, "GET", _path(model), timeout=look)
 
 
