@@ -11,7 +11,7 @@ from db.contract.order import PREDICTION
 from templates.workload import Workload
 from tuner.cli.best_report import print_best
 from tuner.cli.common import JsonOption, Target, TemplateOption, database
-from tuner.cli.shape_options import per_operator
+from tuner.cli.shape_options import add_operator_commands
 
 Match = StrEnum("Match", ["exact", "predicted"])
 
@@ -60,5 +60,5 @@ def add_to(app: typer.Typer) -> None:
         "tuner best {shape} --match predicted",
         "tuner best {shape} --target cuda --json",
     )
-    per_operator(group, best, "Show the best of", uses=uses)
+    add_operator_commands(group, best, "Show the best of", uses=uses)
     app.add_typer(group, name="best")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.common import Target, TargetOption, address, database, examples
+from tuner.cli.common import Target, TargetOption, database, examples, parse_address
 from tuner.process.stopping import Stopped, stop_on_signals
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _farm(tracker: str | None, key: str | None, target: Target, settings: Settin
         raise typer.BadParameter("TUNER_METASCHEDULE searches on this machine's device only")
     from tuner.farm.farm import Farm
 
-    return Farm(address(tracker, "--rpc-tracker"), key)
+    return Farm(parse_address(tracker, "--rpc-tracker"), key)
 
 
 def _one_each(gpus: Sequence[str], settings: Settings, once: bool) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from templates.workload import Workload
 from tuner.cli.common import JsonOption, Target, TargetOption, console, database, print_json
-from tuner.cli.shape_options import per_operator
+from tuner.cli.shape_options import add_operator_commands
 from tuner.process.stopping import Stopped, stop_on_signals
 
 
@@ -78,5 +78,5 @@ def add_to(app: typer.Typer) -> None:
         no_args_is_help=True,
     )
     uses = ("tuner ladder {operator}", "tuner ladder {shape} --svg ladder.svg")
-    per_operator(group, ladder, "Climb the ladder of", usual=_shape_to_climb, uses=uses)
+    add_operator_commands(group, ladder, "Climb the ladder of", usual=_shape_to_climb, uses=uses)
     app.add_typer(group, name="ladder")

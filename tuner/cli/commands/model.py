@@ -21,8 +21,13 @@ from tuner.cli.common import (
     show,
 )
 from tuner.cli.contract_options import with_options
-from tuner.cli.terms import OTHERWISE, ColdOption, RetuneOption, said
-from tuner.cli.workloads_of import Dtype, Layout, Mode
+from tuner.cli.model_workloads import Dtype, Layout, Mode
+from tuner.cli.term_options import (
+    TERMS_WITH_OWN_OPTIONS,
+    ColdOption,
+    RetuneOption,
+    terms_from_options,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
@@ -96,11 +101,11 @@ def tune(
     succeed.
     """
     from tuner.cli.model_report import show_model
-    from tuner.cli.workloads_of import workloads_of
+    from tuner.cli.model_workloads import name_and_workloads
     from tuner.errors import ModelFailed
 
-    how = said(target, cold, template, retune, others)
-    usual, workloads = workloads_of(layers, batch, dtype, layout, shape, mode)
+    how = terms_from_options(target, cold, template, retune, others)
+    usual, workloads = name_and_workloads(layers, batch, dtype, layout, shape, mode)
     called = name or usual
     found = (
         _here(called, workloads, how) if service is None else _at(service, called, workloads, how)
@@ -235,7 +240,7 @@ def add_to(app: typer.Typer) -> None:
             "tuner model tune timm:mobilenetv2_100 --batch 32 --dtype bfloat16 --layout NHWC",
             "tuner model tune my_package.nets:build --input 3x224x224",
         ),
-    )(with_options(tune, Terms, OTHERWISE))
+    )(with_options(tune, Terms, TERMS_WITH_OWN_OPTIONS))
     group.command("list", epilog=examples("tuner model list", "tuner model list --json"))(
         list_models
     )

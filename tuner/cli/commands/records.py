@@ -135,7 +135,7 @@ def _workloads(model: str | None, file: Path | None) -> list[Workload] | None:
     import templates
     from db import models
     from db.contract.order import Terms
-    from tuner.cli.workloads_of import read_workloads
+    from tuner.cli.model_workloads import read_workloads
     from tuner.job.model_order import model_ordered
 
     if model is not None:

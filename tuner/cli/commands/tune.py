@@ -21,8 +21,13 @@ from tuner.cli.common import (
     say,
 )
 from tuner.cli.contract_options import with_options
-from tuner.cli.shape_options import per_operator
-from tuner.cli.terms import OTHERWISE, ColdOption, RetuneOption, said
+from tuner.cli.shape_options import add_operator_commands
+from tuner.cli.term_options import (
+    TERMS_WITH_OWN_OPTIONS,
+    ColdOption,
+    RetuneOption,
+    terms_from_options,
+)
 from tuner.errors import TunerError
 from tuner.job.order import ordered
 from tuner.process.stopping import Stopped, stop_on_signals
@@ -48,7 +53,7 @@ def tune(
 
     If the process is stopped, it gives the job back.
     """
-    print_best(tuned(workload, said(target, cold, template, retune, others)), as_json)
+    print_best(tuned(workload, terms_from_options(target, cold, template, retune, others)), as_json)
 
 
 def tuned(workload: Workload, how: Terms) -> Best:
@@ -125,5 +130,7 @@ def add_to(app: typer.Typer) -> None:
         "tuner tune {shape} --trials 500 --budget-seconds 600",
         "tuner tune {shape} --dtype float16 --json",
     )
-    per_operator(group, with_options(tune, Terms, OTHERWISE), "Tune", uses=uses)
+    add_operator_commands(
+        group, with_options(tune, Terms, TERMS_WITH_OWN_OPTIONS), "Tune", uses=uses
+    )
     app.add_typer(group, name="tune")
