@@ -46,10 +46,12 @@ def best(
         if not found and match is not Match.predicted:
             raise TunerError(not_tuned(engine, workload, kind, templates=names))
     if not found:
-        from tuner.cli.commands.tune import tuned
+        from tuner.cli.commands.tune import tuned_best
         from tuner.job.order import terms
 
-        found = [tuned(workload, terms({**PREDICTION, "target": target.value, "templates": names}))]
+        found = [
+            tuned_best(workload, terms({**PREDICTION, "target": target.value, "templates": names}))
+        ]
     print_best(found[0], as_json)
 
 

@@ -108,7 +108,9 @@ def tune(
     usual, workloads = name_and_workloads(layers, batch, dtype, layout, shape, mode)
     called = name or usual
     found = (
-        _here(called, workloads, how) if service is None else _at(service, called, workloads, how)
+        _tune_here(called, workloads, how)
+        if service is None
+        else _tune_at_service(service, called, workloads, how)
     )
     if as_json:
         print_json(found.model_dump(mode="json"))
@@ -118,7 +120,7 @@ def tune(
         raise ModelFailed(found)
 
 
-def _here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> ModelShown:
+def _tune_here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> ModelShown:
     """Order the model in the database and run its jobs in this process."""
     from db import models
     from tuner.build.linker import must_link
@@ -150,7 +152,9 @@ def _here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> Mode
         return _shown(engine, models.get(engine, model.id))
 
 
-def _at(service: str, name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> ModelShown:
+def _tune_at_service(
+    service: str, name: str, workloads: Sequence[Mapping[str, Any]], how: Terms
+) -> ModelShown:
     """Order the model from the service at a URL and wait until its workers have run the jobs."""
     from tuner.client import Client
     from tuner.errors import ModelFailed

@@ -53,10 +53,12 @@ def tune(
 
     If the process is stopped, it gives the job back.
     """
-    print_best(tuned(workload, terms_from_options(target, cold, template, retune, others)), as_json)
+    print_best(
+        tuned_best(workload, terms_from_options(target, cold, template, retune, others)), as_json
+    )
 
 
-def tuned(workload: Workload, how: Terms) -> Best:
+def tuned_best(workload: Workload, how: Terms) -> Best:
     """Run the order in this process and return the best, of an earlier job if that answers it.
 
     Raises TunerError if the best was deleted after the job was found.
@@ -88,7 +90,7 @@ def tuned(workload: Workload, how: Terms) -> Best:
                 with JobBar() as bar:
                     tuned_here(kept, device, job, bar)
             except Stopped:
-                raise Stopped(_what_becomes_of(engine, job)) from None
+                raise Stopped(_message_if_stopped(engine, job)) from None
         found = bests.lookup(engine, job.workload_key, device.kind, templates=order.templates)
     if not found:
         raise TunerError(
@@ -97,7 +99,7 @@ def tuned(workload: Workload, how: Terms) -> Best:
     return found[0]
 
 
-def _what_becomes_of(engine: Engine, job: Job) -> str:
+def _message_if_stopped(engine: Engine, job: Job) -> str:
     """Return a message that says what becomes of a job that was given back.
 
     If another worker continues the job and there is a terminal, ask whether to cancel it.
