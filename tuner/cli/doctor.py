@@ -116,7 +116,7 @@ def _folders(settings: Settings) -> Finding:
     except (OSError, UnusableFile) as error:
         return Finding("folders", "missing", str(error))
     for variable, folder in folders.items():
-        if not config.can_be_written(folder):
+        if not config.is_writable(folder):
             why = f"this user may not write {folder}; name another place in {variable}"
             return Finding("folders", "missing", why)
     return Finding("folders", "ok", ", ".join(map(str, folders.values())))
@@ -126,7 +126,7 @@ def _database(settings: Settings) -> Finding:
     url = settings.database_url
     path = Path(url.removeprefix("sqlite:///"))
     if url.startswith("sqlite:///") and path.parent.is_dir() and not path.exists():
-        if not config.can_be_written(path):
+        if not config.is_writable(path):
             folder = path.absolute().parent
             why = f"{url} can't be made: this user may not write {folder}; {OTHER_DATABASE_HINT}"
             return Finding("database", "missing", why)

@@ -29,7 +29,7 @@ def ladder(
     first one.
     """
     from tuner.build.linker import must_link
-    from tuner.config import can_be_written
+    from tuner.config import is_writable
     from tuner.device.detect import detect
     from tuner.errors import TunerError
     from tuner.ladder.ladder import climb_and_store
@@ -47,7 +47,7 @@ def ladder(
     logs.quietly(settings.log_format)
     if svg is not None and not svg.absolute().parent.is_dir():
         raise typer.BadParameter(f"--svg: there is no folder {svg.absolute().parent}")
-    if svg is not None and not can_be_written(svg):
+    if svg is not None and not is_writable(svg):
         raise typer.BadParameter(f"--svg: {svg} can't be written by this user; name another file")
     must_link()
     device = detect(target.value)
