@@ -9,7 +9,7 @@ import typer
 
 from db.contract.order import Terms
 from tuner.cli.common import Target
-from tuner.job.order import terms
+from tuner.job.order import parse_terms
 
 TERMS_WITH_OWN_OPTIONS = ("target", "on_existing", "warm_start", "templates")
 """The terms whose options have other names or forms."""
@@ -26,7 +26,7 @@ def terms_from_options(
     others: Mapping[str, Any],
 ) -> Terms:
     """Return the terms of an order from the values of its options. Raises BadOrder."""
-    return terms(
+    return parse_terms(
         {
             "target": target.value,
             "on_existing": "retune" if retune else "reuse",

@@ -38,7 +38,7 @@ from tuner.errors import (
     ServiceUnreachable,
     StillRunning,
 )
-from tuner.job.order import listed, sendable, split, taking_terms
+from tuner.job.order import split_terms, template_names, terms_as_json, with_terms_signature
 from tuner.library import trust
 from tuner.library.pins import Pins
 from tuner.library.signing_key import default_path, own_public_key
@@ -85,7 +85,7 @@ class Client(ModelCalls, Source):
         self.cache = Cache(cache)
         self._local: Local | None = None
 
-    @taking_terms
+    @with_terms_signature
     def submit(
         self,
         operator: str,
@@ -102,9 +102,9 @@ class Client(ModelCalls, Source):
         Raises BadOrder for a value that no order can hold, ServiceError for one that the service
         refuses.
         """
-        said, shape = split(given)
+        terms, shape = split_terms(given)
         order = plain({"operator": operator, "workload": {**(workload or {}), **shape}})
-        order |= sendable(said)
+        order |= terms_as_json(terms)
         return self._ask(Job, "POST", "/jobs", json=order)
 
     def job(self, job: Job | str) -> Job:
@@ -189,7 +189,7 @@ class Client(ModelCalls, Source):
             "match": match,
             "target": target,
             "device": device,
-            "templates": None if templates is None else ",".join(listed(templates)),
+            "templates": None if templates is None else ",".join(template_names(templates)),
             "threads": threads,
             "parallel": parallel or None,
         }
@@ -244,7 +244,7 @@ class Client(ModelCalls, Source):
         if device is not None:
             order["device"] = device
         if templates is not None:
-            order["templates"] = listed(templates)
+            order["templates"] = template_names(templates)
         return self._ask(Job, "POST", "/jobs/nearest", json=order)
 
     def tune(

@@ -18,7 +18,7 @@ from tuner.client.listening import (
     may_pass,
 )
 from tuner.errors import ModelFailed, ModelStillRunning, ServiceError
-from tuner.job.order import only_terms, sendable, taking_terms
+from tuner.job.order import only_terms, terms_as_json, with_terms_signature
 from tuner.plain import plain
 
 MODELS_PER_PAGE = 100
@@ -39,7 +39,7 @@ class ModelCalls(ABC):
     @abstractmethod
     def _states(self, job: Job | str, timeout: float | None) -> Generator[Job]: ...
 
-    @taking_terms
+    @with_terms_signature
     def submit_model(
         self, name: str, workloads: Sequence[Mapping[str, Any]], **terms: Any
     ) -> Model:
@@ -52,7 +52,7 @@ class ModelCalls(ABC):
         that the service refuses.
         """
         order = plain({"name": name, "workloads": list(workloads)})
-        return self._ask(Model, "POST", "/models", json=order | sendable(only_terms(terms)))
+        return self._ask(Model, "POST", "/models", json=order | terms_as_json(only_terms(terms)))
 
     def model(self, model: Model | ListedModel | str) -> Model:
         """Return the model in its current state, with its layers."""

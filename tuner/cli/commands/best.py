@@ -47,10 +47,12 @@ def best(
             raise TunerError(not_tuned(engine, workload, kind, templates=names))
     if not found:
         from tuner.cli.commands.tune import tuned_best
-        from tuner.job.order import terms
+        from tuner.job.order import parse_terms
 
         found = [
-            tuned_best(workload, terms({**PREDICTION, "target": target.value, "templates": names}))
+            tuned_best(
+                workload, parse_terms({**PREDICTION, "target": target.value, "templates": names})
+            )
         ]
     print_best(found[0], as_json)
 

@@ -29,7 +29,7 @@ from tuner.cli.term_options import (
     terms_from_options,
 )
 from tuner.errors import TunerError
-from tuner.job.order import ordered
+from tuner.job.order import make_order
 from tuner.process.stopping import Stopped, stop_on_signals
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def tuned_best(workload: Workload, how: Terms) -> Best:
     must_link()
     device = detect(how.target)
     stop_on_signals()
-    order = ordered(workload, how, device.kind)
+    order = make_order(workload, how, device.kind)
     with database(settings) as engine, closing(KeptWorker(engine, settings)) as kept:
         job = ordered_here(engine, settings, order)
         if job.ended:
