@@ -21,8 +21,8 @@ from tuner.errors import TunerError
 from tuner.job.progress import Progress
 from tuner.process.stopping import Stopped, interruptible, stop_on_signals
 from tuner.settings import Settings
-from tuner.worker.in_process import run_here
-from tuner.worker.worker import NEW_TRIALS, Worker
+from tuner.worker.in_process import run_or_watch
+from tuner.worker.worker import TRIALS_PER_READ, Worker
 
 SHAPE = {"M": 512, "N": 8}
 
@@ -117,7 +117,7 @@ def test_so_does_one_that_runs_a_single_job(
     with closing(StoppedAtOnce(database.engine, bench.device, Settings(build_workers=1))) as worker:
         worker.by = by
         with pytest.raises(raised), within():
-            run_here(database.engine, worker, job)
+            run_or_watch(database.engine, worker, job)
     waiting = queue.get(database.engine, job.id)
     assert (waiting.state, waiting.attempt, waiting.released) == ("queued", 1, 1)
     assert queue.get(database.engine, others.id).state == "running"
@@ -179,7 +179,7 @@ def test_its_metrics_count_all_trials_that_are_stored_before_a_report(
     database: Database, bench: Bench
 ) -> None:
     """A list's misfits are stored at once: more trials than are read from the database at once."""
-    count = 2 * NEW_TRIALS + 1
+    count = 2 * TRIALS_PER_READ + 1
     workload = templates.operator("conv1d").workload.model_validate(SHAPE)
     order = ListedOrder(
         operator=workload.operator,

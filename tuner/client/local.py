@@ -46,9 +46,9 @@ from tuner.settings import Settings
 from tuner.terminal.bar import JobBar
 from tuner.terminal.report import arithmetic
 from tuner.terminal.untuned import not_tuned
-from tuner.worker.in_process import ordered_here, tuned_here
-from tuner.worker.kept import KeptWorker
-from tuner.worker.models_in_process import model_ordered_here, model_tuned_here
+from tuner.worker.in_process import run_to_success, submit_job
+from tuner.worker.kept_worker import KeptWorker
+from tuner.worker.models_in_process import run_model, submit_model
 
 MATCHES = ("exact", PREDICTED)
 
@@ -172,8 +172,8 @@ class Local(Source):
         must_link()
         device = detect(how.target)
         with interruptible(), JobBar() if bar else nullcontext() as shown:
-            job = ordered_here(self._engine, self.settings, make_order(wanted, how, device.kind))
-            tuned_here(self._worker, device, job, shown)
+            job = submit_job(self._engine, self.settings, make_order(wanted, how, device.kind))
+            run_to_success(self._worker, device, job, shown)
         return device.kind
 
     @with_terms_signature
@@ -198,9 +198,9 @@ class Local(Source):
         device = detect(how.target)
         order = make_model_order(name, workloads, how, device.kind)
         with interruptible():
-            model = model_ordered_here(self._engine, self.settings, order)
+            model = submit_model(self._engine, self.settings, order)
             shown = JobBar if bar else nullcontext
-            model_tuned_here(self._worker, device, model, shown, lambda _: None)
+            run_model(self._worker, device, model, shown, lambda _: None)
         ended = models.get(self._engine, model.id)
         told = ModelShown(**models.shown(ended, models.layers(self._engine, ended)))
         if told.state != "succeeded":

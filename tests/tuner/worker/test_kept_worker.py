@@ -23,7 +23,7 @@ from tests.db.storage_rows import submitted
 from tuner.device.detect import detect
 from tuner.device.device import Device
 from tuner.settings import Settings
-from tuner.worker.kept import KeptWorker
+from tuner.worker.kept_worker import KeptWorker
 from tuner.worker.worker import Worker
 
 
@@ -58,7 +58,7 @@ def device() -> Device:
 @contextmanager
 def at_work(kept: KeptWorker, device: Device) -> Iterator[tuple[Worker, Path]]:
     """The worker and its scratch folder, which holds a file from then on."""
-    with kept.at_work(device) as worker:
+    with kept.acquire(device) as worker:
         folder = Path(tempfile.gettempdir())
         tempfile.mkstemp()
         yield worker, folder

@@ -130,8 +130,8 @@ def _tune_here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) ->
     from tuner.process.stopping import Stopped, stop_on_signals
     from tuner.settings import Settings
     from tuner.terminal.bar import JobBar
-    from tuner.worker.kept import KeptWorker
-    from tuner.worker.models_in_process import model_ordered_here, model_tuned_here
+    from tuner.worker.kept_worker import KeptWorker
+    from tuner.worker.models_in_process import run_model, submit_model
 
     settings = Settings()
     logs.quietly(settings.log_format)
@@ -140,10 +140,10 @@ def _tune_here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) ->
     stop_on_signals()
     order = make_model_order(name, workloads, how, device.kind)
     with database(settings) as engine, closing(KeptWorker(engine, settings)) as kept:
-        model = model_ordered_here(engine, settings, order)
+        model = submit_model(engine, settings, order)
         say(f"model {model.id}, {len(order.layers)} workloads")
         try:
-            model_tuned_here(kept, device, model, JobBar, say)
+            run_model(kept, device, model, JobBar, say)
         except Stopped:
             raise Stopped(
                 f"stopped; the same command goes on, and so does any worker; "

@@ -69,8 +69,8 @@ def tuned_best(workload: Workload, how: Terms) -> Best:
     from tuner.process import logs
     from tuner.settings import Settings
     from tuner.terminal.bar import JobBar
-    from tuner.worker.in_process import ordered_here, tuned_here
-    from tuner.worker.kept import KeptWorker
+    from tuner.worker.in_process import run_to_success, submit_job
+    from tuner.worker.kept_worker import KeptWorker
 
     settings = Settings()
     logs.quietly(settings.log_format)
@@ -79,7 +79,7 @@ def tuned_best(workload: Workload, how: Terms) -> Best:
     stop_on_signals()
     order = make_order(workload, how, device.kind)
     with database(settings) as engine, closing(KeptWorker(engine, settings)) as kept:
-        job = ordered_here(engine, settings, order)
+        job = submit_job(engine, settings, order)
         if job.ended:
             say(
                 f"already tuned by job {job.id}, {job.trials_measured} trials on "
@@ -88,7 +88,7 @@ def tuned_best(workload: Workload, how: Terms) -> Best:
         else:
             try:
                 with JobBar() as bar:
-                    tuned_here(kept, device, job, bar)
+                    run_to_success(kept, device, job, bar)
             except Stopped:
                 raise Stopped(_message_if_stopped(engine, job)) from None
         found = bests.lookup(engine, job.workload_key, device.kind, templates=order.templates)
@@ -106,13 +106,13 @@ def _message_if_stopped(engine: Engine, job: Job) -> str:
     """
     from db import queue
     from db.sql.errors import StorageError
-    from tuner.worker.in_process import goes_on, how_to_cancel
+    from tuner.worker.in_process import cancel_hint, continues_elsewhere
 
-    if not goes_on(engine, job):
+    if not continues_elsewhere(engine, job):
         return "stopped; the same command goes on from the trials that are stored"
     goes_on_there = f"stopped here; another worker goes on with job {job.id}"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return f"{goes_on_there}; {how_to_cancel(job)}"
+        return f"{goes_on_there}; {cancel_hint(job)}"
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C means no
     try:
         if typer.confirm(f"{goes_on_there}. Cancel it?", err=True):
@@ -122,7 +122,7 @@ def _message_if_stopped(engine: Engine, job: Job) -> str:
         return str(error)
     except (typer.Abort, KeyboardInterrupt):
         pass
-    return f"{goes_on_there}; {how_to_cancel(job)}"
+    return f"{goes_on_there}; {cancel_hint(job)}"
 
 
 def add_to(app: typer.Typer) -> None:
