@@ -48,9 +48,10 @@ from tuner.measure.trial import Measured
 from tuner.measure.versions import TVM, of_peers
 from tuner.peers import groups
 from tuner.plan import metaschedule as metaschedule_peer
-from tuner.plan.listed import ListedPlan, plan_of
+from tuner.plan.listed import ListedPlan
+from tuner.plan.make_plan import make_plan
 from tuner.plan.plan import Config
-from tuner.plan.warm import warm_up
+from tuner.plan.warm_start import warm_up
 from tuner.process.scratch import must_have_room, must_have_room_to_work
 from tuner.process.stopping import check_stopped
 from tuner.settings import Settings
@@ -91,7 +92,7 @@ class JobRun:
         self._farm, self._peers = farm, peers
         self._key = key
         seed = self._job.seed if self._job.seed is not None else int.from_bytes(os.urandom(4))
-        self._plan = plan_of(engine, self._job, device, seed, among, lease.check)
+        self._plan = make_plan(engine, self._job, device, seed, among, lease.check)
         self._seed = seed
         self._tally = Tally()
         self._earlier = 0
