@@ -26,7 +26,7 @@ from tuner.client.client import Client
 from tuner.device.cuda_facts import missing
 from tuner.errors import NotTuned, ServiceUnreachable, TunerError
 from tuner.library.signing_key import own_key, public_key_of
-from tuner.worker.supervise import stop
+from tuner.worker.supervise import stop_processes
 
 M, N = 16384, 32
 TRIALS = {"cpu": 64, "cuda": 192}
@@ -169,7 +169,7 @@ def running(
             print(f"--- the end of the {name}'s log ---", *said, sep="\n", file=sys.stderr)
         raise
     finally:
-        stop(processes, STOP_SECONDS)
+        stop_processes(processes, STOP_SECONDS)
 
 
 def until_ready(client: Client) -> None:

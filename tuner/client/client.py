@@ -77,10 +77,10 @@ class Client(ModelCalls, Source):
         key: str | None = None,
         signers: Collection[str] | None = None,
     ) -> None:
-        self._named = trust.named(signers)
-        self._http = connection.opened(url, timeout, key)
+        self._named_keys = trust.named(signers)
+        self._http = connection.open_connection(url, timeout, key)
         self._timeout = timeout
-        self.url = connection.shown(self._http)  # without a password: it is part of messages
+        self.url = connection.url_without_password(self._http)  # it is part of messages
         self.where = self.url
         self.cache = Cache(cache)
         self._local: Local | None = None
@@ -275,8 +275,8 @@ class Client(ModelCalls, Source):
             self._local = Local(settings, self.cache.folder)
         best = self._local.tune(operator, workload, bar=bar, **order)
         self._local.load(best)
-        if self._named is not None:
-            self._named |= trust.own(default_path()).keys  # so that load() accepts the best
+        if self._named_keys is not None:
+            self._named_keys |= trust.own(default_path()).keys  # so that load() accepts the best
         return best
 
     def close(self) -> None:
@@ -312,8 +312,8 @@ class Client(ModelCalls, Source):
             )
 
     def _trusted(self, signer: str) -> Trusted:
-        if self._named is not None:
-            return trust.by_name(self._named)
+        if self._named_keys is not None:
+            return trust.by_name(self._named_keys)
         if signer == own_public_key(default_path()):  # tuned here: no need to ask the service
             return trust.own(default_path())
         pins = Pins()

@@ -45,7 +45,7 @@ from tuner.process.stopping import interruptible
 from tuner.settings import Settings
 from tuner.terminal.bar import JobBar
 from tuner.terminal.report import arithmetic
-from tuner.terminal.untuned import not_tuned
+from tuner.terminal.untuned import not_tuned_message
 from tuner.worker.in_process import run_to_success, submit_job
 from tuner.worker.kept_worker import KeptWorker
 from tuner.worker.models_in_process import run_model, submit_model
@@ -74,7 +74,7 @@ class Local(Source):
             )
         self.settings = settings or Settings()
         self.cache = Cache(cache)
-        self._named = trust.named(None) or frozenset()
+        self._named_keys = trust.named(None) or frozenset()
         self._engine = open_engine(self.settings.database_url)
         self._worker = KeptWorker(self._engine, self.settings)
         self.where = without_passwords(self._engine.url)
@@ -125,7 +125,7 @@ class Local(Source):
             self._tune(wanted, parse_terms(how), bar)
             found = look()
         if not found:
-            raise NotTuned(None, not_tuned(self._engine, wanted, target, device, names))
+            raise NotTuned(None, not_tuned_message(self._engine, wanted, target, device, names))
         return Best(verified=True, **shown(found, arithmetic(found[0])))
 
     def bests(
@@ -213,7 +213,7 @@ class Local(Source):
         self._engine.dispose()
 
     def _trusted(self, signer: str) -> Trusted:
-        return trust.own(self.settings.signing_key, self._named)
+        return trust.own(self.settings.signing_key, self._named_keys)
 
     @contextmanager
     def _content(self, artifact: ArtifactLink) -> Iterator[Iterator[bytes]]:

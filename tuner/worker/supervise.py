@@ -83,10 +83,12 @@ def supervise(members: Mapping[str, Mapping[str, str]], command: Sequence[str], 
                     member.start()
             pause(POLL_SECONDS)
     finally:
-        stop([member.process for member in running if member.process is not None], STOP_SECONDS)
+        stop_processes(
+            [member.process for member in running if member.process is not None], STOP_SECONDS
+        )
 
 
-def stop(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+def stop_processes(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
     """Ask processes to end and wait for them; kill those that have not ended after ``seconds``."""
     for process in processes:
         process.send_signal(signal.SIGTERM)

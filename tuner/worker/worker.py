@@ -80,7 +80,7 @@ class Worker:
             settings.build_workers, settings.build_seconds, settings.build_cache
         )
         self._peers = PeerProcesses(device.kind) if farm is None else None
-        self._seen = -BEAT_SECONDS
+        self._last_beat = -BEAT_SECONDS
         self._listed = False  # whether the database lists this worker as living
         self._silent_at = -math.inf  # when the database last did not answer
         self._abandoned_jobs: list[Job] = []  # lost because of that; to be uncharged
@@ -185,14 +185,14 @@ class Worker:
 
         Every BEAT_SECONDS without a job, tell the database that this worker lives.
         """
-        if time.monotonic() - self._seen > BEAT_SECONDS:
+        if time.monotonic() - self._last_beat > BEAT_SECONDS:
             self._beat(None)
-            self._seen = time.monotonic()
+            self._last_beat = time.monotonic()
         if self._farm is not None:
             self._farm.await_free()
         job = self.claim(self._device.kind)
         if job is not None:
-            self._seen = -BEAT_SECONDS
+            self._last_beat = -BEAT_SECONDS
         return job
 
     def claim(self, kind: str, job_id: str | None = None) -> Job | None:

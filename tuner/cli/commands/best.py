@@ -37,14 +37,14 @@ def best(
     from db.results import best as bests
     from templates import restriction
     from tuner.errors import TunerError
-    from tuner.terminal.untuned import not_tuned
+    from tuner.terminal.untuned import not_tuned_message
 
     with database() as engine:
         kind = None if target is Target.auto else target.value
         names = restriction(template, workload.operator, target.value)
         found = bests.lookup(engine, workload.key, kind, templates=names, threads=threads)
         if not found and match is not Match.predicted:
-            raise TunerError(not_tuned(engine, workload, kind, templates=names))
+            raise TunerError(not_tuned_message(engine, workload, kind, templates=names))
     if not found:
         from tuner.cli.commands.tune import tuned_best
         from tuner.job.order import parse_terms
