@@ -42,7 +42,7 @@ class Of(Worker):
 
     template: Template[Any]
 
-    def _among(self, job: queue.Job) -> list[Template[Any]]:
+    def _allowed_templates(self, job: queue.Job) -> list[Template[Any]]:
         return [self.template]
 
 
