@@ -17,7 +17,7 @@ MAX_TAPS = 96  # a warp holds all taps
 MAX_TILES = 64
 WIDTHS = (16, 32)
 MAX_REGISTERS = 208  # as estimated
-BESIDE = 24  # registers for sums, addresses and so on
+OTHER_REGISTERS = 24  # registers for sums, addresses and so on
 SPARED = 8  # registers by which the estimate may exceed the limit: the compiler can save them
 
 
@@ -189,4 +189,4 @@ def _registers(workload: Conv1dWorkload, config: Config) -> int:
     held = 2 * count * max(read, 4) // (1 if read == 1 else 2) + 4
     if workload.residual:
         held += width // 2 // (1 if written == 1 else 2)
-    return int(taps + taps // 2 + width // 2 + held * config["stages"] + BESIDE)
+    return int(taps + taps // 2 + width // 2 + held * config["stages"] + OTHER_REGISTERS)

@@ -20,7 +20,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     return program(workload, "conv1d_window", _source(workload, config), *grid)
 
 
-def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     """Return the values that the CUDA sources are filled in with."""
     return {
         **knobs(config),
@@ -34,11 +34,11 @@ def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object
     }
 
 
-def sums(config: dict[str, Any]) -> Path:
+def source_of_sums(config: dict[str, Any]) -> Path:
     """Return the CUDA file that says how a thread reads samples and sums them."""
     return LANES if config["reads"] == "lanes" else READS
 
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
-    sources = ELEMENTS, EPILOGUE, SOURCE, sums(config)
-    return filled(values(workload, config), *sources) + resident(config["resident"])
+    sources = ELEMENTS, EPILOGUE, SOURCE, source_of_sums(config)
+    return filled(substitutions(workload, config), *sources) + resident(config["resident"])

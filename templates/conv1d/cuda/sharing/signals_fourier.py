@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from templates.arithmetic import FFT_IN_HALVES
 from templates.ceil_div import ceil_div
-from templates.conv1d.cuda.fft import is_served
+from templates.conv1d.cuda.fft import has_contiguous_rows
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
@@ -48,8 +48,8 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
     arithmetic = FFT_IN_HALVES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Return whether the workload ``is_served``, has 16 bits, enough signals and taps, at most
-        8192 outputs a row and a first output that meets one tap, on compute capability 9.0.
+        """Return whether the workload ``has_contiguous_rows``, 16 bits, enough signals and taps, at
+        most 8192 outputs a row and a first output that meets one tap, on compute capability 9.0.
 
         The first output matters because errors are relative to the largest output of the full
         convolution. If its first outputs were left out, the largest might be among them.
@@ -58,7 +58,7 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
             super().applies(workload, limits)
             and limits.arch == "sm_90"
             and workload.dtype != "float32"
-            and is_served(workload)
+            and has_contiguous_rows(workload)
             and workload.B >= FEWEST_SIGNALS
             and workload.N >= FEWEST_TAPS
             and workload.error_of_sums(workload.N) >= LEAST_ERROR
@@ -74,14 +74,14 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
         space.knob("stores", ["cached", "streaming"])
         space.constraint(
             "no more items than there are",
-            lambda c: c["items"] == 1 or c["items"] <= items(workload, c),
+            lambda c: c["items"] == 1 or c["items"] <= signal_groups(workload, c),
             reads=("block", "items"),
         )
         return space
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
         block = _blocks(workload)[0]
-        each = ceil_div(items(workload, {"block": block}), limits.units)
+        each = ceil_div(signal_groups(workload, {"block": block}), limits.units)
         return {"template": self.name, "block": block, "items": each, "stores": "cached"}
 
     def features(
@@ -104,13 +104,13 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
         }
 
 
-def items(workload: Conv1dWorkload, config: Config) -> int:
+def signal_groups(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of groups of 256 / ``block`` signals in all channels."""
     return workload.out_channels * ceil_div(workload.B, 256 // config["block"])
 
 
 def blocks(workload: Conv1dWorkload, config: Config) -> int:
-    return ceil_div(items(workload, config), config["items"])
+    return ceil_div(signal_groups(workload, config), config["items"])
 
 
 def workspace(workload: Conv1dWorkload, config: Config) -> int:
@@ -130,7 +130,8 @@ def shared_words(config: Config) -> int:
 def _items(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
     """Return the values of ``items``: ITEMS, and those that give each unit one block."""
     once = {
-        ceil_div(items(workload, {"block": block}), limits.units) for block in _blocks(workload)
+        ceil_div(signal_groups(workload, {"block": block}), limits.units)
+        for block in _blocks(workload)
     }
     return sorted(once.union(ITEMS))
 
