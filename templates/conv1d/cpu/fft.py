@@ -52,7 +52,7 @@ class CpuFft(Template[Conv1dWorkload]):
             "a block yields at least a row of outputs", lambda c: outputs(workload, c) > 0
         )
         space.constraint(
-            "radix is a factor, and largest says where where it differs",
+            "radix is the largest factor, and largest is first if all factors are equal",
             lambda c: (
                 max(factors(c)) == c["radix"]
                 and (c["largest"] == "first" or len(set(factors(c))) > 1)
