@@ -151,7 +151,7 @@ def vectors(workload: Conv1dWorkload, config: Config) -> int:
     return int((reach + (workload.N - 1) * workload.dilation) // vector + 2)
 
 
-def vector_of(workload: Conv1dWorkload, extent: int) -> int:
+def vector_dividing(workload: Conv1dWorkload, extent: int) -> int:
     """Return the longest vector, in elements: a power of two that divides the extent and is no
     wider than one load can be."""
     return math.gcd(extent, longest_vector(workload.dtype))
@@ -196,7 +196,7 @@ def _padded(workload: Conv1dWorkload, config: Config) -> float:
 
 
 def _vectors(workload: Conv1dWorkload) -> list[int]:
-    widest = vector_of(workload, workload.M)
+    widest = vector_dividing(workload, workload.M)
     return [v for v in (1, 2, 4, 8) if v <= widest and 4 * v >= widest]
 
 

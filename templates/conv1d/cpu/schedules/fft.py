@@ -12,7 +12,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
-from templates.conv1d.cpu.fft import factors, outputs, taps
+from templates.conv1d.cpu.fft import factors, filter_length, outputs_of_block
 from templates.conv1d.cpu.schedules.complex_rows import ComplexRows
 from templates.conv1d.cpu.schedules.radix import Complex, dft, multiply
 from templates.conv1d.workload import Conv1dWorkload
@@ -46,8 +46,8 @@ class _Program:
         self.workload = workload
         self.lanes, self.points, self.pairs = config["lanes"], config["points"], config["pairs"]
         self.factors = factors(config)
-        self.new = outputs(workload, config)
-        self.swapped = taps(workload) < workload.N
+        self.new = outputs_of_block(workload, config)
+        self.swapped = filter_length(workload) < workload.N
         self.M, self.N, self.left = workload.M, workload.N, workload.left
         if self.swapped:
             # with u for the taps in the order in which they meet the samples, the sum over t of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from templates.conv1d.cuda.window import blocks, vector_of
+from templates.conv1d.cuda.window import blocks, vector_dividing
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
@@ -29,8 +29,8 @@ def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str,
         "WINDOW": config["reads"] == "window",
         "LANES": config["reads"] == "lanes",
         "ROWS": workload.rows,
-        "VO": min(config["outputs"], vector_of(workload, workload.length)),
-        "VW": vector_of(workload, workload.N),
+        "VO": min(config["outputs"], vector_dividing(workload, workload.length)),
+        "VW": vector_dividing(workload, workload.N),
     }
 
 

@@ -14,9 +14,9 @@ from templates.template import Config, Template
 
 THREADS = 512
 BLOCKS = 128  # of samples, into which a signal is divided
-BLOCK = (16, 32, 64)
+BLOCK_LENGTHS = (16, 32, 64)
 """Samples of a block of a signal."""
-ITEMS = (1, 2, 4, 8, 16, 32)
+ITEM_COUNTS = (1, 2, 4, 8, 16, 32)
 FEWEST_SIGNALS = 4
 """With fewer signals, most columns of a product are empty, and the taps' spectrum is read for
 few."""
@@ -26,7 +26,7 @@ LEAST_ERROR = 1e-3
 times. The largest error was 5.7e-4 of the largest output, measured on every 16th of 64 signals of
 768 channels of 8192 samples, and 8e-4 on one simulated channel."""
 TAPS_THREADS, TAPS_RESIDENT = 256, 3
-TAPS_WORDS = {block: 2 * BLOCKS * block + 2 * TAPS_THREADS // 32 for block in BLOCK}
+TAPS_WORDS = {block: 2 * BLOCKS * block + 2 * TAPS_THREADS // 32 for block in BLOCK_LENGTHS}
 """The launch that transforms the taps: threads of a block, resident blocks of a unit, and 32-bit
 words of a block's shared memory."""
 MAX_WORKSPACE = 2**33  # bytes, the limit of all tensors of a workload
@@ -63,14 +63,14 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
             and workload.N >= FEWEST_TAPS
             and workload.error_of_sums(workload.N) >= LEAST_ERROR
             and workload.left == workload.N - 1
-            and bool(_blocks(workload))
+            and bool(_block_lengths(workload))
             and 4 * shared_words({}) <= limits.shared_memory
         )
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)
-        space.knob("block", _blocks(workload))
-        space.knob("items", _items(workload, limits))
+        space.knob("block", _block_lengths(workload))
+        space.knob("items", _item_counts(workload, limits))
         space.knob("stores", ["cached", "streaming"])
         space.constraint(
             "no more items than there are",
@@ -80,7 +80,7 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
         return space
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
-        block = _blocks(workload)[0]
+        block = _block_lengths(workload)[0]
         each = ceil_div(signal_groups(workload, {"block": block}), limits.units)
         return {"template": self.name, "block": block, "items": each, "stores": "cached"}
 
@@ -127,19 +127,19 @@ def shared_words(config: Config) -> int:
     return int((1024 + 12 * BLOCKS * 128 + 2 * 64 * BLOCKS * 2) // 4 + 2 * 16 * 4 + 3 * 16)
 
 
-def _items(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
-    """Return the values of ``items``: ITEMS, and those that give each unit one block."""
+def _item_counts(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
+    """Return the values of ``items``: ITEM_COUNTS, and those that give each unit one block."""
     once = {
         ceil_div(signal_groups(workload, {"block": block}), limits.units)
-        for block in _blocks(workload)
+        for block in _block_lengths(workload)
     }
-    return sorted(once.union(ITEMS))
+    return sorted(once.union(ITEM_COUNTS))
 
 
-def _blocks(workload: Conv1dWorkload) -> list[int]:
+def _block_lengths(workload: Conv1dWorkload) -> list[int]:
     return [
         block
-        for block in BLOCK
+        for block in BLOCK_LENGTHS
         if workload.length <= BLOCKS * block
         and 4 * workspace(workload, {"block": block}) < MAX_WORKSPACE
     ]
