@@ -50,6 +50,11 @@ class BestFilters(BaseModel):
     )
 
     @property
+    def kind(self) -> str | None:
+        """The kind of device that is asked for. None: any."""
+        return None if self.target == "auto" else self.target
+
+    @property
     def names(self) -> tuple[str, ...] | None:
         """The names of the templates that are asked for, sorted. None: any."""
         if self.templates is None:

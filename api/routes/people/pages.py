@@ -168,8 +168,7 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
     """Return the page of a best; if there is none, a 404 page with a form that orders it."""
     operator = find_operator(name)
     workload, filters = BestFilters.read(operator, request.query_params)
-    kind = None if filters.target == "auto" else filters.target
-    asked = (kind, filters.device, filters.names, filters.threads)
+    asked = (filters.kind, filters.device, filters.names, filters.threads)
     found = bests.lookup(engine, workload.key, *asked, parallel=filters.parallel)
     if not found:
         values = {f"workload.{key}": value for key, value in request.query_params.items()}
@@ -180,7 +179,7 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
             operator=operator,
             workload=workload.model_dump(),
             form=forms.order_form(operator, values),
-            job=answering(engine, workload.key, kind, filters.device),
+            job=answering(engine, workload.key, filters.kind, filters.device),
             prediction=forms.prediction(workload, filters.target, filters.names),
         )
     narrowed = {
