@@ -18,7 +18,7 @@ SECONDS: dict[str, float] = {"request": 10.0, "body": 60.0}
 """How long to wait. ``request``: from the connection's start, or the end of the last answer, to the
 end of a request's headers. ``body``: from there to the end of the body."""
 STALLED_SECONDS = 60.0
-"""How long a client may let the write buffer stay full before its connection is aborted."""
+"""How long a client may read nothing of a large answer before its connection is aborted."""
 BACKLOG = 64
 """How many connections are accepted at once, before any of them can be refused."""
 RESERVED = 6 * BACKLOG
@@ -69,14 +69,25 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Start the deadline of a client that reads too little of its answer."""
         super().pause_writing()
-        self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
+        self._await_progress()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         if self._stalled is not None:
             self._stalled.cancel()
+
+    def _await_progress(self) -> None:
+        """Set the deadline by which the client has to read more of its answer."""
+        unsent = self.transport.get_write_buffer_size()
+        self._stalled = self.loop.call_later(STALLED_SECONDS, self._check_progress, unsent)
+
+    def _check_progress(self, unsent: int) -> None:
+        """Abort the connection if its write buffer still has ``unsent`` bytes, or more."""
+        if self.transport.get_write_buffer_size() < unsent:
+            self._await_progress()
+        else:
+            self.transport.abort()
 
     def _await(self) -> None:
         """Set the deadline of what the client has to send next: a request, a body or nothing.
