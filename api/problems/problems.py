@@ -110,7 +110,7 @@ class Problem(HTTPException):
         return Response(body, self.status, self.headers, MEDIA_TYPE)
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the ``responses`` of a route in OpenAPI for these statuses of errors."""
     schema = {"$ref": "#/components/schemas/ProblemDocument"}
     return {

@@ -10,15 +10,15 @@ from fastapi import APIRouter, Body, Request, Response
 from sqlalchemy import Engine
 from starlette.concurrency import run_in_threadpool
 
-from api.answers.best_query import BestFilters
-from api.answers.conditional import matches, weak_etag
-from api.answers.given_once import GIVEN_ONCE
-from api.answers.job_views import job_view
-from api.answers.json_body import JsonRoute
-from api.answers.nearest import nearest, verification
-from api.answers.quick import quickly
 from api.dependencies import EngineDep
-from api.problems.problems import Problem, documented
+from api.problems.problems import Problem, problem_responses
+from api.route_helpers.best_query import BestFilters
+from api.route_helpers.conditional import matches, weak_etag
+from api.route_helpers.job_views import job_view
+from api.route_helpers.json_body import JsonRoute
+from api.route_helpers.nearest import nearest_bests, verification_order
+from api.route_helpers.nonblocking import read_nonblocking
+from api.route_helpers.strict_query import StrictQuery
 from api.schemas.best import BestView, Call
 from api.schemas.jobs import JobView
 from api.schemas.orders.nearest import EXAMPLES, NearestOrder
@@ -39,12 +39,12 @@ NO_LENDER = ", and no tuned shape can lend its configuration"
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"headers": {"ETag": {"schema": {"type": "string"}}}},
     304: {"description": "Unchanged since the answer with that ETag"},
-    **documented(404),
+    **problem_responses(404),
 }
 _ORDERED: dict[int | str, dict[str, Any]] = {
     200: {"description": "The job that made the shape's best, or an equal one", "model": JobView},
     201: {"description": "The new job"},
-    **documented(400, 404, 413, 415),
+    **problem_responses(400, 404, 413, 415),
 }
 
 
@@ -70,9 +70,11 @@ async def get_best(operator: str, request: Request) -> Response:
     expects to be fastest. The best of them is then the answer for the shape, as `predicted`, until
     a search has found one."""
     workload, filters = BestFilters.read(find_operator(operator), request.query_params)
-    view = await quickly(request.app, partial(_exact, workload=workload, filters=filters))
+    view = await read_nonblocking(
+        request.app, partial(_exact_view, workload=workload, filters=filters)
+    )
     if view is None:
-        view = await run_in_threadpool(_nearest, request.app.state.engine, workload, filters)
+        view = await run_in_threadpool(_nearest_view, request.app.state.engine, workload, filters)
     body = view.model_dump_json().encode()
     etag = weak_etag(hashlib.sha256(body).hexdigest()[:32])
     headers = {"ETag": etag, "Cache-Control": "no-cache"}
@@ -86,7 +88,7 @@ async def get_best(operator: str, request: Request) -> Response:
     status_code=201,
     summary="Have the nearest configuration verified",
     responses=_ORDERED,
-    dependencies=[GIVEN_ONCE],
+    dependencies=[StrictQuery],
 )
 def verify_nearest(
     order: Annotated[NearestOrder, Body(discriminator="operator", openapi_examples=EXAMPLES)],
@@ -106,12 +108,12 @@ def verify_nearest(
         parallel=order.parallel,
         templates=None if order.templates is None else ",".join(order.templates),
     )
-    exact = _lookup(engine, order.workload, filters)
+    exact = _own_bests(engine, order.workload, filters)
     if exact:
         job, created = queue.get(engine, exact[0].job_id), False
     else:
         lender = _lenders(engine, order.workload, filters)[0]
-        wanted = verification(order.workload, lender, filters.names)
+        wanted = verification_order(order.workload, lender, filters.names)
         [(job, created)] = listed.submit(engine, [wanted])
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/jobs/{job.id}"
@@ -119,15 +121,15 @@ def verify_nearest(
     return job_view(engine, job)
 
 
-def _exact(engine: Engine, workload: Workload, filters: BestFilters) -> BestView | None:
+def _exact_view(engine: Engine, workload: Workload, filters: BestFilters) -> BestView | None:
     """Return the view of the shape's own bests; None if it has none."""
-    found = _lookup(engine, workload, filters)
+    found = _own_bests(engine, workload, filters)
     if not found:
         return None
     return BestView.of(workload.model_dump(), found, _lender(engine, found[0]))
 
 
-def _nearest(engine: Engine, workload: Workload, filters: BestFilters) -> BestView:
+def _nearest_view(engine: Engine, workload: Workload, filters: BestFilters) -> BestView:
     """Return the view of the nearest shape's bests.
 
     Raise Problem if no nearest match is asked for, or there is none."""
@@ -147,7 +149,7 @@ def _nearest(engine: Engine, workload: Workload, filters: BestFilters) -> BestVi
     return BestView.lent(asked, lenders, Call(method="POST", url="/jobs/nearest", body=body))
 
 
-def _lookup(engine: Engine, workload: Workload, filters: BestFilters) -> list[Best]:
+def _own_bests(engine: Engine, workload: Workload, filters: BestFilters) -> list[Best]:
     """Return the shape's own bests that pass the filters, fastest first."""
     return bests.lookup(
         engine,
@@ -173,7 +175,7 @@ def _lenders(engine: Engine, workload: Workload, filters: BestFilters) -> list[B
         filters.threads,
         parallel=filters.parallel,
     )
-    lenders = nearest(workload, candidates)
+    lenders = nearest_bests(workload, candidates)
     if not lenders:
         raise _not_tuned(engine, workload, filters, NO_LENDER)
     return lenders

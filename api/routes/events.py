@@ -14,7 +14,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from api.access.access import Access, Caller
 from api.events.event_id import PATTERN, EventId
 from api.events.feeds import POLL_SECONDS, Feed, Feeds
-from api.problems.problems import Problem, documented
+from api.problems.problems import Problem, problem_responses
 from api.schemas.events import ProgressEvent
 from api.schemas.jobs import JobView
 from db.read.events import Snapshot
@@ -88,7 +88,7 @@ def _asking(request: Request) -> Callable[[], Awaitable[bool]]:
     "/jobs/{job_id}/events",
     summary="A job as it goes on, until it ends",
     response_class=EventSourceResponse,
-    responses={204: {"description": "All has been sent"}, **documented(400, 404)},
+    responses={204: {"description": "All has been sent"}, **problem_responses(400, 404)},
 )
 async def job_events(
     listening: Annotated[Listening, Depends(_listening)],

@@ -14,9 +14,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.access.access import Access
 from api.access.loopback import binds_loopback
-from api.answers.quick import open_quick
 from api.events.feeds import Feeds
 from api.problems.messages import FieldError, field_errors, summary
+from api.route_helpers.nonblocking import open_nonblocking_engine
 from api.server import logs
 from api.server.exit_signals import called_on_exit_signals
 from api.server.memory import give_back_memory
@@ -49,7 +49,7 @@ def lifespan_of(
         engine = await run_sync(_open, used)
         app.state.engine = engine
         app.state.access = Access(engine, used)
-        app.state.quick = await run_sync(open_quick, engine)
+        app.state.nonblocking_engine = await run_sync(open_nonblocking_engine, engine)
         app.state.writers = Turns("orders", WRITERS, WRITER_SECONDS)
         app.state.exports = Turns("exports", EXPORTS, EXPORT_SECONDS)
         feeds = app.state.feeds = Feeds(engine)
@@ -58,8 +58,8 @@ def lifespan_of(
             yield
         feeds.close()
         engine.dispose()
-        if app.state.quick is not None:
-            app.state.quick.dispose()
+        if app.state.nonblocking_engine is not None:
+            app.state.nonblocking_engine.dispose()
         _log.info("stopped")
 
     return lifespan

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from api.access.access import Access
-from api.answers.links import add_links
-from api.answers.parameters import made_exact
+from api.openapi.links import add_links
+from api.openapi.parameters import correct_parameters
 from api.problems.problems import ProblemDocument
 from api.schemas.events import BestEvent, ProgressEvent
 from api.schemas.jobs import JobView
@@ -66,7 +66,7 @@ def _complete(document: dict[str, Any]) -> None:
     )
     document["components"]["schemas"].update(schemas["$defs"])
     document["components"]["securitySchemes"] = {"key": _KEY}
-    paths = document["paths"] = made_exact(document["paths"])
+    paths = document["paths"] = correct_parameters(document["paths"])
     paths["/jobs/{job_id}/events"]["get"]["responses"]["200"] = _stream()
     add_links(paths)
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
-from api.answers.best_query import BestFilters
 from api.dependencies import EngineDep, ExportTurn
+from api.route_helpers.best_query import BestFilters
 from api.routes import health
 from api.schemas.common import OperatorPageQuery
 from api.web import best_page, forms, job_page, ladder_page, trials

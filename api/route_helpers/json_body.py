@@ -36,7 +36,7 @@ class _JsonRequest(Request):
 
         Raise Problem if the body is compressed, is no text, or gives a name twice in one object.
         Raise JSONDecodeError if it is no JSON."""
-        must_be_plain(self)
+        refuse_compressed(self)
         try:
             return json.loads(await self.body(), object_pairs_hook=each_once)
         except UnicodeDecodeError as error:
@@ -52,7 +52,7 @@ class _JsonRequest(Request):
             raise Problem("invalid-request", summary([wrong]), errors=[wrong]) from error
 
 
-def must_be_plain(request: Request) -> None:
+def refuse_compressed(request: Request) -> None:
     """Raise Problem if the request says that its body is compressed."""
     coding = request.headers.get("content-encoding", "")
     if coding.lower() not in ("", "identity"):
