@@ -79,7 +79,7 @@ def _permission_check(request: Request) -> Callable[[], Awaitable[bool]]:
 
     async def may_continue() -> bool:
         try:
-            return caller is None or await access.still_reads(caller)
+            return caller is None or await access.may_keep_reading(caller)
         except DatabaseUnavailable:
             return True  # nothing can be read, so nothing leaks
 

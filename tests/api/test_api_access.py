@@ -217,7 +217,7 @@ def test_a_read_that_needs_no_key_asks_nobody(
 
 class NeverAsked:
     def __init__(self, real: Any) -> None:
-        self.concerns = real.concerns
+        self.needs_check = real.needs_check
 
 
 def test_the_database_is_away(client: TestClient, engine: Engine) -> None:
