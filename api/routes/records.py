@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import StreamingResponse
 
-from api.dependencies import EngineDep, ExportTurn
+from api.dependencies import EngineDep, ExportSlot
 from api.problems.problems import Problem, problem_responses
 from api.route_helpers.json_body import refuse_compressed
 from api.route_helpers.strict_query import StrictQuery
@@ -63,7 +63,7 @@ _BODY = {
     summary="A log to take along",
     response_class=StreamingResponse,
     responses=_LOG,
-    dependencies=[ExportTurn],
+    dependencies=[ExportSlot],
 )
 def get_records(query: Annotated[RecordsQuery, Query()], engine: EngineDep) -> StreamingResponse:
     """Stream what was measured, in the format of this or another tool.

@@ -14,6 +14,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.access.access import Access
 from api.access.loopback import binds_loopback
+from api.concurrency_limit import (
+    EXPORT_WAIT_SECONDS,
+    MAX_EXPORTS,
+    MAX_WRITES,
+    WRITE_WAIT_SECONDS,
+    ConcurrencyLimit,
+)
 from api.events.feeds import Feeds
 from api.problems.messages import FieldError, field_errors, summary
 from api.route_helpers.nonblocking import open_nonblocking_engine
@@ -21,7 +28,6 @@ from api.server import logs
 from api.server.exit_signals import called_on_exit_signals
 from api.server.memory import give_back_memory
 from api.settings import Settings
-from api.turns import EXPORT_SECONDS, EXPORTS, WRITER_SECONDS, WRITERS, Turns
 from db.access.keys import unrevoked
 from db.sql.engine import check_schema, migrate, open_engine
 from db.sql.errors import StorageError
@@ -50,8 +56,8 @@ def lifespan_of(
         app.state.engine = engine
         app.state.access = Access(engine, used)
         app.state.nonblocking_engine = await run_sync(open_nonblocking_engine, engine)
-        app.state.writers = Turns("orders", WRITERS, WRITER_SECONDS)
-        app.state.exports = Turns("exports", EXPORTS, EXPORT_SECONDS)
+        app.state.write_limit = ConcurrencyLimit("orders", MAX_WRITES, WRITE_WAIT_SECONDS)
+        app.state.export_limit = ConcurrencyLimit("exports", MAX_EXPORTS, EXPORT_WAIT_SECONDS)
         feeds = app.state.feeds = Feeds(engine)
         _log.info("started", database=without_passwords(engine.url))
         with called_on_exit_signals(feeds.close):

@@ -15,9 +15,9 @@ from fastapi import FastAPI
 from live import Stream, served
 from service_rows import LONG, long_log, running
 
+from api.concurrency_limit import ConcurrencyLimit
 from api.server import connections
 from api.server.connections import BoundedProtocol
-from api.turns import Turns
 from db import queue
 from db.results import artifacts
 from tests.ports import free_port
@@ -78,7 +78,7 @@ def test_bytes_that_drip_put_nothing_off(hurried: tuple[str, int]) -> None:
 def test_who_reads_nothing_is_left(hurried: tuple[str, int], app: FastAPI) -> None:
     """And the turn that they held is another's."""
     long_log(app.state.engine)
-    app.state.exports = Turns("exports", 1, PATIENCE)
+    app.state.export_limit = ConcurrencyLimit("exports", 1, PATIENCE)
     with socket.create_connection(hurried) as idle:
         idle.sendall(b"GET /records HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert idle.recv(15) == b"HTTP/1.1 200 OK"

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
-from api.dependencies import EngineDep, ExportTurn
+from api.dependencies import EngineDep, ExportSlot
 from api.route_helpers.best_query import BestFilters
 from api.routes import health
 from api.schemas.common import OperatorPageQuery
@@ -111,7 +111,7 @@ def job_trials(request: Request, job_id: str, engine: EngineDep) -> Response:
     return answer
 
 
-@router.get("/ui/jobs/{job_id}/trials.csv", dependencies=[ExportTurn])
+@router.get("/ui/jobs/{job_id}/trials.csv", dependencies=[ExportSlot])
 def job_trials_csv(request: Request, job_id: str, engine: EngineDep) -> Response:
     wanted = trials.Asked.read(request.query_params).wanted
     job = queue.get(engine, job_id)
