@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.problems.messages import LISTED_ERRORS, FieldError
+from api.problems.messages import MAX_LISTED_ERRORS, FieldError
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:convtune:problem:"
@@ -87,7 +87,7 @@ class Problem(HTTPException):
         self.kind = kind
         self.status, self.title = KINDS[kind]
         super().__init__(self.status, detail, dict(headers or {}))
-        self.errors = list(errors[:LISTED_ERRORS])
+        self.errors = list(errors[:MAX_LISTED_ERRORS])
         self.extra = extra
 
     def __str__(self) -> str:

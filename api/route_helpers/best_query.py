@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from starlette.datastructures import QueryParams
 
-from api.problems.messages import LISTED_ERRORS, FieldError, field_errors, summary
+from api.problems.messages import MAX_LISTED_ERRORS, FieldError, field_errors, summary
 from api.problems.problems import Problem
 from api.route_helpers.strict_query import repeated_fields
 from templates import Operator, restriction, template_names
@@ -110,7 +110,7 @@ def _unknown(given: dict[str, str], operator: Operator) -> list[FieldError]:
     known = f"known are {', '.join([*fields, *BestFilters.model_fields])}"
     for name in given:
         if name not in fields:
-            listed = len(found) < LISTED_ERRORS
+            listed = len(found) < MAX_LISTED_ERRORS
             meant = near(operator.workload | BestFilters, [name]) if listed else ""
             message = f"is not known for {operator.name}; {meant or known}"
             found.append(FieldError(field=name, message=message))

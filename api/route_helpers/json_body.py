@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.problems.messages import FieldError, shown_name, summary
+from api.problems.messages import FieldError, shortened, summary
 from api.problems.problems import Problem
 from templates.records.members import GivenTwice, each_once
 
@@ -47,7 +47,7 @@ class _JsonRequest(Request):
             ) from error
         except GivenTwice as error:
             wrong = FieldError(
-                field=shown_name(error.name), message="is given more than once; give it once"
+                field=shortened(error.name), message="is given more than once; give it once"
             )
             raise Problem("invalid-request", summary([wrong]), errors=[wrong]) from error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from fastapi import Depends, Request
 from starlette.datastructures import QueryParams
 
-from api.problems.messages import FieldError, shown_name, summary
+from api.problems.messages import FieldError, shortened, summary
 from api.problems.problems import Problem
 
 
@@ -27,7 +27,7 @@ async def _refuse_stray_fields(request: Request) -> None:
     if not request.scope["route"].dependant.query_params:
         path = request.url.path
         message = f"is not taken here: {request.method} {path} has no query; remove it"
-        wrong = [FieldError(field=shown_name(name), message=message) for name in query]
+        wrong = [FieldError(field=shortened(name), message=message) for name in query]
     if wrong:
         raise Problem("invalid-request", summary(wrong), errors=wrong)
 

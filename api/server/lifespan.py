@@ -26,7 +26,7 @@ from api.problems.messages import FieldError, field_errors, summary
 from api.route_helpers.nonblocking import open_nonblocking_engine
 from api.server import logs
 from api.server.exit_signals import called_on_exit_signals
-from api.server.memory import give_back_memory
+from api.server.malloc import configure_malloc
 from api.settings import Settings
 from db.access.keys import unrevoked
 from db.sql.engine import check_schema, migrate, open_engine
@@ -49,7 +49,7 @@ def lifespan_of(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        give_back_memory()
+        configure_malloc()
         used = read_settings() if settings is None else settings
         logs.configure(used.log_format)
         engine = await run_sync(_open, used)

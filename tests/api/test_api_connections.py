@@ -31,8 +31,8 @@ STRANGERS = 600
 
 @pytest.fixture
 def hurried(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
-    for name in connections.SECONDS:
-        monkeypatch.setitem(connections.SECONDS, name, 0.3)
+    for name in connections.DEADLINE_SECONDS:
+        monkeypatch.setitem(connections.DEADLINE_SECONDS, name, 0.3)
     monkeypatch.setattr(connections, "STALLED_SECONDS", 0.3)
     with served(app, http=BoundedProtocol) as url:
         host, _, port = url.removeprefix("http://").partition(":")
