@@ -137,7 +137,11 @@ def _nearest_view(engine: Engine, workload: Workload, filters: BestFilters) -> B
         raise _not_tuned(engine, workload, filters)
     lenders = _lenders(engine, workload, filters)
     asked = workload.model_dump()
-    body = {"operator": workload.operator, "workload": asked, "target": filters.target}
+    body: dict[str, Any] = {
+        "operator": workload.operator,
+        "workload": asked,
+        "target": filters.target,
+    }
     if filters.device is not None:
         body["device"] = filters.device
     if filters.names is not None:
