@@ -30,7 +30,7 @@ class ConcurrencyLimit:
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[None]:
-        """Hold a slot within the context. Raise Problem (busy, 503) if none is free in time."""
+        """Keep a slot within the context. Raise Problem (busy, 503) if none is free in time."""
         try:
             async with asyncio.timeout(self._seconds):
                 await self._slots.acquire()

@@ -26,7 +26,7 @@ async def _engine(request: Request) -> AsyncIterator[Engine]:  # a sync one woul
 
 
 async def _export(request: Request) -> AsyncIterator[None]:
-    """Hold a slot for an export. Raise Problem if none is free in time."""
+    """Take a slot for an export. Raise Problem if none is free in time."""
     limit: ConcurrencyLimit = request.app.state.export_limit
     async with limit.acquire():
         yield
