@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from api.main import create_app
-from api.web.forms import order_form, form_values
+from api.web.forms import form_values, order_form
 from db.contract.job import Job, JobShown, shown
 from db.contract.order import COLUMNS, JobFilter, JobOrder, Terms, chosen
 from db.sql.models import jobs
