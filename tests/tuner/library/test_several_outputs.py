@@ -75,7 +75,7 @@ def test_what_does_not_fit_is_named(library: Library, given: tuple[Any, ...]) ->
 def test_the_manifest_names_the_outputs(library: Library) -> None:
     arguments = library.manifest["signature"]["arguments"]
     assert [each["name"] for each in arguments if each["role"] == "output"] == NAMES
-    assert library.at is not None
+    assert library.by_address(None) is not None
 
 
 @pytest.mark.torch
