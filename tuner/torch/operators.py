@@ -125,6 +125,10 @@ class _Operator:
                 x, weight, bias, stride, padding, dilation, groups,
                 residual=residual, activation=activation,
             )  # fmt: skip
+        if residual is not None:
+            how = self._how(tuple(stride), tuple(padding), tuple(dilation), activation)
+            steps = how.stride, how.padding, how.dilation
+            _must_fit(residual, convolutions.output_shape(x, weight, *steps))
         trained = needs_derivative(x, weight, bias, residual)
         y: Any = (layer.trained if trained else layer.by_kernel)(x, weight, bias, residual)
         if isinstance(y, str):
@@ -134,8 +138,6 @@ class _Operator:
                 shortcuts.clear()
             named = stride, padding, dilation, groups, activation, max_error
             shortcuts[_as_said(x, weight, bias, *named)] = layer.shortcut(x, weight, bias, y)
-        if residual is not None:
-            _must_fit(residual, y, x)
         return y  # type: ignore[no-any-return]
 
     def _recognised(
@@ -190,7 +192,7 @@ class _Operator:
         groups = self._groups(x) if groups is None else groups
         y = convolved(x, weight, bias, how.stride, how.padding, how.dilation, groups)
         if residual is not None:
-            _must_fit(residual, y, x)
+            _must_fit(residual, tuple(y.shape))
             y = y + residual
         laid_out: Tensor = self.kind.laid_out(activations.applied(how.activation, y), x)
         return laid_out
@@ -328,12 +330,12 @@ def _as_said(x: Tensor, weight: Tensor, bias: Some, *named: Any) -> tuple[Any, .
     return x.shape, weight.shape, bias is None, *ways, *others
 
 
-def _must_fit(residual: Tensor, y: Tensor, x: Tensor) -> None:
-    """Raise WrongArgument unless the residual has the output's shape, and no axis was added."""
-    if residual.shape != y.shape or y.ndim != x.ndim:
+def _must_fit(residual: Tensor, shape: tuple[int, ...]) -> None:
+    """Raise WrongArgument unless the residual has the output's ``shape``: it is not broadcast."""
+    if residual.shape != shape:
         raise WrongArgument(
-            f"residual has shape {tuple(residual.shape)}, and must have the output's, "
-            f"{tuple(y.shape)}; expand it to that"
+            f"residual has shape {tuple(residual.shape)}, and must have the output's, {shape}; "
+            "expand it to that"
         )
 
 
