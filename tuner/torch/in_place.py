@@ -16,7 +16,6 @@ from typing import Any
 import torch
 
 from tuner.errors import WrongArgument
-from tuner.torch.replaced import hooks_of
 
 
 class TakenIn:
@@ -71,10 +70,10 @@ class TakenIn:
         was replaced, or if a module got another ``forward``.
         """
         if self._hooks is None:
-            own = layer._forward_hooks, layer._backward_pre_hooks, layer._backward_hooks
             self._forwards = tuple(map(vars, self._passing))
             others = (module for _, _, module in self._places)
-            self._hooks = (*own, *(hooks for each in others for hooks in _all_hooks(each)))
+            hooks = (hooks for each in others for hooks in _all_hooks(each))
+            self._hooks = (*_output_hooks(layer), *hooks)
         if any(self._hooks) or not self.stands():
             return True
         for place, name, module in self._places:
@@ -90,7 +89,7 @@ class TakenIn:
             parent = place()
             if parent is not None and parent._modules.get(name) is not module:
                 return f"another module stands in the place of {name}"
-            if hooks_of(module):
+            if any(_output_hooks(module) if module is layer else _all_hooks(module)):
                 return f"{name} has hooks"
         return "what it took in has a forward of its own"
 
@@ -193,6 +192,11 @@ class InPlace(torch.nn.Module):
 
 def _all_hooks(module: torch.nn.Module) -> Iterator[Any]:
     yield module._forward_pre_hooks
+    yield from _output_hooks(module)
+
+
+def _output_hooks(module: torch.nn.Module) -> Iterator[Any]:
+    """Yield the hooks that could see what a layer computes beside the convolution."""
     yield module._forward_hooks
     yield module._backward_pre_hooks
     yield module._backward_hooks
