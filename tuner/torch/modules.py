@@ -255,10 +255,11 @@ class DepthwiseConv2d(Tuned):
         if len(shape) != 4 or shape[1] != 1 or shape[0] % (channels or shape[0]):
             of = "C" if channels is None else f"a multiple of {channels}"
             raise WrongArgument(f"the weight must have shape ({of}, 1, KH, KW), but has {shape}")
-        if stride not in STRIDES:
+        self._stride = arguments.whole("stride", stride)
+        if self._stride not in STRIDES:
             raise WrongArgument(f"stride is {stride}, and the operator's 1 to {STRIDES[-1]}")
         arguments.bias(self.bias, shape[0])
-        self._stride, self._dilation = stride, arguments.whole("dilation", dilation)
+        self._dilation = arguments.whole("dilation", dilation)
         self.channels = channels or shape[0]
         self.multiplier = shape[0] // self.channels
         self.size: tuple[int, int] = shape[2:]
