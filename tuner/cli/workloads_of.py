@@ -74,7 +74,7 @@ def _captured(
             "PyTorch is not installed, which builds a model",
             "pip install torch, or list the layers in a file",
         )
-    from tuner.torch.model.built import workloads_of
+    from tuner.torch.model.named_models import workloads_of
 
     sizes = None if shape is None else _sizes(shape)
     found = workloads_of(

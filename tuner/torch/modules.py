@@ -26,7 +26,7 @@ from tuner.errors import WrongArgument
 from tuner.torch import arguments
 from tuner.torch import replaced as torch_replaced
 from tuner.torch.functional import convolutions
-from tuner.torch.replaced import only
+from tuner.torch.replaced import require
 from tuner.torch.tuned_module import Tuned
 
 __all__ = ["Conv1d", "DepthwiseConv2d", "Tuned"]
@@ -96,7 +96,7 @@ class Conv1d(Tuned):
         parametrisations. Raises WrongArgument if the module, its class or its hooks may compute
         something that the operator does not."""
         torch_replaced.check(module, torch.nn.Conv1d)
-        only(module, padding_mode="zeros")
+        require(module, padding_mode="zeros")
         if module.groups not in (1, module.in_channels):
             raise WrongArgument(
                 f"{module} has {module.groups} groups, and the operator 1 or as many as channels"
@@ -115,7 +115,7 @@ class Conv1d(Tuned):
         torch_replaced.take_over(module, made)
         return made
 
-    def becomes_causal(self) -> bool:
+    def make_causal(self) -> bool:
         """Compute only as many outputs as there are samples, if the others are all that the zeros
         behind the input give. Return whether this is so."""
         zeros = (self.taps - 1) * self._dilation
@@ -279,10 +279,10 @@ class DepthwiseConv2d(Tuned):
         torch_replaced.check(module, torch.nn.Conv2d, SAME)
         padding: Any = _sides(module)
         if torch_replaced.kind_of(module).__name__ == SAME:
-            only(module, padding=(0, 0))  # it pads the input itself, before the convolution
+            require(module, padding=(0, 0))  # it pads the input itself, before the convolution
             padding = "same"
         stride, dilation = module.stride[0], module.dilation[0]
-        only(
+        require(
             module,
             groups=module.in_channels,
             stride=(stride, stride),
