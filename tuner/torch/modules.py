@@ -26,6 +26,7 @@ from tuner.errors import WrongArgument
 from tuner.torch import arguments
 from tuner.torch import replaced as torch_replaced
 from tuner.torch.functional import convolutions
+from tuner.torch.functional.padding import Sides, conv1d_padding, conv2d_padding, same_padding
 from tuner.torch.replaced import require
 from tuner.torch.tuned_module import Tuned
 
@@ -105,7 +106,7 @@ class Conv1d(Tuned):
             module.weight,
             module.bias,
             source=source,
-            padding=_ends(module),
+            padding=conv1d_padding(module),
             kind="correlate",
             stride=module.stride[0],
             dilation=module.dilation[0],
@@ -277,7 +278,7 @@ class DepthwiseConv2d(Tuned):
         pads by the input's size. The layer has its parameters and parametrisations. Raises
         WrongArgument if the module, its class or its hooks may compute something else."""
         torch_replaced.check(module, torch.nn.Conv2d, SAME)
-        padding: Any = _sides(module)
+        padding: Any = conv2d_padding(module)
         if torch_replaced.kind_of(module).__name__ == SAME:
             require(module, padding=(0, 0))  # it pads the input itself, before the convolution
             padding = "same"
@@ -325,16 +326,12 @@ class DepthwiseConv2d(Tuned):
             wanted,
         )
 
-    def _sides_for(self, x: Any) -> tuple[int, int, int, int]:
+    def _sides_for(self, x: Any) -> Sides:
         """Return the zeros at the top, left, bottom and right of that input."""
         if self._padding != "same":
-            given: tuple[int, int, int, int] = self._padding
+            given: Sides = self._padding
             return given
-        height, width = (
-            max(0, (taps - 1) * self._dilation - (size - 1) % self._stride)
-            for size, taps in zip(x.shape[-2:], self.size, strict=True)
-        )
-        return (height // 2, width // 2, height - height // 2, width - width // 2)
+        return same_padding(x.shape[-2:], self.size, self._stride, self._dilation)
 
     def _fields(self, x: Any) -> dict[str, Any] | str:
         if x.ndim not in (3, 4) or x.shape[-3] != self.channels:
@@ -377,25 +374,3 @@ class DepthwiseConv2d(Tuned):
 def _last(x: Any) -> bool:
     """Return whether the channels of an image, or of a part of one, lie beside each other."""
     return bool(x.ndim == 4 and x.shape[1] > 1 and x.stride(1) == 1)
-
-
-def _ends(module: Any) -> tuple[int, int]:
-    """Return a module's zeros before and behind. PyTorch's "same" has the odd one behind."""
-    if module.padding == "valid":
-        return (0, 0)
-    if module.padding == "same":
-        zeros = module.dilation[0] * (module.kernel_size[0] - 1)
-        return (zeros // 2, zeros - zeros // 2)
-    return (module.padding[0], module.padding[0])
-
-
-def _sides(module: Any) -> tuple[int, int, int, int]:
-    """Return a module's padding. PyTorch's "same" has the odd zeros at the bottom and right."""
-    if module.padding == "valid":
-        return (0, 0, 0, 0)
-    if module.padding == "same":
-        steps = zip(module.dilation, module.kernel_size, strict=True)
-        height, width = (step * (taps - 1) for step, taps in steps)
-        return (height // 2, width // 2, height - height // 2, width - width // 2)
-    height, width = module.padding
-    return (height, width, height, width)

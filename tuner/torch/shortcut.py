@@ -8,14 +8,15 @@ passed it need not be described to the kernel, which takes their addresses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import torch
 from torch._C._dynamo import guards
 
 from tuner.library.load import Library
 from tuner.library.torch_transforms import active
+from tuner.torch.pytorch_only import not_none
 
 AxisOrder = tuple[int, ...]
 EMPTY_STRIDED: dict[str, Any] = {
@@ -53,6 +54,34 @@ class Shortcut:
     its output back; None if the library takes and gives the tensors as they are.
     """
 
+    @classmethod
+    def of(
+        cls,
+        library: Library,
+        activation: str,
+        orders: Mapping[str | None, tuple[AxisOrder, AxisOrder]],
+        given: tuple[Any, Any, Any],
+        output: Any,
+    ) -> Self | None:
+        """Return a shortcut for calls like one in which the library gave that output.
+
+        ``given`` are the call's input, weight and bias or None. ``orders`` are the layer's, by the
+        layout of its input. Return None if the library can't do alone what the layer does.
+        """
+        x, weight, bias = given
+        work: Any = library.workload
+        first, second = library.arguments[:2]
+        if (
+            torch.is_grad_enabled()
+            or (work.bias, work.activation) != (bias is not None, activation)
+            or weight.shape != second.shape
+        ):
+            return None
+        order = orders.get(first.layout)
+        if order is None and x.shape != first.shape:
+            return None
+        return cls(not_none(x, weight, bias), output, library, order)
+
     def __init__(
         self,
         tensors: Sequence[Any],
@@ -67,10 +96,8 @@ class Shortcut:
         self._guard = DispatchGuard(tensors)
         self._has_bias = len(tensors) > 2
         self._orders, self._compute = orders, library.of_tensors
-        self._by_address, self._empty = (
-            library.by_address(self._guard.gpu),
-            EMPTY_STRIDED[library.kind],
-        )
+        self._by_address = library.by_address(self._guard.gpu)
+        self._empty = EMPTY_STRIDED[library.kind]
         self._like = tuple(output.shape), output.stride(), output.dtype
         self.reason: str = library.manifest["template"]
 

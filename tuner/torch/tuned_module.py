@@ -256,21 +256,9 @@ class Tuned(InPlace, LookupMixin):
         """Return a shortcut for calls like one by which a kernel gave y; None if more was done."""
         found = self._found.get(self._key(x, x.device, False))
         library: Any = found and found.library
-        if library is None:  # forget() was called meanwhile
-            return None
-        work, (first, second) = library.workload, library.arguments[:2]
-        if (
-            torch.is_grad_enabled()
-            or not self.is_dense(x)
-            or self.norm is not None
-            or (work.bias, work.activation) != (bias is not None, self.activation)
-            or weight.shape != second.shape
-        ):
-            return None
-        orders = self.ORDERS.get(first.layout)
-        if orders is None and x.shape != first.shape:
-            return None
-        return Shortcut(not_none(x, weight, bias), y, library, orders)
+        if library is None or self.norm is not None or not self.is_dense(x):
+            return None  # no library: forget() was called meanwhile
+        return Shortcut.of(library, self.activation, self.ORDERS, (x, weight, bias), y)
 
     def by_kernel(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """Return the output by a tuned kernel, in the layout of its input, or why there is none.
