@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from templates.argument import Argument
-from templates.workload import Later, Workload
+from templates.workload import AddedLater, Workload
 
 Activation = Literal["none", "relu", "relu6", "silu", "gelu", "hardswish"]
 
@@ -19,13 +19,13 @@ class WithEpilogue(Workload):
     The epilogue is computed in float32, and its result is stored once.
     """
 
-    bias: Annotated[bool, Later()] = Field(
+    bias: Annotated[bool, AddedLater()] = Field(
         False, description="whether a number for each output channel is added to its sums"
     )
-    residual: Annotated[bool, Later()] = Field(
+    residual: Annotated[bool, AddedLater()] = Field(
         False, description="whether a tensor of the output's shape is added, after the bias"
     )
-    activation: Annotated[Activation, Later()] = Field(
+    activation: Annotated[Activation, AddedLater()] = Field(
         "none",
         description="applied last, as in torch.nn.functional: none, relu, relu6, silu, gelu "
         "(the exact one) or hardswish",

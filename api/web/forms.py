@@ -134,7 +134,7 @@ def read_order(operator: str, values: Mapping[str, str]) -> OrderBase | list[Fie
 
 def prediction(workload: Workload, target: str, names: Sequence[str] | None) -> dict[str, str]:
     """The fields of a form that orders what ``match=predicted`` answers with."""
-    shape = {f"workload.{name}": value for name, value in workload.told.items()}
+    shape = {f"workload.{name}": value for name, value in workload.explicit_fields.items()}
     terms = {**PREDICTION, "target": target, "templates": names}
     return {name: in_text(value) for name, value in (shape | terms).items() if value is not None}
 

@@ -50,11 +50,11 @@ def duration(seconds: float | None) -> str:
 def shape(workload: dict[str, Any], operator: str) -> str:
     """The extents, then in words the other fields but ``max_error``, and but those that say what
     they would if they were not given."""
-    known = {each.name: each.unsaid for each in operators()}
-    unsaid = known.get(operator, {})
+    known = {each.name: each.defaults_of_added_fields for each in operators()}
+    defaults = known.get(operator, {})
     extents, words = [], []
     for name, value in workload.items():
-        if name in unsaid and value == unsaid[name]:
+        if name in defaults and value == defaults[name]:
             continue
         if value is True:
             words.append(name)

@@ -32,7 +32,7 @@ def snippets(
 ) -> dict[str, str]:
     """For Python (a CPU's best takes NumPy's arrays), PyTorch and curl; complete as they are.
     ``narrowed`` is what else the best was asked for by: templates, threads, parallel."""
-    shape = workload.told
+    shape = workload.explicit_fields
     asked = {**shape, "target": device["kind"], **narrowed}
     arguments = ", ".join(
         f"{name}={value if isinstance(value, bool) else json.dumps(value)}"

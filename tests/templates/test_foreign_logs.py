@@ -35,7 +35,7 @@ def t4(*results: Any) -> bytes:
 
 def shape(record: Any) -> dict[str, Any]:
     [found] = read(log(record)).shapes
-    return found.workload.said
+    return found.workload.key_fields
 
 
 def refusal(content: bytes) -> str:
