@@ -14,7 +14,7 @@ from api.problems.messages import LISTED_ERRORS, FieldError, field_errors, summa
 from api.problems.problems import Problem
 from templates import Operator, restriction, template_names
 from templates.errors import UnknownTemplate
-from templates.errors.near import near
+from templates.errors.suggestions import suggest_field
 from templates.workload import Workload, is_extent
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -105,7 +105,7 @@ def _unknown(given: dict[str, str], operator: Operator) -> list[FieldError]:
     for name in given:
         if name not in fields:
             listed = len(found) < LISTED_ERRORS
-            meant = near(operator.workload | BestFilters, [name]) if listed else ""
+            meant = suggest_field(operator.workload | BestFilters, [name]) if listed else ""
             message = f"is not known for {operator.name}; {meant or known}"
             found.append(FieldError(field=name, message=message))
     return found

@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from templates.errors.near import near
+from templates.errors.suggestions import suggest_field
 
 SHOWN_INPUT = 60
 
@@ -126,7 +126,7 @@ def first_refused(error: ValidationError, of: Any = None) -> tuple[str, str]:
     first = error.errors(include_url=False)[0]
     *within, last = first["loc"] or ("",)
     last = first.get("ctx", {}).get("field", last)
-    return ".".join(map(str, [*within, last])), sentence(first, str(last), near(of, first["loc"]))
+    return ".".join(map(str, [*within, last])), sentence(first, str(last), suggest_field(of, first["loc"]))
 
 
 def sentence(error: Mapping[str, Any], field: str, meant: str = "") -> str:
