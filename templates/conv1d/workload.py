@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from templates.argument import Argument
 from templates.ceil_div import ceil_div
 from templates.gradients import Direction, WithGradients
-from templates.workload import Digits, Extent, AddedLater, Whole, is_absent, numbers_of
+from templates.workload import AddedLater, Digits, Extent, Whole, is_absent, numbers_of
 
 MAX_INPUT = 2**24
 MAX_TAPS = 2**16
@@ -86,8 +86,12 @@ class Conv1dWorkload(WithGradients):
         description="C, the default: each output channel is of one input channel; or 1: of all",
         exclude_if=is_absent,
     )
-    stride: Annotated[Step, AddedLater()] = Field(1, description="samples from one output to the next")
-    dilation: Annotated[Step, AddedLater()] = Field(1, description="samples from one tap to the next")
+    stride: Annotated[Step, AddedLater()] = Field(
+        1, description="samples from one output to the next"
+    )
+    dilation: Annotated[Step, AddedLater()] = Field(
+        1, description="samples from one tap to the next"
+    )
     padding: Annotated[
         tuple[Side, Side] | None,
         BeforeValidator(numbers_of("before", "behind", most=MAX_INPUT)),

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from templates.argument import Argument
 from templates.ceil_div import ceil_div
 from templates.gradients import WithGradients
-from templates.workload import Digits, Extent, AddedLater, is_absent, numbers_of
+from templates.workload import AddedLater, Digits, Extent, is_absent, numbers_of
 
 MAX_KERNEL = 63
 MAX_REACH = 1023
@@ -96,10 +96,12 @@ class DepthwiseConv2dWorkload(WithGradients):
     layout: Annotated[Literal["NCHW", "NHWC"], AddedLater()] = Field(
         "NCHW", description="order of the axes of input and output: NCHW, or NHWC (channels last)"
     )
-    direction: Annotated[Literal["forward", "backward_input", "backward_weight"], AddedLater()] = Field(
-        "forward",
-        description="forward: the convolution; backward_input: the gradient of its input; "
-        "backward_weight: the gradient of its weight, and of its bias if it has one",
+    direction: Annotated[Literal["forward", "backward_input", "backward_weight"], AddedLater()] = (
+        Field(
+            "forward",
+            description="forward: the convolution; backward_input: the gradient of its input; "
+            "backward_weight: the gradient of its weight, and of its bias if it has one",
+        )
     )
 
     @model_validator(mode="after")

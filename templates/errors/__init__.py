@@ -126,7 +126,8 @@ def first_refused(error: ValidationError, of: Any = None) -> tuple[str, str]:
     first = error.errors(include_url=False)[0]
     *within, last = first["loc"] or ("",)
     last = first.get("ctx", {}).get("field", last)
-    return ".".join(map(str, [*within, last])), sentence(first, str(last), suggest_field(of, first["loc"]))
+    path = ".".join(map(str, [*within, last]))
+    return path, sentence(first, str(last), suggest_field(of, first["loc"]))
 
 
 def sentence(error: Mapping[str, Any], field: str, meant: str = "") -> str:

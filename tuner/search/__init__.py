@@ -1,7 +1,7 @@
 """Search strategies by name. They know spaces and times, nothing of kernels or devices; but one,
 which has no space: MetaSchedule's (:mod:`tuner.plan.traced`)."""
 
-from templates.spaces.searched import SearchSpace
+from templates.spaces.search_space import SearchSpace
 from tuner.errors import UnknownStrategy
 from tuner.search.evolutionary import Evolutionary
 from tuner.search.features import Featurize
