@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import epilogue
+from templates.kernels.cuda_source import epilogue
 
 
 def shape(workload: DepthwiseConv2dWorkload) -> dict[str, object]:

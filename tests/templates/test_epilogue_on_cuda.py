@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import in_numpy
 from templates.epilogue import Activation
+from templates.kernels.cuda_source import COARSE, EPILOGUE, epilogue, render
 from templates.kernels.epilogue_exact import finished
-from templates.kernels.written import COARSE, EPILOGUE, epilogue, filled
 from tests.templates.once import once
 from tuner.build import kept, linker
 
@@ -102,7 +102,7 @@ def library(work: Conv1dWorkload, folder: Path) -> ctypes.CDLL:
         assert source.count(instruction) == 1
         source = source.replace(instruction, meaning)
     (code := folder / "epilogue.cpp").write_text(PRELUDE + source + CALLS)
-    text = filled({"IS_BF16": work.dtype == "bfloat16", **epilogue(work)}, code)
+    text = render({"IS_BF16": work.dtype == "bfloat16", **epilogue(work)}, code)
     path = folder / "epilogue.so"
 
     def compiled() -> kept.Entry:

@@ -20,7 +20,7 @@ from templates.depthwise_conv2d.cuda.gradients.weight_matrices import (
 )
 from templates.depthwise_conv2d.cuda.gradients.weight_planes import CudaWeightPlanes
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import filled
+from templates.kernels.cuda_source import render
 from tests.templates import emulated
 from tests.templates.cuda_source import cubin, registers_and_stack, source, taken
 from tests.templates.devices import H200, T4
@@ -56,7 +56,7 @@ def layers(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
 
 def error(work: DepthwiseConv2dWorkload, config: dict[str, Any], apart: int = 0) -> float:
     """Of the program, emulated, against the reference."""
-    text = filled(program.numbers(work, config), *program.sources(config))
+    text = render(program.numbers(work, config), *program.sources(config))
     floats = program.work(work, config).workspace
     return emulated.error(work, text, program.both(work, config), floats, apart)
 
@@ -87,7 +87,7 @@ def test_any_configuration_of_matrices_is_right(bias: bool, data: st.DataObject)
     assume(CudaWeightMatrices().applies(layer, H200))
     space = CudaWeightMatrices().space(layer, H200)
     config = space[data.draw(st.integers(0, len(space) - 1))]
-    text = PRODUCTS.read_text() + filled(products.numbers(layer, config), *products.SOURCES)
+    text = PRODUCTS.read_text() + render(products.numbers(layer, config), *products.SOURCES)
     floats = products.work(layer, config).workspace
     assert emulated.error(layer, text, products.both(layer, config), floats) <= layer.max_error
 
