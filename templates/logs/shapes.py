@@ -50,7 +50,7 @@ def depthwise_conv2d(window: Window) -> Workload:
         "multiplier": multiplier,
         "dtype": _dtype(window),
     }
-    return named("depthwise_conv2d", fields)
+    return workload_of("depthwise_conv2d", fields)
 
 
 def conv1d(window: Window) -> Workload:
@@ -72,10 +72,10 @@ def conv1d(window: Window) -> Workload:
         "kind": "correlate",
         "dtype": _dtype(window),
     }
-    return named("conv1d", fields)
+    return workload_of("conv1d", fields)
 
 
-def named(name: str, fields: Any) -> Workload:
+def workload_of(name: str, fields: Any) -> Workload:
     """Return a workload of one of the operators. Raise NotExpressible if a field is wrong."""
     if not isinstance(fields, dict) or len(fields) > MAX_FIELDS:
         raise NotExpressible(

@@ -19,7 +19,7 @@ from templates import operator, operators
 from templates.errors import InvalidRecords, RecordFault, first_refused
 from templates.naive import NAME as NAIVE
 from templates.naive import naive_on
-from templates.records.members import GivenTwice, each_once
+from templates.records.members import DuplicateMember, unique_members
 from templates.records.trace import Trace
 from templates.spaces.knob import quoted
 from templates.workload import Workload
@@ -132,14 +132,14 @@ def _object(line: bytes) -> dict[str, Any]:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(items) > MAX_NAMES:
             raise _Refused("record", f"has an object with more than {MAX_NAMES} names")
-        return each_once(items)
+        return unique_members(items)
 
     def constant(text: str) -> Any:
         raise _Refused("record", f"{text} is no JSON")
 
     try:
         value = json.loads(line.decode(), object_pairs_hook=pairs, parse_constant=constant)
-    except GivenTwice as error:
+    except DuplicateMember as error:
         raise _Refused("record", str(error)) from error
     except RecursionError as error:
         raise _Refused("record", "is nested too deeply") from error

@@ -50,4 +50,4 @@ class Trace:
         Raise InvalidConfig if the text is not a trace of this workload.
         """
         module = importlib.import_module("templates.records.replay")
-        return module.replayed(self.computation(workload, config), config.get("trace"))
+        return module.apply_trace(self.computation(workload, config), config.get("trace"))
