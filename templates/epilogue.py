@@ -49,7 +49,7 @@ class WithEpilogue(Workload):
         share = 6 / (5 * math.sqrt(taps)) if self.activation == "relu6" else 1.0
         return self.max_error * min(1.0, share)
 
-    def added(self, output: Argument, channels: int) -> tuple[Argument, ...]:
+    def epilogue_arguments(self, output: Argument, channels: int) -> tuple[Argument, ...]:
         """Return the arguments that are added to the sums, bias and residual, in this order."""
         return (
             *([Argument("bias", (channels,), self.dtype, "bias")] if self.bias else []),

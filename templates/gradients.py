@@ -87,7 +87,7 @@ class WithGradients(WithEpilogue):
     def in_direction(self, x: Argument, weight: Argument, y: Argument) -> tuple[Argument, ...]:
         """Return the workload's arguments, given the forward's input, weight and output."""
         if self.is_forward:
-            return (x, weight, *self.added(y, self.out_channels), y)
+            return (x, weight, *self.epilogue_arguments(y, self.out_channels), y)
         gradient = replace(y, name="output_gradient", role="gradient")
         if self.direction == "backward":
             return self._in_one(x, gradient, weight)

@@ -14,7 +14,7 @@ def shape(workload: DepthwiseConv2dWorkload) -> dict[str, object]:
 def extents(workload: DepthwiseConv2dWorkload) -> dict[str, object]:
     """Return the extents, the steps, the order of the taps, and which taps can touch data."""
     height, width = workload.kernel
-    down, across = workload.used
+    down, across = workload.used_taps
     return {
         "B": workload.B,
         "C": workload.C,

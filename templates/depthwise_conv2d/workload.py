@@ -213,7 +213,7 @@ class DepthwiseConv2dWorkload(WithGradients):
         )
 
     @cached_property
-    def used(self) -> tuple[Taps, Taps]:
+    def used_taps(self) -> tuple[Taps, Taps]:
         """Return the rows and the columns of taps that meet the input somewhere.
 
         It is one if none does. Taps further out, of a kernel larger than the plane, only ever meet
@@ -227,9 +227,9 @@ class DepthwiseConv2dWorkload(WithGradients):
         )
 
     @cached_property
-    def near(self) -> tuple[int, int]:
-        """Return how many rows and columns of taps are used."""
-        rows, columns = self.used
+    def used_kernel(self) -> tuple[int, int]:
+        """Return how many rows and columns of taps meet the input somewhere."""
+        rows, columns = self.used_taps
         return rows.count, columns.count
 
     @property

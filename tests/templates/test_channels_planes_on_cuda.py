@@ -119,7 +119,7 @@ def test_any_configuration_is_right(
 def test_a_tile_meets_all_its_columns(fields: dict[str, Any]) -> None:
     layer = workload(**fields)
     layout = Layout(layer, CudaChannelsPlanes().default(layer, H200))
-    reached = 8 + layer.used[1].count - 1
+    reached = 8 + layer.used_taps[1].count - 1
     assert 8 * (layout.distances - 1) < reached <= 8 * layout.distances
 
 

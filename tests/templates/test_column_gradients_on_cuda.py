@@ -69,7 +69,7 @@ def test_any_configuration_is_right(direction: str, data: st.DataObject) -> None
     else:
         numbers = weight_channels.numbers(image, config)
         text = render(numbers, *weight_channels.sources(config))
-        launches = weight_channels.both(image, config)
+        launches = weight_channels.both_launches(image, config)
         floats = weight_channels.work(image, config).workspace
     assert emulated.error(work, text, launches, floats) <= 2e-6
 

@@ -58,7 +58,7 @@ def error(work: DepthwiseConv2dWorkload, config: dict[str, Any], apart: int = 0)
     """Of the program, emulated, against the reference."""
     text = render(program.numbers(work, config), *program.sources(config))
     floats = program.work(work, config).workspace
-    return emulated.error(work, text, program.both(work, config), floats, apart)
+    return emulated.error(work, text, program.both_launches(work, config), floats, apart)
 
 
 @pytest.mark.parametrize("inputs", ["registers", "private", "shared"])
@@ -89,7 +89,10 @@ def test_any_configuration_of_matrices_is_right(bias: bool, data: st.DataObject)
     config = space[data.draw(st.integers(0, len(space) - 1))]
     text = PRODUCTS.read_text() + render(products.numbers(layer, config), *products.SOURCES)
     floats = products.work(layer, config).workspace
-    assert emulated.error(layer, text, products.both(layer, config), floats) <= layer.max_error
+    assert (
+        emulated.error(layer, text, products.both_launches(layer, config), floats)
+        <= layer.max_error
+    )
 
 
 @settings(BOUNDED, max_examples=200)
@@ -98,7 +101,7 @@ def test_a_bias_is_summed_where_every_row_of_the_gradient_meets_the_input(
     layer: DepthwiseConv2dWorkload,
 ) -> None:
     """And no tap is: eight outputs and those taps reach the first 15 of a product's columns."""
-    tap, (down, across) = bias_tap(layer), layer.used
+    tap, (down, across) = bias_tap(layer), layer.used_taps
     first = [i * layer.stride - layer.pads[0] for i in range(layer.out_height)]
     meeting = [
         t

@@ -119,11 +119,11 @@ def _task(workload: DepthwiseConv2dWorkload, config: Config) -> tuple[int, int]:
 def _staged_bytes(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     height, width = (
         (outputs - 1) * workload.stride + taps.span
-        for outputs, taps in zip(_task(workload, config), workload.used, strict=True)
+        for outputs, taps in zip(_task(workload, config), workload.used_taps, strict=True)
     )
     return 4 * height * width
 
 
 def _unrolled_taps(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    height, width = workload.near
+    height, width = workload.used_kernel
     return {"none": 1, "columns": width, "rows": height * width}[config["unroll"]]

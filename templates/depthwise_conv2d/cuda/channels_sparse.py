@@ -68,7 +68,7 @@ class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
             and (workload.stride, workload.dilation, workload.residual) == (1, 1, False)
             and workload.C % VECTOR == 0
             and workload.out_width >= MIN_WIDTH
-            and all(least <= axis.count <= most for axis in workload.used)
+            and all(least <= axis.count <= most for axis in workload.used_taps)
             and any(_fits(workload, c, limits) for c in _smallest(workload))
         )
 
@@ -108,7 +108,7 @@ class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
         )
         space.constraint(
             "the threads, the registers and the shared memory of the resident blocks fit",
-            lambda c: _room(workload, c, limits),
+            lambda c: _resident_blocks_fit(workload, c, limits),
             reads=("resident",),
         )
         return space
@@ -240,7 +240,7 @@ class Layout:
 
     @property
     def shared_bytes(self) -> int:
-        height, width = (axis.count for axis in self._workload.used)
+        height, width = (axis.count for axis in self._workload.used_taps)
         words = self._config["channels"] // 2 * (self.plane + height * width)
         return int(4 * ceil_div(words, 4) * 4)
 
@@ -259,7 +259,7 @@ def _products(workload: DepthwiseConv2dWorkload, tile: int) -> tuple[int, int]:
 
     A product takes eight input columns of two input rows.
     """
-    down, across = workload.used
+    down, across = workload.used_taps
     return ceil_div(TILE // tile + across.count - 1, 8), ceil_div(tile + down.count - 1, 2)
 
 
@@ -353,11 +353,13 @@ def _fits(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimit
         _held(workload, config)
         and _whole(config, limits)
         and _filled(workload, config)
-        and _room(workload, config, limits)
+        and _resident_blocks_fit(workload, config, limits)
     )
 
 
-def _room(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
+def _resident_blocks_fit(
+    workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
+) -> bool:
     """Return whether a unit has threads, registers and shared memory for the resident blocks."""
     layout, resident = Layout(workload, config), config["resident"]
     registers = limits.registers_per_unit // (layout.threads * resident) // 8 * 8

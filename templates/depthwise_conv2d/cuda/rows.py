@@ -46,7 +46,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
         """Accept basic workloads on CUDA whose weights fit into a thread's registers."""
-        height, width = workload.near
+        height, width = workload.used_kernel
         fits = height * width <= MAX_TAPS and width <= MAX_TAPS_WIDE
         return limits.kind == "cuda" and fits and workload.is_basic
 
@@ -213,7 +213,7 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 def row_words(workload: DepthwiseConv2dWorkload, columns: int) -> int:
     """Return the registers of one fetched input row, as ``rows.cu`` cuts it into vectors."""
-    size, left = BYTES_PER_ELEMENT[workload.dtype], workload.near[1] // 2
+    size, left = BYTES_PER_ELEMENT[workload.dtype], workload.used_kernel[1] // 2
     vector = _vector(workload.W, columns * workload.stride, size)
     sides = (left, max(0, left - workload.stride + 1))
     whole = columns * workload.stride + sum(side // vector * vector for side in sides)
@@ -298,11 +298,11 @@ def _columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 def _rows(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Return the input rows of a strip."""
-    return int((config["rows"] - 1) * workload.stride + workload.near[0])
+    return int((config["rows"] - 1) * workload.stride + workload.used_kernel[0])
 
 
 def _taps(workload: DepthwiseConv2dWorkload) -> int:
-    height, width = workload.near
+    height, width = workload.used_kernel
     return height * width
 
 
@@ -315,9 +315,11 @@ def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     columns, rows = _columns(workload, config), config["rows"]
     if config["reads"] == "shared":
         return int(_taps(workload) + rows * columns + 2 * workload.W + 20)
-    alive = min(rows, ceil_div(workload.near[0], workload.stride))
+    alive = min(rows, ceil_div(workload.used_kernel[0], workload.stride))
     fetched = (config["ahead"] + 1) * row_words(workload, columns)
-    unpacked = 0 if workload.dtype == "float32" else columns * workload.stride + workload.near[1]
+    unpacked = (
+        0 if workload.dtype == "float32" else columns * workload.stride + workload.used_kernel[1]
+    )
     return int(_taps(workload) + alive * columns + fetched + unpacked + 20)
 
 

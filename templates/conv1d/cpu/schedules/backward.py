@@ -16,7 +16,7 @@ from templates.conv1d.frame import Frame
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.cpu.schedules.staging import ZERO, Staging
 from templates.kernels.conversions import narrowed, widened
-from templates.kernels.epilogue import slope
+from templates.kernels.epilogue import activation_derivative
 from templates.kernels.parameters import buffers, flat, whole
 from templates.kernels.registers import Sums
 from templates.template import PARALLEL
@@ -128,10 +128,10 @@ class _Program:
         sample, output = ir.Bind(frame.first_sample(start)), ir.Bind(frame.first_output(start))
         within = (1, self.outputs + frame.reach)
         signal = self._reading("input", b, c, workload.M)
-        self.x.bring(0, within, (0, sample - frame.reach), 1, (1, workload.M), signal)
+        self.x.fill(0, within, (0, sample - frame.reach), 1, (1, workload.M), signal)
         gradient = self._reading("output_gradient", b, c, workload.length)
         within = (1, self.outputs)
-        self.s.bring(0, within, (0, output), 1, (1, workload.length), gradient)
+        self.s.fill(0, within, (0, output), 1, (1, workload.length), gradient)
         if workload.activation != "none":
             self._derive()
         self._add_sums()
@@ -167,7 +167,9 @@ class _Program:
             if "bias" in self.tensors:
                 terms.append(self._weight(N, lane))
             total = reduce(lambda a, b: a + b, terms)
-            ir.buffer_store(self.s.buffer, self.s.buffer[at] * slope(self.workload, total), [at])
+            ir.buffer_store(
+                self.s.buffer, self.s.buffer[at] * activation_derivative(self.workload, total), [at]
+            )
 
     def _add_sums(self) -> None:
         """Add a tile to the gradients of weight and bias: for each tap the products with the

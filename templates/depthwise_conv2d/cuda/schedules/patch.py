@@ -20,7 +20,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: Layout) -> str:
-    taps_h, taps_w = workload.near
+    taps_h, taps_w = workload.used_kernel
     values = {
         **knobs(config),
         **shape(workload),

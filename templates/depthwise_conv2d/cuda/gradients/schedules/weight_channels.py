@@ -44,7 +44,7 @@ def sources(config: dict[str, Any]) -> list[Path]:
     return [*PLACES, *MIDDLE[config["inputs"]], GIVEN, TOTALS]
 
 
-def both(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Launch]:
+def both_launches(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Launch]:
     """Return the program's two launches."""
     words = shared_words(workload, config)
     return launches(work(workload, config), threads(workload, config), words)

@@ -47,7 +47,7 @@ def launches(work: Work, threads: int, words: int) -> list[Launch]:
 def values(work: Work, threads: int) -> dict[str, object]:
     """Return the values that fill in the sources, whichever template has the work."""
     workload = work.workload
-    down, across = workload.used
+    down, across = workload.used_taps
     return {
         **elements(workload.dtype, "cached", kept=False),
         **derivative(workload),

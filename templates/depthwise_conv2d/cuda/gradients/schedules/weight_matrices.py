@@ -39,7 +39,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
     )
 
 
-def both(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Launch]:
+def both_launches(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Launch]:
     """Return the program's two launches."""
     words = shared_words(workload, config)
     return launches(work(workload, config), threads(workload, config), words)
