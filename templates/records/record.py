@@ -164,7 +164,7 @@ def _imported(number: int, value: dict[str, Any]) -> Imported:
         line = RecordLine.model_validate(value)
     except ValidationError as error:
         field, why = first_refused(error)
-        raise _Refused(_place(field), why) from error
+        raise _Refused(field or "record", why) from error
     workload = _workload(line)
     _check_template(line)
     _check_config(line)
@@ -185,7 +185,7 @@ def _workload(line: RecordLine) -> Workload:
         return operator(line.operator).workload.model_validate(line.workload)
     except ValidationError as error:
         field, why = first_refused(error)
-        raise _Refused(_place("workload", *([field] if field else [])), why) from error
+        raise _Refused(f"workload.{field}" if field else "workload", why) from error
 
 
 def _check_template(line: RecordLine) -> None:
@@ -236,11 +236,6 @@ def _scalar(value: Any, whole: bool) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     return value is None or isinstance(value, bool)
-
-
-def _place(*steps: str | int) -> str:
-    """Return a field's dotted name: '' for an empty step, "record" if there are no steps."""
-    return ".".join(str(step) or "''" for step in steps) or "record"
 
 
 def _time(time_us: float | None) -> float | None:
