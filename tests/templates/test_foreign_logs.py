@@ -126,6 +126,12 @@ def test_a_shape_is_ordered_once_for_each_kind_of_device() -> None:
     assert found.records == len(on)
 
 
+def test_a_log_may_begin_with_a_long_comment() -> None:
+    comment = "# pre-tuned by TVM\n\n  # for CUDA\n" * 10_000
+    found = read(comment.encode() + log(depthwise()))
+    assert (found.format, len(found.shapes)) == ("AutoTVM's log", 1)
+
+
 NOT_EXPRESSIBLE: dict[str, tuple[dict[str, Any], str]] = {
     "another operator": (autotvm("conv2d_nchw.cuda"), "'conv2d_nchw.cuda' is a task of another"),
     "transposed": (autotvm("conv1d_transpose_ncw.cuda"), "is a task of another operator"),
