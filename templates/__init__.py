@@ -38,7 +38,7 @@ def parse_key(key: str) -> Workload:
     Raise UnknownOperator or pydantic's ValidationError if the key is not one of this release.
     """
     fields = json.loads(key)
-    return operator(fields.pop("operator")).workload.model_validate(fields)
+    return operator(fields.pop("operator", "")).workload.model_validate(fields)
 
 
 def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any]]:

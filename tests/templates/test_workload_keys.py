@@ -98,3 +98,9 @@ def test_the_order_of_the_fields_does_not_matter(workload: Workload) -> None:
 def test_an_unknown_operator_is_told_the_known_ones() -> None:
     with pytest.raises(UnknownOperator, match=r"'conv3d'; known are: conv1d, depthwise_conv2d"):
         operator("conv3d")
+
+
+@pytest.mark.parametrize("key", ["{}", '{"M":9,"N":3}'])
+def test_a_key_without_an_operator_is_told_the_known_ones(key: str) -> None:
+    with pytest.raises(UnknownOperator, match=r"''; known are: conv1d, depthwise_conv2d"):
+        parse_key(key)
