@@ -6,6 +6,7 @@ from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
+from templates.kernels.halves import capability
 from templates.kernels.occupancy import MAX_RESIDENT, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -250,12 +251,11 @@ def _staging(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[st
 
     Elements that are converted on the way go through registers.
     """
-    capability = int(limits.arch.removeprefix("sm_"))
     since = {"registers": 0, "async": 80, "bulk": 90}
     return [
         staging
         for staging, first in since.items()
-        if first == 0 or (capability >= first and workload.dtype == "float32")
+        if first == 0 or (capability(limits) >= first and workload.dtype == "float32")
     ]
 
 
