@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 import templates
 from templates.conv1d.cpu.fft import CpuFft
 from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.cpu.tiled import CpuTiled
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.errors import InvalidConfig
 from templates.limits import DeviceLimits
 from templates.workload import Workload
 from tests.templates.devices import CPU, H200, LIMITS
@@ -83,3 +86,12 @@ def test_an_architecture_may_have_a_suffix(operator: templates.Operator, suffix:
     for template in templates.templates_for(workload, H200):
         space = template.space(workload, specific)
         assert space.knobs == template.space(workload, H200).knobs
+
+
+def test_a_refusal_says_how_many_sums_there_may_be() -> None:
+    workload = DepthwiseConv2dWorkload(B=1, C=1, H=64, W=64, K=3)
+    space = CpuTiled().space(workload, CPU)
+    config = CpuTiled().default(workload, CPU) | {"rows": 8}
+    assert config | {"vectors": 2} in space
+    with pytest.raises(InvalidConfig, match="at most 16 vectors of sums"):
+        space.index(config | {"vectors": 3})
