@@ -1,7 +1,7 @@
-"""The service."""
+"""The HTTP service and its pages for people; ``python -m api`` runs it."""
 
 import gc
 
 gc.set_threshold(20_000)
-"""Objects between two looks for garbage. What is imported stays, and looking for garbage in it, as
-often as Python does by itself, takes a tenth of the start."""
+"""How many objects Python allocates, net, between two garbage collections. Imported modules are
+never garbage, and searching them as often as Python does by default takes a tenth of the start."""

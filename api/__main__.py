@@ -1,4 +1,4 @@
-"""``python -m api``: the service on TUNER_HOST and TUNER_PORT."""
+"""Run the service on TUNER_HOST and TUNER_PORT: ``python -m api``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from api.server.connections import BACKLOG, BoundedProtocol
 from api.server.lifespan import StartupError, read_settings
 from api.server.port import must_be_free
 
-STOP_SECONDS = 5  # for answers under way; a client that takes nothing would hold it up for ever
+STOP_SECONDS = 5  # for unfinished answers: a client that reads nothing would block the exit
 
 
 def main() -> int:
+    """Serve until a signal ends the process. Return the exit status: 1 if the start failed."""
     try:
         settings = read_settings()
         must_be_free(settings.host, settings.port)

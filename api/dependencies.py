@@ -1,4 +1,4 @@
-"""What routes are given."""
+"""FastAPI dependencies of routes: the database, turns, and request headers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from api.turns import Turns
 from db.access.quota import orders_of
 
 
-async def _engine(request: Request) -> AsyncIterator[Engine]:  # not async, it would cost a thread
+async def _engine(request: Request) -> AsyncIterator[Engine]:  # a sync one would need a thread
     engine: Engine = request.app.state.engine
     if request.method == "GET":
         yield engine
@@ -26,16 +26,18 @@ async def _engine(request: Request) -> AsyncIterator[Engine]:  # not async, it w
 
 
 async def _export(request: Request) -> AsyncIterator[None]:
+    """Take a turn among the exports. Raise Problem if none is free in time."""
     exports: Turns = request.app.state.exports
     async with exports.one():
         yield
 
 
 EngineDep = Annotated[Engine, Depends(_engine, scope="function")]
-"""The database; for what may write, in a turn that ends with the route's function. It stands after
-what reads the body, in the order of a route's arguments: who sends slowly holds no turn."""
+"""The database. For methods other than GET it comes with a turn among the writers, which ends with
+the route's function, and with the caller as the orderer of new jobs. Among a route's arguments it
+stands after those that read the body, so that a client that sends slowly holds no turn."""
 ExportTurn = Depends(_export)
-"""A turn that ends with the answer."""
+"""A turn among the exports, which ends when the whole answer is sent."""
 IfNoneMatch = Annotated[
     str | None, Header(alias="If-None-Match", description="an ETag that was answered before")
 ]

@@ -1,4 +1,4 @@
-"""The service: ``uvicorn api.main:app``, or ``python -m api``."""
+"""The ASGI application with its routes and middleware: ``uvicorn api.main:app``."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ ROOMS = (
 
 
 ROUTES = APIRouter(responses=documented(401, 403, 422, 429, 500, 503))
-"""What all applications of a process have in common: FastAPI makes each route's models when they
-are first asked for, which takes a tenth of a second."""
+"""The routes. All applications of a process share them, because FastAPI takes a tenth of a second
+to make their models when they are first used."""
 for room in ROOMS:
     ROUTES.include_router(room.router)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """The application; the database is opened, and brought to its schema, when it starts.
+    """Return the application. It opens and migrates the database when it starts, not before.
 
-    Without ``settings`` the environment is read then, too."""
+    Without ``settings``, it also reads them from the environment when it starts."""
     metrics = Metrics()
     app = FastAPI(
         title="convtune",
@@ -81,7 +81,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             Middleware(AccessMiddleware),
         ],
         redirect_slashes=False,
-        openapi_url=None,  # it is a route of api/routes/people/docs.py
+        openapi_url=None,  # api/routes/people/docs.py serves the document
         docs_url=None,
         redoc_url=None,
         routes=ROUTES.routes,

@@ -18,6 +18,8 @@ _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
 class Metrics:
+    """The request times of one application, and totals of its database when they are read."""
+
     def __init__(self) -> None:
         self._requests = Histogram(
             "convtune_http_request_seconds",
@@ -27,11 +29,14 @@ class Metrics:
         )
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request. ``route`` is the path as declared, so that ids make no labels."""
         method = method if method in _METHODS else "other"
         self._requests.labels(method, route, str(status)).observe(seconds)
 
     def render(self, engine: Engine, listeners: int) -> bytes:
-        """The text format. Raises DatabaseUnavailable."""
+        """Return all metrics in Prometheus' text format. Raise DatabaseUnavailable.
+
+        ``listeners`` is the number of open event streams."""
         registry = CollectorRegistry()
         registry.register(self._requests)
         registry.register(_Stored(totals(engine), listeners))
@@ -39,7 +44,7 @@ class Metrics:
 
 
 class _Stored:
-    """What was read from the database for one answer."""
+    """A collector of the totals that were read from the database for one answer."""
 
     def __init__(self, stored: Totals, listeners: int) -> None:
         self._stored, self._listeners = stored, listeners

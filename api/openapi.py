@@ -1,5 +1,6 @@
-"""The OpenAPI document: FastAPI's, and what FastAPI does not know: problem documents, a job's
-events, links, and which routes need a key as things are."""
+"""The OpenAPI document: FastAPI's own, completed with what FastAPI can't know.
+
+That is problem documents, a job's events, links, and which routes need a key at present."""
 
 from __future__ import annotations
 
@@ -35,11 +36,13 @@ _EVENTS: dict[str, type[BaseModel]] = {
 
 
 _document: dict[str, Any] = {}
-"""That of all applications of a process, which have the same routes: it takes half a second."""
+"""The document without keys. All applications of a process share it, because they have the same
+routes and making it takes half a second."""
 _making = Lock()
 
 
 def install(app: FastAPI) -> None:
+    """Let ``app.openapi()`` return the completed document, with the keys that are needed then."""
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -48,13 +51,14 @@ def install(app: FastAPI) -> None:
                 made = generate()
                 _complete(made)
                 _document.update(made)
-        access: Access | None = getattr(app.state, "access", None)  # none before the start
+        access: Access | None = getattr(app.state, "access", None)  # None before the start
         return _document if access is None else _guarded(_document, access)
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's own way to extend it
 
 
 def _complete(document: dict[str, Any]) -> None:
+    """Complete FastAPI's document in place, except for the keys that routes need."""
     answers: list[type[BaseModel]] = [ProblemDocument, *_EVENTS.values()]
     _, schemas = models_json_schema(
         [*((model, "serialization") for model in answers), (RecordLine, "validation")],
@@ -68,7 +72,9 @@ def _complete(document: dict[str, Any]) -> None:
 
 
 def _guarded(document: dict[str, Any], access: Access) -> dict[str, Any]:
-    """A document of its own: FastAPI keeps the one that was given, and keys come and go."""
+    """Return a copy of the document that says which scope each route needs.
+
+    The document itself is kept and shared, while keys come and go."""
     paths = {
         path: {
             method: _asking(said, access.needs_key(method, path)) for method, said in item.items()
@@ -83,7 +89,9 @@ def _asking(operation: dict[str, Any], scope: str | None) -> dict[str, Any]:
 
 
 def _stream() -> dict[str, Any]:
-    """The schema is that of each event: OpenAPI 3.1 has no word for one after another."""
+    """Return the answer of the events route.
+
+    Its schema is that of a single event, because OpenAPI 3.1 can't describe a stream of them."""
     event = {"oneOf": _kinds()}
     data = ", ".join(f"{name}: {model.__name__}" for name, model in _EVENTS.items())
     return {

@@ -1,4 +1,4 @@
-"""What the service reads from the environment."""
+"""Settings that the service reads from the environment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class Settings(BaseSettings):
-    """``TUNER_*`` variables; the worker reads the same ``TUNER_DATABASE_URL``."""
+    """The service's ``TUNER_*`` variables. The worker reads ``TUNER_DATABASE_URL``, too."""
 
     model_config = SettingsConfigDict(env_prefix="TUNER_", frozen=True, extra="ignore")
 
@@ -20,9 +20,9 @@ class Settings(BaseSettings):
     port: int = Field(8000, ge=0, le=65535)
     log_format: Literal["json", "console"] = "json"
     require_key_to_read: bool = False
-    requests_per_second: float | None = Field(None, gt=0)
-    max_unfinished_jobs: int | None = Field(None, ge=1)
-    trusted_proxies: str | None = None
+    requests_per_second: float | None = Field(None, gt=0)  # of each caller; None: no limit
+    max_unfinished_jobs: int | None = Field(None, ge=1)  # of each caller; None: no limit
+    trusted_proxies: str | None = None  # whose X-Forwarded-For is believed; None: nobody's
 
     @field_validator("trusted_proxies")
     @classmethod

@@ -1,4 +1,4 @@
-"""So many at once; whoever comes later waits for a turn, without a thread."""
+"""Limits on how many requests do the same thing at once. The others wait without a thread."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from api.problems.problems import Problem
 RETRY_SECONDS = 5
 
 WRITERS = 8
-"""Orders wait for SQLite's only writer, each in one of the forty threads that answer reads too."""
+"""How many orders are written at once. Each waits for SQLite's only writer, in one of the forty
+threads that also answer reads."""
 WRITER_SECONDS = 30.0
 EXPORTS = 2
-"""Logs that are written out at once: each keeps the interpreter busy for as long as it is read."""
+"""How many logs are exported at once. Each keeps the interpreter busy until all of it is sent."""
 EXPORT_SECONDS = 10.0
 
 
 class Turns:
-    """``what`` is named where ``seconds`` have passed without a turn."""
+    """At most ``at_once`` turns at a time. A caller waits for one for ``seconds`` at most.
+
+    ``what`` names them in the error after that time, such as "orders"."""
 
     def __init__(self, what: str, at_once: int, seconds: float) -> None:
         self._what, self._at_once, self._seconds = what, at_once, seconds
@@ -27,7 +30,7 @@ class Turns:
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[None]:
-        """Raises Problem."""
+        """Keep a turn within the context. Raise Problem (busy, 503) if none is free in time."""
         try:
             async with asyncio.timeout(self._seconds):
                 await self._free.acquire()

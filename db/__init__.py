@@ -1,1 +1,1 @@
-"""What is remembered: jobs, trials, the best of each workload, artifacts, devices, workers."""
+"""Storage of jobs, models, trials, bests, artifacts, devices, workers and API keys."""

@@ -1,1 +1,1 @@
-"""Who may ask."""
+"""Access control: keys and scopes, loopback, request origins, rate limits."""

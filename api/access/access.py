@@ -1,8 +1,8 @@
-"""Who may do what: keys, their scopes, and how often somebody may ask.
+"""Access rules: which caller may send which request, and how often.
 
-To read is GET, everything else is to submit: a route that is added is guarded by its method. While
-the database has no key, whoever reaches the service on loopback may do all, and nobody else
-anything.
+GET needs the right to read, and every other method the right to submit, so a new route is guarded
+by its method. While the database has no key, callers on loopback may do everything and all others
+nothing.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from db.sql.choices import Scope as KeyScope
 SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 KEY_PAGE = "/ui/key"
 OPEN = frozenset({"/healthz", "/readyz", KEY_PAGE})
-"""What answers without a key whatever is set: probes, and the page that asks for a key."""
-OPEN_BELOW = "/static/"  # the files of that page
+"""Paths that never need a key: probes, and the page that asks for a key."""
+OPEN_BELOW = "/static/"  # the files of the pages, which need no key either
 COOKIE = "convtune_key"
 UNKNOWN = "unknown"
 REALM = 'Bearer realm="convtune"'
@@ -39,22 +39,24 @@ WAY_OUT = "send one as Authorization: Bearer ct_…; `tuner keys create` makes o
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: a key, or an address if there is none."""
+    """The sender of a request: a valid key, or an address if there is none."""
 
     key: Key | None
     address: str
-    needs_key: bool  # whether there are keys at all
+    needs_key: bool  # whether the database has any key
 
     @property
     def name(self) -> str:
+        """The name under which the caller's requests and unfinished jobs are counted."""
         return f"address {self.address}" if self.key is None else f"key {self.key.id}"
 
     def may(self, scope: KeyScope) -> bool:
+        """Return whether the caller has this scope; without any key in the database, all have."""
         return not self.needs_key or (self.key is not None and self.key.may(scope))
 
 
 class Access:
-    """The rules of one service."""
+    """The access rules of one service."""
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self.keyring = Keyring(engine)
@@ -65,8 +67,9 @@ class Access:
         self._believes_proxies = settings.trusted_proxies is not None
 
     def concerns(self, scope: Scope) -> bool:
-        """Whether the request must be looked at. Where reading needs no key, nearly none of it
-        must: this is all that it costs then."""
+        """Return whether the request must pass :meth:`admit`.
+
+        If reading needs no key, almost no read must, and this check is all that it costs."""
         path: str = scope["path"]
         if scope["method"] not in SAFE or path == KEY_PAGE:
             return True
@@ -77,13 +80,16 @@ class Access:
         return path == "/" or path.startswith("/ui/") or not came_by_loopback(scope)
 
     async def admit(self, request: Request) -> None:
-        """Leaves the caller in ``request.state.caller``. Raises Problem, DatabaseUnavailable."""
-        path, reads = request.scope["path"], request.method in SAFE  # no URL made of headers
+        """Set ``request.state.caller``, and count the request.
+
+        Raise Problem if the caller may not send it, or sends too many. Raise DatabaseUnavailable
+        if the keys can't be read."""
+        path, reads = request.scope["path"], request.method in SAFE  # request.url trusts headers
         found = await self.keyring.current()
         token = bearer(request)
         if token is None and (reads or path.startswith("/ui/")):
-            # Browsers send a cookie whoever made them ask. It can do no harm where nothing is
-            # written, nor where the form must come from our own page (api/web/pages.py).
+            # A browser sends its cookie with requests of other sites, too. That does no harm if
+            # nothing is written, or if the form must come from our page (api/web/pages.py).
             token = request.cookies.get(COOKIE)
         key = None if token is None else found.get(keys.digest(token))
         valid = None if key is None or key.expired else key
@@ -122,15 +128,16 @@ class Access:
             )
 
     async def still_reads(self, caller: Caller) -> bool:
-        """Whether who began to read may go on: a key may have been revoked since, or expired.
-        Raises DatabaseUnavailable."""
+        """Return whether a caller who began to read may go on.
+
+        The key may have expired or been revoked meanwhile. Raise DatabaseUnavailable."""
         if not self.guards_reading or caller.key is None:
             return True
         found = await self.keyring.current()
         return any(key.id == caller.key.id and not key.expired for key in found.values())
 
     def needs_key(self, method: str, path: str) -> KeyScope | None:
-        """The scope without which the route refuses, by the keys as they were last read."""
+        """Return the scope that the route needs, by the keys as last read. None: it needs none."""
         if not self.keyring.known or is_open(path):
             return None
         if method.upper() in SAFE:
@@ -138,11 +145,14 @@ class Access:
         return "submit"
 
     def orderer(self, caller: Caller) -> Orderer:
+        """Return the orderer of the caller's jobs, with the limit on unfinished ones."""
         return Orderer(caller.name, self._unfinished)
 
     def _address(self, request: Request) -> str:
-        """Unknown where it is none, as text that a proxy passed on, or where nobody told us to
-        believe a header that the server may have believed."""
+        """Return the caller's IP address, or UNKNOWN.
+
+        It is unknown if a proxy passed on text that is no address, or if the request has an
+        X-Forwarded-For header though no proxy is trusted: the server may have believed it."""
         if request.client is None or (
             "x-forwarded-for" in request.headers and not self._believes_proxies
         ):
@@ -153,6 +163,7 @@ class Access:
             return UNKNOWN
 
     def _count(self, caller: Caller) -> None:
+        """Count a request of the caller. Raise Problem if there are too many."""
         if self._rates is None:
             return
         wait = self._rates.wait(caller.name)
@@ -167,10 +178,12 @@ class Access:
 
 
 def is_open(path: str) -> bool:
+    """Return whether a path never needs a key."""
     return path in OPEN or path.startswith(OPEN_BELOW)
 
 
 def bearer(request: Request) -> str | None:
+    """Return the token of the Authorization header, None if it has no bearer token."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else None
 

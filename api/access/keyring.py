@@ -1,4 +1,4 @@
-"""The keys that count, read from the database once a second at most."""
+"""The valid keys, read from the database once a second at most."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from db.access.keys import Key
 from db.sql.errors import StorageError
 
 FRESH_SECONDS = 1.0
-"""How long a key that was revoked may still be good, and one that was made unknown."""
+"""How long a revoked key may still be accepted, and a new key still be unknown."""
 
 
 class Keyring:
-    """There are few keys, so all are held: whoever guesses costs no query."""
+    """The keys that are not revoked; expired ones are among them.
+
+    There are few keys, so all are held in memory, and a guessed key costs no query."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -30,12 +32,14 @@ class Keyring:
 
     @property
     def known(self) -> Mapping[str, Key]:
-        """By their digests, as they were last read."""
+        """The keys by their digests, as they were last read."""
         return self._keys
 
     async def current(self) -> Mapping[str, Key]:
-        """By their digests, at most a second old. Raises DatabaseUnavailable, all who wait at
-        once."""
+        """Return the keys by their digests, at most FRESH_SECONDS old.
+
+        Raise DatabaseUnavailable. A failure is kept for as long as keys are, so that all callers
+        who wait fail at once, not one after another."""
         if not self._fresh():
             async with self._reading:
                 if not self._fresh():

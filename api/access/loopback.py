@@ -1,4 +1,4 @@
-"""Whether nobody but this machine reaches an address."""
+"""Checks that only this machine can reach an address."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from starlette.types import Scope
 
 
 def binds_loopback(host: str) -> bool:
-    """Whether a service on this name or address is on loopback only; False where the name is
-    unknown."""
+    """Return whether a service that listens on this name or address is on loopback only.
+
+    Return False if the name is unknown."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
@@ -20,9 +21,11 @@ def binds_loopback(host: str) -> bool:
 
 
 def came_by_loopback(scope: Scope) -> bool:
-    """Whether the request reached the service at a loopback address, and was sent to one: a page
-    of another site may have its own name resolved to this machine (DNS rebinding). A Unix socket
-    has no address, and neither has a test in process; both are this machine."""
+    """Return whether the request came to a loopback address, and names loopback as its host.
+
+    The address alone does not do: a page of another site may let its own name resolve to this
+    machine (DNS rebinding). Requests by a Unix socket, or by a test in this process, have no
+    server address; they come from this machine."""
     server = scope.get("server")
     if server is None or not _is_address(server[0]):
         return True
@@ -33,6 +36,7 @@ def came_by_loopback(scope: Scope) -> bool:
 
 @lru_cache(256)
 def _names_loopback(host: bytes) -> bool:
+    """Return whether a Host header, with or without a port, names this machine."""
     name = host.decode("latin-1").lower()
     name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
     if name == "localhost" or name.endswith(".localhost"):

@@ -1,4 +1,4 @@
-"""Where a browser says that a request comes from."""
+"""Checks of which site a browser says that a request comes from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 
 def own(request: Request) -> bool:
-    """Whether a browser says that a page of this service sent it."""
+    """Return whether a browser says that a page of this service sent the request."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"
@@ -16,7 +16,9 @@ def own(request: Request) -> bool:
 
 
 def foreign(request: Request) -> bool:
-    """Whether a browser says that a page of another site sent it. Programs say nothing."""
+    """Return whether a browser says that a page of another site sent the request.
+
+    Programs other than browsers say nothing, so their requests are not foreign."""
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site is not None:
         return site not in ("same-origin", "none")
@@ -24,6 +26,7 @@ def foreign(request: Request) -> bool:
 
 
 def _is_here(request: Request, origin: str) -> bool:
+    """Return whether an Origin header names the host that the request was sent to."""
     try:
         return urlsplit(origin).netloc == request.headers.get("host") != ""
     except ValueError:

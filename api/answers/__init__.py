@@ -1,1 +1,1 @@
-"""From a request to its answer."""
+"""Helpers of routes: reading queries and bodies, finding neighbours, completing OpenAPI."""

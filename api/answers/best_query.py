@@ -1,4 +1,4 @@
-"""The query of ``/best/{operator}?M=…&N=…`` as a workload and filters, or all wrong fields."""
+"""The query of ``/best/{operator}?M=…&N=…`` as a workload and filters, or all of its errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class BestFilters(BaseModel):
-    """What a query may ask of a best besides its workload."""
+    """What a query may ask of a best, besides the workload."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -51,14 +51,14 @@ class BestFilters(BaseModel):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The templates asked for."""
+        """The names of the templates that are asked for, sorted. None: any."""
         if self.templates is None:
             return None
         return tuple(sorted({name.strip() for name in self.templates.split(",")}))
 
     @classmethod
     def read(cls, operator: Operator, query: QueryParams) -> tuple[Workload, Self]:
-        """Raises Problem, which names every wrong field."""
+        """Return the workload and the filters. Raise Problem, which names every wrong field."""
         given = {name: text for name, text in query.items() if text != ""}
         filters = {name: given.pop(name) for name in cls.model_fields if name in given}
         fields = operator.workload.model_fields
@@ -74,7 +74,7 @@ class BestFilters(BaseModel):
 
 
 def query_parameters(operator: Operator) -> list[dict[str, Any]]:
-    """The query of one operator as OpenAPI parameters."""
+    """Return the query of an operator's best as OpenAPI parameters."""
     workload = operator.workload.model_json_schema()
     required = set(workload["required"])
     fields = workload["properties"] | BestFilters.model_json_schema()["properties"]
@@ -100,6 +100,7 @@ def _is_list(schema: dict[str, Any]) -> bool:
 
 
 def _unknown(given: dict[str, str], operator: Operator) -> list[FieldError]:
+    """Return an error for each field that the operator's query does not have."""
     fields, found = operator.workload.model_fields, list[FieldError]()
     known = f"known are {', '.join([*fields, *BestFilters.model_fields])}"
     for name in given:
@@ -120,6 +121,7 @@ def _unknown_templates(filters: BestFilters, operator: Operator) -> list[FieldEr
 
 
 def _validated(model: type[Model], values: dict[str, Any], wrong: list[FieldError]) -> Model | None:
+    """Return the values as a model; if they are wrong, add the errors to ``wrong``, return None."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -128,8 +130,9 @@ def _validated(model: type[Model], values: dict[str, Any], wrong: list[FieldErro
 
 
 def _value(field: FieldInfo, text: str) -> Any:
-    """The JSON value that the text stands for. If it stands for none, the text itself, which the
-    strict model then refuses by name."""
+    """Return the JSON value that the text stands for in this field.
+
+    If it stands for none, return the text, which the strict model then refuses by name."""
     choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
     whole = is_extent(field.annotation) or any(isinstance(choice, int) for choice in choices)
     if whole and _INTEGER.fullmatch(text):

@@ -10,12 +10,12 @@ _RANGE = re.compile(r"bytes=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE)
 
 
 def weak_etag(digest: str) -> str:
-    """The ETag of an answer that may be compressed: the same content, not the same bytes."""
+    """Return the ETag of an answer that may be compressed: the same content, not the same bytes."""
     return f'W/"{digest}"'
 
 
 def matches(if_none_match: str | None, etag: str) -> bool:
-    """Whether the caller already has what ``etag`` names (RFC 9110's weak comparison)."""
+    """Return whether the caller has what ``etag`` names already, by RFC 9110's weak comparison."""
     if if_none_match is None:
         return False
     sent = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
@@ -23,8 +23,10 @@ def matches(if_none_match: str | None, etag: str) -> bool:
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """The first byte and the one after the last. None if all is to be sent: there is no range,
-    there are several, or it is malformed. Raises Problem if the range lies outside."""
+    """Return the first byte of a range, and the one after its last.
+
+    Return None if all ``size`` bytes are to be sent: there is no range, there are several, or it is
+    malformed. Raise Problem if the range lies outside."""
     found = _RANGE.fullmatch(header or "")
     if found is None or found.groups() == ("", ""):
         return None

@@ -1,5 +1,7 @@
-"""A query names each field once: of ``state=queued&state=running`` only the last would count. A
-route that takes no query gets none: ``POST /jobs?trials=8`` would order as many as usual."""
+"""A check of queries: each field is named once, and a route without a query gets none.
+
+Without it, only the last field of ``state=queued&state=running`` would count, and
+``POST /jobs?trials=8`` would order the default number of trials."""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from api.problems.problems import Problem
 
 
 def repeated(query: QueryParams) -> list[FieldError]:
+    """Return an error for each field that the query names more than once."""
     return [
         FieldError(field=name, message="is given more than once; give it once")
         for name in query
@@ -30,4 +33,4 @@ async def _given_once(request: Request) -> None:
 
 
 GIVEN_ONCE = Depends(_given_once)
-"""Refuses a query that names a field twice, or that a route does not take."""
+"""The dependency that refuses a query that names a field twice, or that the route does not take."""

@@ -1,4 +1,4 @@
-"""Jobs as they are shown: with their device, and with the reason if nobody can take them."""
+"""Views of jobs, with their devices and, if no worker can take one, with the reason."""
 
 from __future__ import annotations
 

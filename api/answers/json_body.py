@@ -1,7 +1,7 @@
-"""The body of an order: one JSON value, read so that nothing in it is lost.
+"""The reader of an order's body: one JSON value, of which nothing is lost.
 
-FastAPI would take the last of two members of the same name, and says of bytes that are no text, or
-of compressed ones, no more than that it can't parse them."""
+FastAPI would keep the last of two members with the same name. Of a body that is no text, or that is
+compressed, it would only say that it can't parse it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from templates.records.members import DuplicateMember, unique_members
 
 
 class JsonRoute(APIRoute):
-    """A route whose body, if it has one, is such a value."""
+    """A route whose body, if it has one, is read as this module says."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -32,7 +32,10 @@ class JsonRoute(APIRoute):
 
 class _JsonRequest(Request):
     async def json(self) -> Any:
-        """Raises Problem, and JSONDecodeError for text that is no JSON."""
+        """Return the body's JSON value.
+
+        Raise Problem if the body is compressed, is no text, or gives a name twice in one object.
+        Raise JSONDecodeError if it is no JSON."""
         must_be_plain(self)
         try:
             return json.loads(await self.body(), object_pairs_hook=unique_members)
@@ -50,7 +53,7 @@ class _JsonRequest(Request):
 
 
 def must_be_plain(request: Request) -> None:
-    """Raises Problem for a body that says to be compressed."""
+    """Raise Problem if the request says that its body is compressed."""
     coding = request.headers.get("content-encoding", "")
     if coding.lower() not in ("", "identity"):
         raise Problem(

@@ -1,5 +1,6 @@
-"""OpenAPI's links: which requests an answer leads to, so that a program need not guess. A link
-leads nowhere if a best lacks that artifact, or if there is no job yet."""
+"""OpenAPI links: which requests an answer leads to, so that a program need not guess.
+
+A link leads nowhere if a best lacks that artifact, or if there is no job yet."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from templates import operators
 
 @dataclass(frozen=True)
 class _Link:
-    """A request, and where in the answer each of its parameters, or its body, is found."""
+    """A request, and the places in the answer that have its parameters or its body."""
 
     method: str
     path: str
@@ -32,6 +33,7 @@ def _from(place: str) -> str:
 
 
 def _about_job(place: str) -> dict[str, _Link]:
+    """Return the links of an answer that has a job's id at ``place``, as in ``jobs/0/id``."""
     job = {"job_id": place}
     return {
         "job": _Link("get", "/jobs/{job_id}", job),
@@ -87,7 +89,7 @@ _LINKS: dict[tuple[str, str, str], dict[str, _Link]] = {
 
 
 def add_links(paths: dict[str, Any]) -> None:
-    """Write the links into the document's paths."""
+    """Write the links into the paths of the OpenAPI document."""
     for (method, path, status), links in _LINKS.items():
         paths[path][method]["responses"][status]["links"] = {
             name: link.document(paths) for name, link in links.items()

@@ -1,4 +1,4 @@
-"""The closest tuned shape whose configuration is valid for the requested one."""
+"""The search for the closest tuned shape whose configuration is valid for the requested one."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from templates.workload import Workload, is_extent
 
 
 def nearest(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
-    """The bests of the closest workload whose configuration is valid for this one, fastest first;
-    none if there is no such workload. Ties go to the faster best. A best that was not searched for,
-    but only verifies a neighbour's configuration or a predicted one, is not used."""
+    """Return the bests of the closest workload whose configuration is valid for this one.
+
+    They are sorted fastest first; the list is empty if there is no such workload. Of equally close
+    workloads, the one with the faster best counts. A best that was not searched for, but only
+    verifies a neighbour's configuration or a predicted one, is not used."""
     spaces = _Spaces(workload)
     ranked = sorted(
         ((distance(workload, best), best.time_us, best.id, best) for best in candidates),
@@ -41,8 +43,9 @@ def nearest(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
 def verification(
     workload: Workload, lender: Best, templates: tuple[str, ...] | None = None
 ) -> ListedOrder:
-    """The order for a worker to build, check and time the lender's configuration for this workload,
-    for a user who asks for these templates."""
+    """Return the order to build, check and time the lender's configuration for this workload.
+
+    ``templates`` are those that the user asked for. None: any."""
     source = {
         "workload": lender.workload,
         "time_us": lender.time_us,
@@ -61,8 +64,10 @@ def verification(
 
 
 def distance(workload: Workload, best: Best) -> float:
-    """Euclidean, on log2 of the extents; infinite if anything but the extents differs, or if
-    the neighbour was allowed a larger error."""
+    """Return the Euclidean distance between a workload and a best's, on log2 of the extents.
+
+    It is infinite if anything but the extents differs, or if the best was allowed a larger error.
+    """
     fields = type(workload).model_fields.items()
     defaults = find_operator(workload.operator).defaults_of_added_fields
     asked, there = (defaults | json.loads(key) for key in (workload.key, best.workload_key))
@@ -80,13 +85,14 @@ def distance(workload: Workload, best: Best) -> float:
 
 
 class _Spaces:
-    """The asked workload's spaces, built once for each template and device."""
+    """The spaces of the requested workload, each built once for a template and a device."""
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
         self._built: dict[tuple[int, str], ConfigSpace | None] = {}
 
     def hold(self, best: Best) -> bool:
+        """Return whether the best's configuration is valid for the workload on the same device."""
         place = (best.device.id, best.template)
         if place not in self._built:
             self._built[place] = self._build(best)
@@ -94,6 +100,7 @@ class _Spaces:
         return space is not None and space.version == best.template_version and best.config in space
 
     def _build(self, best: Best) -> ConfigSpace | None:
+        """Return the space of the best's template on its device; None if it does not apply."""
         try:
             limits = DeviceLimits.from_json(best.device.limits)
             applying = templates_for(self._workload, limits)

@@ -1,4 +1,4 @@
-"""Makes exact what FastAPI's document says of parameters."""
+"""Corrections of the parameters in FastAPI's OpenAPI document."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from templates import Operator, operators
 
 _BEST = "/best/{operator}"
 _NAMED = {"/operators/{name}": "name", "/ladders/{operator}": "operator"}
-"""Paths that name an operator, and the parameter that does."""
+"""Paths with an operator's name in them, and the name of that parameter."""
 _BLANKS = (
     "/jobs",
     "/jobs/{job_id}/trials",
@@ -29,7 +29,7 @@ _IF_NONE_MATCH = {
 
 
 def made_exact(paths: dict[str, Any]) -> dict[str, Any]:
-    """The document's paths, with a path for the best of each operator and its own query."""
+    """Return the document's paths with exact parameters, and a path for each operator's best."""
     exact: dict[str, Any] = {}
     for path, item in paths.items():
         if path == _BEST:
@@ -67,7 +67,7 @@ def _parameter(paths: dict[str, Any], path: str, name: str) -> dict[str, Any]:
 
 
 def _never_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without ``null``: a parameter is text or absent, and ``null`` would be four letters."""
+    """Return the schema without null: a parameter is text or absent; "null" would be a text."""
     said = {name: value for name, value in schema.items() if (name, value) != ("default", None)}
     options = [each for each in said.get("anyOf", []) if each != {"type": "null"}]
     if len(options) != 1:

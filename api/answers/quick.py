@@ -1,8 +1,8 @@
-"""Short reads without a thread.
+"""Short reads of the database on the event loop, without a thread.
 
-SQLite answers a look-up by an index in a fifth of a millisecond, and handing that to a thread and
-back takes longer. So it runs on the event loop, on a connection that waits for no lock. If there is
-a lock, and on PostgreSQL, which may take long to answer, a thread waits.
+SQLite answers a look-up by an index in a fifth of a millisecond; handing it to a thread and back
+takes longer. So it runs on the event loop, on a connection that waits for no lock. If there is a
+lock, and always on PostgreSQL, which may take long to answer, it runs in a thread.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 def open_quick(engine: Engine) -> Engine | None:
-    """A second engine on the same SQLite file that never waits; None on PostgreSQL."""
+    """Return a second engine on the same SQLite file, which never waits. None on PostgreSQL."""
     if engine.dialect.name != "sqlite":
         return None
     return open_engine(engine.url.render_as_string(hide_password=False), busy_seconds=0)
 
 
 async def quickly(app: FastAPI, read: Callable[[Engine], T]) -> T:
-    """What ``read`` returns, which must not take longer than a millisecond as a rule."""
+    """Return what ``read`` returns. As a rule it must take less than a millisecond."""
     if app.state.quick is not None:
         try:
             return read(app.state.quick)

@@ -1,1 +1,1 @@
-"""Streams of what happens."""
+"""Streams of a job's events: the feeds that listeners share, and the ids of events."""

@@ -1,5 +1,4 @@
-"""Where a listener to a job is: the id of the last event it was sent, which says all that is needed
-to go on after it."""
+"""Ids of a job's events. An id says all that is needed to continue the stream after its event."""
 
 from __future__ import annotations
 
@@ -12,27 +11,26 @@ from api.problems.problems import Problem
 NO_PROGRESS = "0" * 8
 _ID = re.compile(r"(\d{1,9})\.([01])\.(\d{1,9})\.([0-9a-f]{8})", re.ASCII)
 PATTERN = f"^({_ID.pattern})?$"
-"""Of the header, for the OpenAPI document; an empty one says nothing."""
+"""The pattern of the Last-Event-ID header in OpenAPI. An empty header is as good as none."""
 
 
 @dataclass(frozen=True)
 class EventId:
-    """``17.1.2.8c736521``: trials up to number 17, whether it was said if the last of them was a
-    best, states up to the second, and the checksum of the last progress."""
+    """What a listener was sent so far, written as in ``17.1.2.8c736521``."""
 
-    trial: int = 0
-    judged: bool = True
-    stage: int = 0
-    progress: str = NO_PROGRESS
+    trial: int = 0  # the number of the last trial
+    judged: bool = True  # whether it was also sent that this trial is a best, if it is one
+    stage: int = 0  # of the last state, as Snapshot.stage counts them
+    progress: str = NO_PROGRESS  # the CRC-32 of the last progress
 
     def __str__(self) -> str:
         return f"{self.trial}.{int(self.judged)}.{self.stage}.{self.progress}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises Problem."""
+        """Return the place that an event id names. Raise Problem if it is not well formed."""
         found = _ID.fullmatch(text)
-        if found is None or found[0].startswith("0.0."):  # without a trial there is none to judge
+        if found is None or found[0].startswith("0.0."):  # without a trial no best is due
             raise Problem(
                 "invalid-event-id",
                 f"Last-Event-ID must be the id of an event of this stream, as {cls()} is, but is "

@@ -1,8 +1,8 @@
-"""What is read for listeners, once for all of them.
+"""Feeds of jobs: the database is read once for all listeners.
 
-One poll of the database serves every job that somebody listens to; only what changed is read
-further. Nothing is queued for a listener: each takes what comes after its own place whenever it has
-sent what came before, so a slow one holds up to one page of trials and nothing else.
+One poll of the database serves every job that has a listener, and only jobs that changed are read
+further. Nothing is queued for a listener. Whenever it has sent one page of trials, it takes the
+page after its own place, so a slow listener holds one page of trials at most and nothing else.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from db.read.events import Snapshot
 from templates import parse_key
 
 POLL_SECONDS = 0.5
-PAGE = 100
-THREADS = 4  # of their own: the routes' forty stay free
+PAGE = 100  # trials
+THREADS = 4  # of the feeds' own, so that the routes' forty stay free
 
 _log = structlog.get_logger("api.events.feeds")
 
 
 @dataclass(frozen=True)
 class Happened:
-    """A trial as JSON, and the best that it was, if it was one."""
+    """A trial as JSON, and its ``best`` event as JSON if it was the fastest so far."""
 
     number: int
     trial: str
@@ -42,23 +42,25 @@ class Happened:
 
 
 class Feed:
-    """One job, for all who listen to it."""
+    """One job, as all of its listeners read it."""
 
     def __init__(self, engine: Engine, limiter: CapacityLimiter, now: Snapshot) -> None:
         self.now = now
-        self.over = False  # no more will come of it: the service stops, or the job was deleted
+        self.over = False  # True if nothing more comes: the service stops, or the job was deleted
         self.listeners = 0
-        self.mark: object = None
+        self.mark: object = None  # of the last poll; it differs once the job has changed
         self._engine, self._limiter = engine, limiter
         self._flops = parse_key(now.job.workload_key).flops
         self._changed = asyncio.Event()
         self._reading = asyncio.Lock()
-        self._page: tuple[int, list[Happened]] = (0, [])  # after which number, and what
-        self._fastest: tuple[int, float | None] = (-1, None)  # up to which number, and its time
+        self._page: tuple[int, list[Happened]] = (0, [])  # a number, the trials after it
+        self._fastest: tuple[int, float | None] = (-1, None)  # number; fastest up to it
 
     async def refresh(self) -> None:
-        """Read the job again. Raises NotFound, DatabaseUnavailable."""
-        async with self._reading:  # of two readings the later one stays
+        """Read the job again, and wake the listeners if it changed.
+
+        Raise NotFound, DatabaseUnavailable."""
+        async with self._reading:  # one at a time, so that the latest reading stays
             now = await run_sync(
                 events.snapshot, self._engine, self.now.job.id, limiter=self._limiter
             )
@@ -67,16 +69,17 @@ class Feed:
             self._wake()
 
     def end(self) -> None:
+        """Tell all listeners that nothing more comes."""
         self.over = True
         self._wake()
 
     async def later_than(self, seen: Snapshot) -> None:
-        """Return once the job is no longer as it was seen, or the feed is over."""
+        """Wait until the job differs from ``seen``, or the feed is over."""
         while self.now is seen and not self.over:
             await self._changed.wait()
 
     async def after(self, number: int) -> list[Happened]:
-        """The next trials, at most a page. Raises DatabaseUnavailable."""
+        """Return the next trials after this number, at most a page. Raise DatabaseUnavailable."""
         async with self._reading:
             first, page = self._page
             if not (page and first <= number < page[-1].number):
@@ -89,6 +92,7 @@ class Feed:
         self._changed = asyncio.Event()
 
     def _read_page(self, number: int) -> list[Happened]:
+        """Read the page after this number, and find which trials were the fastest so far."""
         seq = self.now.seq
         last, fastest = self._fastest
         if last != number:
@@ -107,7 +111,7 @@ class Feed:
 
 
 class Feeds:
-    """The feeds of one service, by their jobs; each lives as long as it has listeners."""
+    """The feeds of one service, one for each job; a feed lives as long as it has listeners."""
 
     def __init__(self, engine: Engine, poll_seconds: float = POLL_SECONDS) -> None:
         self._engine, self._poll_seconds = engine, poll_seconds
@@ -118,11 +122,12 @@ class Feeds:
 
     @property
     def listeners(self) -> int:
+        """How many event streams are open."""
         return sum(feed.listeners for feed in self._feeds.values())
 
     @asynccontextmanager
     async def listen(self, job_id: str) -> AsyncIterator[Feed]:
-        """The job's feed, as new as the database. Raises NotFound, DatabaseUnavailable."""
+        """Yield the job's feed, as new as the database. Raise NotFound, DatabaseUnavailable."""
         now = await run_sync(events.snapshot, self._engine, job_id, limiter=self._limiter)
         feed = self._feeds.get(now.seq)
         if feed is None:
@@ -133,7 +138,7 @@ class Feeds:
             if self._closed:
                 feed.end()
             elif self._polling is None or self._polling.done():
-                # a context of its own, not the first request's with its id
+                # in its own context: the first request's would log that request's id
                 self._polling = asyncio.create_task(self._poll(), context=Context())
             yield feed
         finally:
@@ -142,7 +147,7 @@ class Feeds:
                 self._feeds.pop(now.seq, None)
 
     def close(self) -> None:
-        """End every stream, and those that are still to come."""
+        """End every open stream, and each later one as it begins."""
         self._closed = True
         for feed in self._feeds.values():
             feed.end()
@@ -150,18 +155,20 @@ class Feeds:
             self._polling.cancel()
 
     async def _poll(self) -> None:
+        """Look every ``poll_seconds``, for as long as there are feeds; log the first failure."""
         stalled = False
         while self._feeds:
             try:
                 await self._look()
                 stalled = False
-            except Exception as error:  # whatever it was, the next look may be right again
+            except Exception as error:  # whatever failed, the next look may succeed
                 if not stalled:
                     _log.warning("feeds_stalled", reason=str(error))
                 stalled = True
             await asyncio.sleep(self._poll_seconds)
 
     async def _look(self) -> None:
+        """End the feeds of jobs that were deleted, and refresh those of jobs that changed."""
         asked = dict(self._feeds)
         marks = await run_sync(events.marks, self._engine, list(asked), limiter=self._limiter)
         for seq, feed in asked.items():

@@ -1,1 +1,1 @@
-"""What wraps every request: its id and log line, HEAD, the limit on bodies."""
+"""ASGI middleware and exception handlers that every request passes through."""

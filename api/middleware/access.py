@@ -1,4 +1,4 @@
-"""Asks for keys before anything else is done for a request."""
+"""Middleware that asks for keys before any route runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from db.sql.errors import StorageError
 
 
 class AccessMiddleware:
-    """Around all routes, so that none can be left out."""
+    """Middleware that refuses requests without the key they need.
+
+    It stands around all routes, so that none can be left unguarded."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -42,7 +44,7 @@ class AccessMiddleware:
 
 
 def _refusal(request: Request, problem: Problem) -> Response:
-    """A page for people, who may give their key there."""
+    """Return the problem; for a client that takes HTML, a page on which people give their key."""
     if "text/html" not in request.headers.get("accept", ""):
         return problem.response(request)
     asked = request.url
@@ -54,7 +56,7 @@ def _refusal(request: Request, problem: Problem) -> Response:
 
 
 def _privately(send: Send) -> Send:
-    """What needs a key is kept by no cache that others share."""
+    """Return a ``send`` that lets no shared cache keep the answer, because it needs a key."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

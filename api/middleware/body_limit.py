@@ -1,4 +1,4 @@
-"""Bodies over the limit are refused while they are read, not after."""
+"""Middleware that refuses bodies over the limit while they are read, not after."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ MAX_LOG_BYTES = 8 * 1024 * 1024
 
 
 _MORE = {("POST", "/models"): MAX_MODEL_BYTES, ("POST", "/records"): MAX_LOG_BYTES}
-"""The routes that take more: an order of many workloads, and logs."""
+"""The routes that take larger bodies: orders of many workloads, and logs."""
 
 
 def body_too_large(request: Request) -> Problem:
+    """Return the problem of a body over its route's limit."""
     limit = _limit(request.scope)
     way_out = "split the log" if limit == MAX_LOG_BYTES else "no order needs more"
     return Problem(
@@ -32,6 +33,8 @@ def _limit(scope: Scope) -> int:
 
 
 class BodyLimitMiddleware:
+    """Middleware that counts the bytes of a body; it trusts Content-Length only to refuse early."""
+
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
@@ -57,7 +60,7 @@ class BodyLimitMiddleware:
 
         async def answering(message: Message) -> None:
             if message["type"] == "http.response.start" and coming:
-                # whoever sends on after the answer would be read for as long as they like
+                # otherwise the rest of the body would be read, however long the client sends
                 MutableHeaders(scope=message)["Connection"] = "close"
             await send(message)
 

@@ -1,7 +1,7 @@
-"""Answers of more than 1 KiB are compressed for who asks for it.
+"""Middleware that compresses answers of 1 KiB and more for clients that ask for it.
 
-Not artifacts: their ETag and their ranges are those of the bytes themselves. Not event streams
-either, which starlette leaves as they are: each event is to arrive at once."""
+Artifacts stay as they are, because their ETags and ranges are those of the bytes themselves.
+Starlette leaves event streams alone, too: each event is to arrive at once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from starlette.middleware.gzip import GZipMiddleware, IdentityResponder
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 MINIMUM_BYTES = 1024
-LEVEL = 4  # of 9: 60 KB of jobs take half the time that they take at 9, and are 2 % larger
-_PLAIN = "/artifacts/"
+LEVEL = 4  # of 9: 60 KB of jobs take half the time of level 9, and become 2 % larger
+_PLAIN = "/artifacts/"  # the beginning of paths that are not compressed
 _WEIGHT = re.compile(r"\s*q=([01](?:\.\d*)?)\s*")
 
 
@@ -32,8 +32,9 @@ class CompressionMiddleware:
 
 
 def _is_asked(headers: Headers) -> bool:
-    """Whether gzip is asked for, and no less than the answer as it is; starlette looks for its name
-    alone."""
+    """Return whether the client accepts gzip, and at least as gladly as an uncompressed answer.
+
+    Starlette would look for the word gzip alone, and ignore the weights."""
     weights = dict[str, float]()
     for part in headers.get("accept-encoding", "").lower().split(","):
         coding, _, weight = part.partition(";")

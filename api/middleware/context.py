@@ -1,4 +1,4 @@
-"""Each request has an id and leaves one line in the log; nothing escapes as a bare 500."""
+"""Middleware that gives each request an id and a log line, and turns a crash into a problem."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from api.problems.problems import Problem
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 CLIENT_LEFT = 499
-"""In log and metrics, as nginx has it: there is no answer."""
+"""nginx's status, for log and metrics, of a client that left without an answer."""
 _PROBES = {"/healthz", "/readyz", "/metrics"}
 _log = structlog.get_logger("api.request")
 
 
 class ContextMiddleware:
-    """Takes ``X-Request-ID`` where it is well formed, makes one where not, and answers with it."""
+    """Middleware that identifies, logs and times each request.
+
+    A well-formed ``X-Request-ID`` is taken over, otherwise one is made. Every answer has it."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self.app = app
@@ -55,7 +57,7 @@ class ContextMiddleware:
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
                 await self.app(scope, receive, tagged)
-            except ClientDisconnect:  # before its whole body was here: nobody waits for an answer
+            except ClientDisconnect:  # while its body was read: nobody waits for an answer
                 status = CLIENT_LEFT
             except Exception as error:
                 if status and _listener_left(error):
@@ -77,18 +79,19 @@ class ContextMiddleware:
 
 
 def _listener_left(error: Exception) -> bool:
-    """What FastAPI's event stream raises if an event still waited to be sent to them."""
+    """Return whether FastAPI raised this because a listener left before an event was sent."""
     if isinstance(error, ExceptionGroup):
         return all(_listener_left(each) for each in error.exceptions)
     return isinstance(error, BrokenResourceError)
 
 
 def _route(scope: Scope) -> str:
-    """The path as it was declared, or a word for none: ids would be a label each."""
+    """Return the path as it was declared, or "unmatched": each id in a path would be a label."""
     return getattr(scope.get("route"), "path", "unmatched")
 
 
 def _write_line(scope: Scope, request: Request, status: int, seconds: float) -> None:
+    """Log the request, unless it is a probe that succeeded."""
     if scope["path"] in _PROBES and status == 200:
         return
     took = {"status": status, "ms": round(seconds * 1000, 2)}

@@ -1,4 +1,4 @@
-"""Which problem each exception becomes."""
+"""Exception handlers: which problem each exception becomes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FIELDS = {
         field="cursor", message="was not made by this list; start again without one"
     ),
 }
-QUOTA_SECONDS = 30  # a job takes from seconds to hours: when to look again, no promise
+QUOTA_SECONDS = 30  # for Retry-After: a guess, since a job takes seconds to hours
 _UNKNOWN = {
     "/jobs/": "unknown-job",
     "/models/": "unknown-model",
@@ -47,6 +47,7 @@ _UNKNOWN = {
 
 
 def install(app: FastAPI) -> None:
+    """Let the application answer each exception with its problem."""
     handlers: dict[type[Exception], Callable[[Request, Any], Problem]] = {
         Problem: lambda request, problem: problem,
         RequestValidationError: _invalid,
@@ -60,6 +61,8 @@ def install(app: FastAPI) -> None:
 
 
 def _answering(to_problem: Callable[[Request, Any], Problem]) -> Any:
+    """Return an exception handler that logs an error of the service and answers with a problem."""
+
     async def handler(request: Request, error: Exception) -> Response:
         problem = to_problem(request, error)
         if problem.status >= 500:
@@ -70,8 +73,9 @@ def _answering(to_problem: Callable[[Request, Any], Problem]) -> Any:
 
 
 def _invalid(request: Request, error: RequestValidationError) -> Problem:
+    """Return the problem of a request that FastAPI could not validate."""
     found = error.errors()
-    if isinstance(error.body, bytes) and error.body:
+    if isinstance(error.body, bytes) and error.body:  # FastAPI parsed nothing: it is not JSON
         return Problem(
             "unsupported-media-type",
             "the body must be JSON and say so; send it with content-type: application/json",
@@ -82,7 +86,7 @@ def _invalid(request: Request, error: RequestValidationError) -> Problem:
 
 
 def _types(request: Request) -> dict[str, Any]:
-    """What the route takes, by its place in the request."""
+    """Return the types of the route's body and query, by their place in the request."""
     taken = request.scope["route"].dependant
     places = {"body": taken.body_params, "query": taken.query_params}
     return {place: each[0].field_info.annotation for place, each in places.items() if each}
@@ -97,6 +101,7 @@ def _invalid_records(request: Request, error: InvalidRecords) -> Problem:
 
 
 def storage_problem(request: Request, error: storage.StorageError) -> Problem:
+    """Return the problem that an error of the storage becomes."""
     kind = next((_STORAGE[base] for base in type(error).__mro__ if base in _STORAGE), None)
     if kind is None:
         return Problem("internal-error", "the storage refused; the log has the reason")
@@ -104,7 +109,7 @@ def storage_problem(request: Request, error: storage.StorageError) -> Problem:
         path = request.url.path
         kind = next((name for start, name in _UNKNOWN.items() if path.startswith(start)), kind)
     if kind == "database-unavailable":
-        # The URL and its host are the operator's business, not the caller's.
+        # The caller must not learn the database's URL and host.
         return Problem(
             kind, "the database did not answer; try again shortly", headers={"Retry-After": "5"}
         )
@@ -122,6 +127,7 @@ def storage_problem(request: Request, error: storage.StorageError) -> Problem:
 
 
 def _http(request: Request, error: HTTPException) -> Problem:
+    """Return the problem of an error that Starlette or FastAPI raised itself."""
     path = request.url.path
     if error.status_code == 404:
         return Problem("route-not-found", f"there is nothing at {path}; GET / names the routes")
@@ -138,11 +144,13 @@ def _http(request: Request, error: HTTPException) -> Problem:
 
 
 def _allowed(request: Request) -> list[str]:
+    """Return the methods that the request's path takes."""
+
     def takes(method: str) -> bool:
         scope = {**request.scope, "method": method}
         return any(route.matches(scope)[0] is Match.FULL for route in request.app.router.routes)
 
-    # /jobs/nearest is no job, though the route of a job would take it
+    # The route of a job matches GET /jobs/nearest, too, but the document has only its POST.
     written_out = request.app.openapi()["paths"].get(request.scope["path"])
     methods = _METHODS if written_out is None else map(str.upper, written_out)
     taken = {method for method in methods if takes(method)}

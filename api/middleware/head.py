@@ -1,4 +1,4 @@
-"""HEAD is answered as GET is, without the body, on every route."""
+"""Middleware that answers HEAD on every route as GET, without the body."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class HeadMiddleware:
                 message = {**message, "body": b""}
             await send(message)
 
-        # RFC 9110, 14.2: a Range has no meaning but for GET.
+        # RFC 9110, 14.2: only GET gives a Range a meaning.
         headers = [(name, value) for name, value in scope["headers"] if name != b"range"]
         asked = {**scope, "method": "GET", "headers": headers}
-        Request(asked).state.headers_only = True  # for routes whose body has no end of its own
+        Request(asked).state.headers_only = True  # for event streams, which may not end
         await self.app(asked, receive, bodiless)
         scope.update({key: asked[key] for key in ("route", "path_params") if key in asked})

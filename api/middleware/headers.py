@@ -1,5 +1,6 @@
-"""What every answer tells browsers to leave be. No header of CORS is among it: pages of other
-origins get nothing."""
+"""Middleware that adds the security headers of every answer.
+
+There are no CORS headers: pages of other origins get nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _RAW = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items
 
 
 class HeadersMiddleware:
-    """Adds those of HEADERS that an answer does not have."""
+    """Middleware that adds each of HEADERS that an answer does not set itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -1,4 +1,4 @@
-"""What a validation error says to a person: the field, the limit and what was sent."""
+"""Validation errors in words for people: the field, its limit and what was sent."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from templates import operators
 from templates.errors import sentence
 from templates.errors.suggestions import suggest_field
 
-SHOWN_NAME = 60  # a field that is not known may be called anything, at any length
+SHOWN_NAME = 60  # characters: an unknown field may have a name of any length
 SHOWN_ERRORS = 5
-LISTED_ERRORS = 50  # a body has room for thousands
+LISTED_ERRORS = 50  # a body has room for thousands of errors
 GOES_ON = frozenset({"must", "is", "are", "has", "can't"})
-"""A message that begins so has its field as its subject."""
+"""First words of messages that continue a sentence, whose subject is the field's name."""
 
 
 class FieldError(BaseModel):
-    """One field at fault and why."""
+    """A field that is wrong, and why."""
 
     field: str = Field(examples=["workload.N"])
     message: str = Field(examples=["must be at least 1, but is 0"])
@@ -31,9 +31,11 @@ def field_errors(
     place: str | None = None,
     of: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[FieldError]:
-    """Pydantic's errors as fields in the caller's own words; ``place`` is where they came from,
-    where that is not the first step of each error's location. ``of`` has the type that stands in a
-    place."""
+    """Return pydantic's errors with the fields in the caller's own words.
+
+    ``place`` is the part of the request that they are about, such as "body"; None if each error's
+    location begins with it. ``of`` has the type that each place takes: with it, errors of unknown
+    fields name similar ones, up to LISTED_ERRORS."""
     placed = [{**e, "loc": e["loc"] if place is None else (place, *e["loc"])} for e in errors]
     return [
         FieldError(field=_field(error), message=_message(error, of if at < LISTED_ERRORS else {}))
@@ -42,7 +44,7 @@ def field_errors(
 
 
 def summary(errors: list[FieldError]) -> str:
-    """All of them in one sentence each, the first few only if there are many."""
+    """Return the errors as one text, which only counts the errors beyond SHOWN_ERRORS."""
     said = [_together(error) for error in errors[:SHOWN_ERRORS]]
     if len(errors) > SHOWN_ERRORS:
         said.append(f"and {len(errors) - SHOWN_ERRORS} more")
@@ -50,17 +52,18 @@ def summary(errors: list[FieldError]) -> str:
 
 
 def _together(error: FieldError) -> str:
-    """The message goes on from the field's name, or says something by itself."""
+    """Return the field and the message: one sentence if the message continues the field's name."""
     goes_on = error.message.partition(" ")[0] in GOES_ON
     return f"{error.field}{' ' if goes_on else ': '}{error.message}"
 
 
 def _field(error: Mapping[str, Any]) -> str:
+    """Return the path of the wrong field, as in ``workload.N``, or its place if it has no path."""
     place, *path = [shown_name(str(step)) for step in error["loc"]]
     if error["type"] == "json_invalid":
         return "body"
-    # Unions are told apart by their operator, which is no step of the body. A field that is not
-    # known may be called so, and is the last step.
+    # In a union, pydantic adds the operator to the location, but the body has no such step. An
+    # unknown field may have an operator's name, too; it is the last step, and stays.
     tag = 2 if path[:1] == ["workloads"] else 0
     unknown = error["type"] == "extra_forbidden" and len(path) == tag + 1
     names = {operator.name for operator in operators()}
@@ -75,6 +78,7 @@ def _field(error: Mapping[str, Any]) -> str:
 
 
 def shown_name(step: str) -> str:
+    """Return a field's name, cut off if it is long."""
     return step if len(step) <= SHOWN_NAME else f"{step[:SHOWN_NAME]}…"
 
 

@@ -51,10 +51,11 @@ KINDS: dict[str, tuple[int, str]] = {
     "database-unavailable": (503, "The database cannot be reached"),
     "schema-mismatch": (503, "The database has another schema"),
 }
+"""Status and title of each kind of problem."""
 
 
 class ProblemDocument(BaseModel):
-    """What every error answers (RFC 9457, ``application/problem+json``)."""
+    """The body of every error's answer (RFC 9457, ``application/problem+json``)."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -68,9 +69,11 @@ class ProblemDocument(BaseModel):
 
 
 class Problem(HTTPException):
-    """An error on its way out, which FastAPI lets pass even where it reads a body. ``kind`` is a
-    key of :data:`KINDS`; ``extra`` becomes members of the document. ``detail`` is a sentence that
-    names the limit and the way out."""
+    """An error that is answered with a problem document.
+
+    ``kind`` is a key of :data:`KINDS`. ``detail`` is a sentence that names the limit and the way
+    out. ``extra`` becomes members of the document. The class is an HTTPException because FastAPI
+    lets only that pass while it reads a body."""
 
     def __init__(
         self,
@@ -91,6 +94,7 @@ class Problem(HTTPException):
         return self.detail
 
     def response(self, request: Request) -> Response:
+        """Return the problem document as the response to this request."""
         document: dict[str, Any] = {
             "type": TYPE_PREFIX + self.kind,
             "title": self.title,
@@ -101,13 +105,13 @@ class Problem(HTTPException):
         }
         if self.errors:
             document["errors"] = [error.model_dump() for error in self.errors]
-        # ASCII, because what a caller sent (and is quoted here) may hold lone surrogates.
+        # ASCII, because quotes of what the caller sent may hold lone surrogates.
         body = json.dumps(document | self.extra).encode()
         return Response(body, self.status, self.headers, MEDIA_TYPE)
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The ``responses`` of a route for these statuses."""
+    """Return the ``responses`` of a route in OpenAPI for these statuses of errors."""
     schema = {"$ref": "#/components/schemas/ProblemDocument"}
     return {
         status: {

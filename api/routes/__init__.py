@@ -1,1 +1,1 @@
-"""One file a noun; each has a ``router``. What browsers ask for is in ``people``."""
+"""Routes of the HTTP API: one noun a file, each with a ``router``. ``people`` has the pages."""

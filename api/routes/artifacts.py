@@ -1,4 +1,4 @@
-"""Files by their sha256."""
+"""Route of artifacts, which are named by their SHA-256."""
 
 from __future__ import annotations
 
@@ -55,11 +55,14 @@ def get_artifact(
     ] = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """The bytes are checked against their name before they are sent, a signature against the
-    manifest that it is over and the keys of `GET /signers`; check them on arrival."""
+    """Return the bytes of an artifact, or one range of them.
+
+    Before the service sends the bytes, it checks them against their SHA-256. It checks a signature
+    against the manifest that it signs and against the keys of `GET /signers`, too. Check both again
+    on arrival."""
     etag = f'"{sha256}"'
     info = artifacts.info(engine, sha256)
-    withdrawable = info.kind == "signature"
+    withdrawable = info.kind == "signature"  # its signer's key may be withdrawn
     headers = {
         "ETag": etag,
         "Cache-Control": "no-cache" if withdrawable else "public, max-age=31536000, immutable",
@@ -80,5 +83,6 @@ def get_artifact(
 
 
 def _filename(info: ArtifactInfo) -> str:
+    """Return the name under which a browser saves the artifact."""
     suffix = _SUFFIXES.get(info.kind) or _SOURCE_SUFFIXES.get(info.media_type, ".txt")
     return f"convtune-{info.kind}-{info.sha256[:12]}{suffix}"

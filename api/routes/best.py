@@ -1,4 +1,4 @@
-"""The best configuration for a shape on a device."""
+"""Routes of the best configuration for a shape on a device."""
 
 from __future__ import annotations
 
@@ -57,17 +57,20 @@ _ORDERED: dict[int | str, dict[str, Any]] = {
     responses=_ANSWERS,
 )
 async def get_best(operator: str, request: Request) -> Response:
-    """The shape comes in the query, as in `/best/conv1d?M=16384&N=32`; `GET /operators` lists the
-    fields. Of several devices the fastest is the answer, and all are named.
+    """Return the best configuration for a shape.
 
-    With `match=nearest` a shape that is not tuned is answered with the configuration of the closest
-    tuned one for which it is valid. It is not `verified` before a worker has built, checked and
-    timed it for this shape: send the call in `verify`, and ask again once its job has succeeded.
+    The query has the shape, as in `/best/conv1d?M=16384&N=32`; `GET /operators` lists the fields.
+    If several devices have a best, the answer is that of the fastest device, and names all of them.
 
-    With `match=predicted` the call in `tune` of a 404 orders no search, but a short job: a worker
-    builds, checks and times the few configurations that a ranker, which was trained on other
-    shapes, expects to be fastest. Their best then answers for the shape, as `predicted`, until one
-    is searched for."""
+    With `match=nearest`, a shape that has not been tuned gets the configuration of the closest
+    tuned shape whose configuration is valid for it. It is not `verified` before a worker has built,
+    checked and timed it for this shape. To have that done, send the request in `verify`, and ask
+    again once its job has succeeded.
+
+    With `match=predicted`, the request in `tune` of a 404 orders a short job instead of a search: a
+    worker builds, checks and times the few configurations that a ranker, trained on other shapes,
+    expects to be fastest. The best of them is then the answer for the shape, as `predicted`, until
+    a search has found one."""
     workload, filters = BestFilters.read(find_operator(operator), request.query_params)
     view = await quickly(request.app, partial(_exact, workload=workload, filters=filters))
     if view is None:
@@ -93,9 +96,11 @@ def verify_nearest(
     response: Response,
     engine: EngineDep,
 ) -> JobView:
-    """A worker builds, checks and times the configuration that `GET /best/{operator}?match=nearest`
-    names for this shape: one trial, no search. Once the job has succeeded that answer is verified,
-    with its time and its library. Where the shape has a best already, its job is the answer."""
+    """Order a job that verifies the nearest configuration for a shape.
+
+    A worker builds, checks and times the configuration that `GET /best/{operator}?match=nearest`
+    names for this shape: one trial, no search. Once the job has succeeded, that answer is verified,
+    and has a time and a library. If the shape has a best already, the answer is that best's job."""
     asked = None if order.templates is None else ",".join(order.templates)
     filters = BestFilters(target=order.target, device=order.device, templates=asked)
     kind = None if order.target == "auto" else order.target
@@ -116,6 +121,7 @@ def verify_nearest(
 
 
 def _exact(engine: Engine, workload: Workload, filters: BestFilters) -> BestView | None:
+    """Return the view of the shape's own bests; None if it has none."""
     kind = None if filters.target == "auto" else filters.target
     narrowed = _narrowed(filters, kind)
     found = bests.lookup(engine, workload.key, *narrowed, parallel=filters.parallel)
@@ -125,7 +131,9 @@ def _exact(engine: Engine, workload: Workload, filters: BestFilters) -> BestView
 
 
 def _nearest(engine: Engine, workload: Workload, filters: BestFilters) -> BestView:
-    """Raises Problem if that is not asked for, or there is none."""
+    """Return the view of the nearest shape's bests.
+
+    Raise Problem if no nearest match is asked for, or there is none."""
     if filters.match != "nearest":
         raise _not_tuned(engine, workload, filters)
     kind = None if filters.target == "auto" else filters.target
@@ -143,7 +151,7 @@ def _nearest(engine: Engine, workload: Workload, filters: BestFilters) -> BestVi
 
 
 def _lender(engine: Engine, best: Best) -> Neighbour | None:
-    """Of what a verification found; None if the shape was searched."""
+    """Return the neighbour whose configuration this best verifies; None if it verifies none."""
     if best.search != listed.NEIGHBOUR:
         return None
     [lent] = listed.of_job(engine, best.job_id)
@@ -151,6 +159,9 @@ def _lender(engine: Engine, best: Best) -> Neighbour | None:
 
 
 def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: str = "") -> Problem:
+    """Return the problem of a shape without a best.
+
+    Its members are the request that orders the tuning and, if one was ordered, the job."""
     asked = workload.model_dump()
     order = {"operator": workload.operator, "workload": asked, "target": filters.target}
     if filters.match == PREDICTED:
@@ -195,5 +206,5 @@ def _place(best: Best) -> str:
 def _narrowed(
     filters: BestFilters, kind: str | None
 ) -> tuple[str | None, str | None, Collection[str] | None, int | None]:
-    """As what is looked up takes them."""
+    """Return the kind, device, templates and threads by which bests are looked up."""
     return kind, filters.device, filters.names, filters.threads

@@ -1,4 +1,4 @@
-"""A job as it goes on: server-sent events."""
+"""Route that streams a job's events as they happen (server-sent events)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ router = APIRouter(tags=["jobs"])
 
 @dataclass(frozen=True)
 class Listening:
+    """A listener to a job."""
+
     feed: Feed
-    at: EventId
-    headers_only: bool
-    may_go_on: Callable[[], Awaitable[bool]]
+    at: EventId  # its place: what it was sent so far
+    headers_only: bool  # the request is HEAD
+    may_go_on: Callable[[], Awaitable[bool]]  # whether its key is still valid
 
 
 async def _listening(
@@ -52,6 +54,7 @@ async def _listening(
         ),
     ] = 0,
 ) -> AsyncIterator[Listening]:
+    """Yield the listener. Raise NotFound, or Problem if its place is not in the job's stream."""
     feeds: Feeds = request.app.state.feeds
     at = EventId.parse(last_event_id) if last_event_id else EventId(after)
     async with feeds.listen(job_id) as feed:
@@ -63,19 +66,20 @@ async def _listening(
                 f"to go on after {at}; start without Last-Event-ID and after",
             )
         if now.job.ended and at.stage == now.stage:
-            response.status_code = 204  # an EventSource stays away then
+            response.status_code = 204  # tells an EventSource not to come again
         yield Listening(feed, at, getattr(request.state, "headers_only", False), _asking(request))
 
 
 def _asking(request: Request) -> Callable[[], Awaitable[bool]]:
+    """Return a function that tells whether the caller may still read."""
     access: Access = request.app.state.access
-    caller: Caller | None = getattr(request.state, "caller", None)  # none if nobody is asked
+    caller: Caller | None = getattr(request.state, "caller", None)  # None if no key is asked for
 
     async def may_go_on() -> bool:
         try:
             return caller is None or await access.still_reads(caller)
         except DatabaseUnavailable:
-            return True  # there is nothing to be read then
+            return True  # nothing can be read, so nothing leaks
 
     return may_go_on
 
@@ -89,11 +93,15 @@ def _asking(request: Request) -> Callable[[], Awaitable[bool]]:
 async def job_events(
     listening: Annotated[Listening, Depends(_listening)],
 ) -> AsyncIterator[ServerSentEvent]:
-    """Server-sent events: ``state`` (the job) when its state changes, ``trial`` for each trial in
-    order, ``best`` after a trial that was faster than all before, ``progress`` as the job's counts
-    change. Of states and progress those that were overtaken before they could be sent are left
-    out. The stream ends with the ``state`` in which the job ended; one that breaks off goes on
-    from ``Last-Event-ID``. A comment is sent after 15 s of silence."""
+    """Stream a job's events until the job ends.
+
+    The events are `state` (the job) when its state changes, `trial` for each trial in order, `best`
+    after a trial that was faster than all before, and `progress` when the job's counts change. A
+    `state` or `progress` that is outdated before it could be sent is left out.
+
+    The last event is the `state` in which the job ended. If a stream breaks off, send the id of the
+    last event as `Last-Event-ID`, and the new stream continues after it. A comment is sent after
+    15 s of silence."""
     if listening.headers_only:
         return
     feed, at = listening.feed, listening.at
@@ -127,14 +135,14 @@ def _state(now: Snapshot, at: EventId) -> ServerSentEvent:
 async def _history(
     feed: Feed, at: EventId, last: int
 ) -> AsyncIterator[tuple[EventId, ServerSentEvent]]:
-    """Trials and bests up to the last, each with the place after it."""
+    """Yield the trials and bests up to trial number ``last``, each with the place after it."""
     while not feed.over and (at.trial < last or not at.judged):
         try:
             page = await feed.after(at.trial if at.judged else at.trial - 1)
         except DatabaseUnavailable:
             await asyncio.sleep(POLL_SECONDS)
             continue
-        if not page:  # they were pruned meanwhile
+        if not page:  # the trials were pruned meanwhile
             return
         for each in page:
             if each.number > last:

@@ -1,4 +1,4 @@
-"""The service itself: where things are, and how it is."""
+"""Routes about the service itself: an index of all routes, probes, metrics."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ router = APIRouter(tags=["service"])
 
 @router.get("/", summary="Where to go from here")
 def index(request: Request) -> Index:
+    """Return the service's version, and what each of its routes is for."""
     paths = request.app.openapi()["paths"]
     routes = {
         f"{method.upper()} {path}": operation["summary"]
@@ -27,12 +28,14 @@ def index(request: Request) -> Index:
 
 
 @router.get("/healthz", summary="Whether the process is up")
-async def healthz() -> Health:  # whatever the threads are busy with
+async def healthz() -> Health:  # async, so that it answers even if all threads are busy
+    """Return 200 while the process can answer at all; the database is not asked."""
     return Health()
 
 
 @router.get("/readyz", summary="Whether the database is reachable and its schema right")
 def readyz(engine: EngineDep) -> Health:
+    """Return 200 if the database answers and has the schema of this release, otherwise 503."""
     check_schema(engine)
     return Health()
 
@@ -50,6 +53,7 @@ def readyz(engine: EngineDep) -> Health:
     },
 )
 def metrics(request: Request, engine: EngineDep) -> Response:
+    """Return jobs, trials, workers and times of requests in Prometheus' text format."""
     kept: Metrics = request.app.state.metrics
     feeds: Feeds = request.app.state.feeds
     return Response(kept.render(engine, feeds.listeners), media_type=CONTENT_TYPE_LATEST)

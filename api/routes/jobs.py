@@ -1,4 +1,4 @@
-"""Ordering jobs, and looking at them."""
+"""Routes that order, list, show and cancel jobs, and list their trials."""
 
 from __future__ import annotations
 
@@ -41,6 +41,10 @@ def order_job(
     engine: EngineDep,
     idempotency_key: IdempotencyKey = None,
 ) -> JobView:
+    """Order a job that tunes a workload.
+
+    If an equal job is queued or running, that job is the answer, with status 200. So is the job of
+    a stored best that is good enough for the order, unless `on_existing` is `retune`."""
     job, created = queue.submit(engine, order.order(), idempotency_key)
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/jobs/{job.id}"
@@ -50,12 +54,14 @@ def order_job(
 
 @router.get("/jobs", summary="The jobs, newest first")
 def list_jobs(query: Annotated[JobsQuery, Query()], engine: EngineDep) -> Listing[JobView]:
+    """Return one page of the jobs that pass all filters of the query."""
     page = queue.list_jobs(engine, JobFilter.of(vars(query)), query.limit, query.cursor)
     return Listing(items=job_views(engine, page.items), next_cursor=page.next_cursor)
 
 
 @router.get("/jobs/{job_id}", summary="A job", responses=documented(404))
 def get_job(job_id: str, engine: EngineDep) -> JobView:
+    """Return a job: its order, its state and how far it is."""
     return job_view(engine, queue.get(engine, job_id))
 
 
@@ -66,6 +72,7 @@ def get_job(job_id: str, engine: EngineDep) -> JobView:
     responses=documented(404, 409),
 )
 def cancel_job(job_id: str, engine: EngineDep) -> JobView:
+    """Cancel a job. A queued job ends at once, a running one as soon as its worker hears of it."""
     return job_view(engine, queue.cancel(engine, job_id))
 
 
@@ -75,5 +82,6 @@ def cancel_job(job_id: str, engine: EngineDep) -> JobView:
 def list_trials(
     job_id: str, query: Annotated[TrialsQuery, Query()], engine: EngineDep
 ) -> Listing[TrialView]:
+    """Return one page of a job's trials, in the order in which they were measured."""
     page = trials.list_trials(engine, job_id, query.status, query.limit, query.cursor)
     return Listing[TrialView].model_validate(page)

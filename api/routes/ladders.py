@@ -1,4 +1,4 @@
-"""The ladders that were climbed."""
+"""Route that lists the measured ladders of an operator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ router = APIRouter(tags=["ladders"], dependencies=[GIVEN_ONCE])
 def list_ladders(
     operator: str, query: Annotated[LaddersQuery, Query()], engine: EngineDep
 ) -> Listing[LadderView]:
-    """The newest climb of each shape on each device."""
+    """Return the newest measurement of the ladder for each shape on each device."""
     name = find_operator(operator).name
     kind = None if query.target == "auto" else query.target
     page = ladders.list_ladders(engine, name, kind, query.limit, query.cursor)

@@ -1,4 +1,4 @@
-"""Ordering models, and looking at them."""
+"""Routes that order, list, show and cancel models."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ def order_model(
     engine: EngineDep,
     idempotency_key: IdempotencyKey = None,
 ) -> ModelView:
-    """Each workload gets a job, on the same terms, as `POST /jobs` gives it: a new one, an equal
-    one that is queued or running, or one behind a best that is there. All are taken, or none."""
+    """Order a model: a job for each of its workloads, all on the same terms.
+
+    Each workload gets the job that `POST /jobs` would give it: a new one, an equal one that is
+    queued or running, or the job of a stored best. Either all workloads are ordered, or none."""
     model, created = models.submit(engine, order.order(), idempotency_key)
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/models/{model.id}"
@@ -49,12 +51,14 @@ def order_model(
 
 @router.get("/models", summary="The models, newest first")
 def list_models(query: Annotated[PageQuery, Query()], engine: EngineDep) -> Listing[ModelItem]:
+    """Return one page of the models, without their layers."""
     page = models.list_models(engine, query.limit, query.cursor)
     return Listing(items=[ModelItem.of(each) for each in page.items], next_cursor=page.next_cursor)
 
 
 @router.get("/models/{model_id}", summary="A model with its layers", responses=documented(404))
 def get_model(model_id: str, engine: EngineDep) -> ModelView:
+    """Return a model with its layers: for each its job, its best and how often it is called."""
     return _view(engine, models.get(engine, model_id))
 
 
@@ -65,8 +69,10 @@ def get_model(model_id: str, engine: EngineDep) -> ModelView:
     responses=documented(404, 409),
 )
 def cancel_model(model_id: str, engine: EngineDep) -> ModelView:
-    """Its jobs end, but for those that were there before it, were ordered by themselves since, or
-    belong to another model that is not cancelled."""
+    """Cancel a model, and the jobs that are there for it alone.
+
+    A job goes on if it was there before the model, if it was ordered by itself since, or if it
+    belongs to another model that is not cancelled."""
     return _view(engine, models.cancel(engine, model_id))
 
 

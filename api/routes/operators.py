@@ -1,4 +1,4 @@
-"""What can be tuned."""
+"""Routes of the operators that can be tuned."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ router = APIRouter(tags=["operators"], dependencies=[GIVEN_ONCE])
 
 @router.get("/operators", summary="What can be tuned")
 def list_operators() -> Listing[OperatorView]:
+    """Return all operators, each with the JSON Schema of its workloads, and its templates."""
     return Listing(items=[_view(each) for each in operators()])
 
 
 @router.get("/operators/{name}", summary="One operator", responses=documented(404))
 def get_operator(name: str) -> OperatorView:
+    """Return one operator, as `GET /operators` lists it."""
     return _view(operator(name))
 
 

@@ -1,4 +1,4 @@
-"""Logs to take along, and logs from elsewhere."""
+"""Routes that export what was measured as a log, and import logs."""
 
 from __future__ import annotations
 
@@ -66,17 +66,19 @@ _BODY = {
     dependencies=[ExportTurn],
 )
 def get_records(query: Annotated[RecordsQuery, Query()], engine: EngineDep) -> StreamingResponse:
-    """What was measured, in the format of this or another tool. A log of any length is streamed;
-    what comes in meanwhile is not in it."""
+    """Stream what was measured, in the format of this or another tool.
+
+    The log may have any length. Results that are stored while it is sent are not in it."""
     writer = WRITERS[query.format]
     pieces = export(engine, query.format, query.filters(), query.of)
-    first = next(pieces)  # what fails does so before the answer begins
+    first = next(pieces)  # a failure shows here, before the answer begins
     name = f"convtune-{query.format}{writer.suffix}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return StreamingResponse(chain([first], pieces), headers=headers, media_type=writer.media_type)
 
 
 async def _log(request: Request) -> bytes:
+    """Return the body. Raise Problem if its type is none of LOG_TYPES, or it is compressed."""
     must_be_plain(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in LOG_TYPES:
@@ -95,12 +97,15 @@ async def _log(request: Request) -> bytes:
     openapi_extra=_BODY,
 )
 def import_records(log: Annotated[bytes, Depends(_log)], engine: EngineDep) -> ImportView:
-    """A log's times are not believed: for each of its workloads a job is stored that builds, checks
-    and measures its configurations, and only what that finds can be best. All records or none.
+    """Import a log: order jobs that measure its configurations, or that tune its shapes.
 
-    Of AutoTVM's logs and of T4 results the shapes are taken, each as an order to tune it, since
-    their configurations are those of another program; `refused` tells which records name no shape
-    that can be expressed here, and why."""
+    The times in a log are not believed. For each workload in it, a job builds, checks and measures
+    the log's configurations, and only what that job finds can become a best. Either all of these
+    records are taken, or none.
+
+    From AutoTVM's logs and T4 results only the shapes are taken, because their configurations are
+    those of another program. Each shape becomes an order to tune it. `refused` tells which records
+    were not taken and why: their shape can't be expressed here, or too many jobs are unfinished."""
     read = logs.read(log)
     configs = [
         ListedOrder(

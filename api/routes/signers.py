@@ -1,4 +1,4 @@
-"""Whose signatures there are."""
+"""Route of the public keys with which libraries are signed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ router = APIRouter(tags=["artifacts"], dependencies=[GIVEN_ONCE])
 
 @router.get("/signers", summary="The public keys that libraries are signed with")
 def list_signers(engine: EngineDep) -> Listing[SignerView]:
-    """One for each worker host, or shared by them. A client keeps those that it met first, and asks
-    before it takes another."""
+    """Return the public keys of the workers' hosts, oldest first. Several hosts may share one.
+
+    A client pins the keys that it is sent first. It accepts another only once its user agrees."""
     return Listing(
         items=[SignerView.model_validate(signer) for signer in signers.list_signers(engine)]
     )

@@ -1,4 +1,4 @@
-"""Who is at work."""
+"""Route that lists the workers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ router = APIRouter(tags=["workers"], dependencies=[GIVEN_ONCE])
 
 @router.get("/workers", summary="The workers, on what device, doing what")
 def list_workers(engine: EngineDep) -> Listing[WorkerView]:
+    """Return the workers by name. A worker that was not seen for a minute is not `alive`."""
     return Listing(
         items=[WorkerView.model_validate(worker) for worker in workers.list_workers(engine)]
     )

@@ -1,1 +1,1 @@
-"""What goes over the wire: one file a noun, each with its examples."""
+"""Pydantic models of requests and answers: one noun a file, each with its examples."""

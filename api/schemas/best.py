@@ -1,4 +1,4 @@
-"""A best as it is shown."""
+"""The JSON of a best, as the service shows it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class Call(BaseModel):
-    """A request to send."""
+    """A request that the caller may send next."""
 
     method: str
     url: str
@@ -59,8 +59,11 @@ class Call(BaseModel):
 
 
 class BestView(BestShown):
-    """The best configuration for a workload. A nearest match is a neighbour's: until a worker has
-    verified it, it was neither timed nor checked for this shape, and has no library."""
+    """The best configuration for a workload.
+
+    If `match` is nearest, the configuration is that of a neighbour, the closest tuned shape. Until
+    a worker has verified it, it was neither checked nor timed for this shape, and has no library.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
@@ -73,8 +76,10 @@ class BestView(BestShown):
         bests: Sequence[Best],
         lender: Neighbour | None = None,
     ) -> Self:
-        """``bests`` are of this workload, fastest first and not empty; ``lender`` where the first
-        one's configuration was borrowed from."""
+        """Return the view of a workload's bests, which are sorted fastest first and not empty.
+
+        ``lender`` is the neighbour that the first one's configuration was borrowed from; None if
+        it was searched for."""
         told = shown(bests, _arithmetic(bests[0])) | {"workload": workload}
         if lender is not None:
             told["match"] = "nearest"
@@ -82,7 +87,10 @@ class BestView(BestShown):
 
     @classmethod
     def lent(cls, workload: dict[str, Any], lenders: Sequence[Best], verify: Call) -> Self:
-        """``lenders`` are the bests of a neighbour, fastest first and not empty."""
+        """Return the view of a workload that has no best, with a neighbour's configuration.
+
+        ``lenders`` are the neighbour's bests, fastest first and not empty. ``verify`` is the
+        request that has a worker verify the configuration."""
         best = lenders[0]
         return cls(
             verified=False,

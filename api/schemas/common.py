@@ -1,4 +1,4 @@
-"""What several answers share: pages, devices and what a list may be asked."""
+"""Parts that several schemas share: examples, operator names, pages and queries of lists."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 
 def in_query(fields: Mapping[str, object]) -> str:
-    """Fields as a query."""
+    """Return the fields as the query of a URL."""
     return urlencode({name: in_text(value) for name, value in fields.items()})
 
 
@@ -42,7 +42,7 @@ def _known_operator(name: str) -> str:
 
 
 OPERATOR_NAMES: dict[str, Any] = {"enum": [operator.name for operator in operators()]}
-"""As JSON Schema."""
+"""The names of all operators, as JSON Schema."""
 OperatorName = Annotated[
     str, AfterValidator(_known_operator), Field(json_schema_extra=OPERATOR_NAMES)
 ]
@@ -60,7 +60,7 @@ class BlankableQuery(BaseModel):
 
 
 class PageQuery(BlankableQuery):
-    """What every list may be asked."""
+    """The query of a list: how many items a page has, and which page is asked for."""
 
     limit: int = Field(50, ge=1, le=200, description="items a page")
     cursor: str | None = Field(
@@ -69,11 +69,13 @@ class PageQuery(BlankableQuery):
 
 
 class OperatorPageQuery(PageQuery):
+    """The query of a list that can be restricted to one operator."""
+
     operator: OperatorName | None = Field(None, description="only of this operator")
 
 
 class Listing(BaseModel, Generic[T]):
-    """One page; ``next_cursor`` is null on the last."""
+    """One page of a list. `next_cursor` is the `cursor` of the next page; null on the last page."""
 
     model_config = ConfigDict(from_attributes=True)
 

@@ -1,4 +1,4 @@
-"""What a listener to a job is sent besides jobs and trials."""
+"""The JSON of a job's events ``best`` and ``progress``; the others carry jobs and trials."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PROGRESS: dict[str, Any] = {
 
 
 class BestEvent(BaseModel):
-    """A trial that was faster than all that was known of the workload on the device."""
+    """A trial that was faster than every earlier one of the workload on the device."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_BEST]})
 
@@ -41,7 +41,7 @@ class BestEvent(BaseModel):
 
 
 class ProgressEvent(Progress):
-    """How far the job is; the fields are the job's own."""
+    """How far a job is: the fields of a job that change while it runs."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_PROGRESS]})
 

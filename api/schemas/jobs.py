@@ -1,4 +1,4 @@
-"""A job as it is shown."""
+"""The JSON of a job, and the queries of lists of jobs and trials."""
 
 from __future__ import annotations
 
@@ -57,17 +57,21 @@ if TYPE_CHECKING:
     class JobsQuery(OperatorPageQuery, JobFilter): ...
 else:
     _WANTED = bounded(JobFilter)
-    del _WANTED["operator"]  # whose names the base checks
+    del _WANTED["operator"]  # the base has this field, and checks its names
     JobsQuery = create_model("JobsQuery", __base__=OperatorPageQuery, **_WANTED)
 
 
 class TrialsQuery(PageQuery):
+    """The query of a list of a job's trials."""
+
     limit: int = Field(100, ge=1, le=1000, description="items a page")
     status: TrialStatus | None = Field(None, description="only with this status")
 
 
 class JobView(JobShown):
-    """A user's order and how far it is. ``links.best`` answers once something was found."""
+    """A user's order to tune a workload, and how far it is.
+
+    `links.best` is answered with 404 until there is a best."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
@@ -92,7 +96,9 @@ def _links(job: Job) -> JobLinks:
 def link_to_best(
     operator: str, workload: Mapping[str, object], target: str, templates: Sequence[str] | None
 ) -> str:
-    """Where the best is that answers an order of that workload."""
+    """Return the URL of the best that answers an order of this workload.
+
+    ``target`` and ``templates`` are those of the order."""
     asked = dict(workload)
     if target != "auto":
         asked["target"] = target
@@ -102,4 +108,5 @@ def link_to_best(
 
 
 def best_link(operator: str, query: Mapping[str, object]) -> str:
+    """Return the URL of an operator's best for a shape and filters."""
     return f"/best/{operator}?{in_query(query)}"

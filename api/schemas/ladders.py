@@ -1,4 +1,4 @@
-"""A climbed ladder as it is shown."""
+"""The JSON of a measured ladder, and the query of a list of them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,15 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class LaddersQuery(PageQuery):
+    """The query of a list of ladders."""
+
     target: Literal["auto", "cpu", "cuda"] = Field("auto", description="kind of device")
 
 
 class RowView(Shown):
-    """One line: a rung, or what the rungs are compared with. Times in µs, speed-ups as ratios."""
+    """One row of a ladder: a rung, or something that the rungs are compared with.
+
+    Times are in µs, speed-ups are ratios."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_ROW]})
 
@@ -63,7 +67,7 @@ class RowView(Shown):
 
 
 class DocumentView(Shown):
-    """Where rungs are from, and the shape of the document's own figures."""
+    """A seed document that rungs are from, and the workload of the document's own figures."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_DOCUMENT]})
 
@@ -73,7 +77,7 @@ class DocumentView(Shown):
 
 
 class LadderView(Shown):
-    """The steps of the seed documents, measured in one round on one device."""
+    """A ladder: the schedules of the seed documents, measured in one round on one device."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 

@@ -1,4 +1,4 @@
-"""A model as it is shown."""
+"""The JSON of a model, with and without its layers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class ModelItem(ModelListed):
-    """A model as a list has it, without its layers."""
+    """A model in a list, without its layers."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_LISTED]})
 
@@ -64,8 +64,9 @@ class ModelItem(ModelListed):
 
 
 class ModelView(ModelShown):
-    """An order of many workloads, and how far it is. State, progress and estimate follow from its
-    jobs, which other orders may share."""
+    """A user's order of many workloads, and how far it is.
+
+    Its state, progress and time estimate follow from its jobs, which other orders may share."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 

@@ -1,4 +1,4 @@
-"""An operator as it is shown."""
+"""The JSON of an operator."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ _LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "enum",
 
 
 class OperatorLinks(BaseModel):
+    """URLs of the operator itself, and of the best for its example."""
+
     self: str
     best: str
 
 
 class OperatorView(BaseModel):
-    """What can be tuned: its shape's JSON Schema, and the templates for each kind of device."""
+    """An operator: the JSON Schema of its workloads, and its templates by kind of device."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -50,6 +52,7 @@ class OperatorView(BaseModel):
 
     @classmethod
     def of(cls, operator: Operator, best: str) -> Self:
+        """Return the view of an operator; ``best`` is the URL of the best for its example."""
         schema = operator.workload.model_json_schema()
         templates: dict[str, list[str]] = {}
         for template in operator.templates:
@@ -71,6 +74,6 @@ class OperatorView(BaseModel):
 
 
 def _defaults(operator: Operator) -> dict[str, Any]:
-    """What the fields are that the example does not name."""
+    """Return the values that the example's workload has in fields that the example omits."""
     whole = operator.workload.model_validate(operator.example).model_dump()
     return {name: value for name, value in whole.items() if name not in operator.example}

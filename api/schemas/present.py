@@ -1,4 +1,4 @@
-"""A property of a JSON Schema whose value may be absent."""
+"""The JSON Schema of a value that may be null."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from typing import Any
 
 
 def present(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """That of a value which may be absent, when it is there."""
+    """Return a property's schema for when its value is not null."""
     options = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
     return {**schema, **(options[0] if options else {})}

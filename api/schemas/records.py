@@ -1,4 +1,4 @@
-"""Logs as they are asked for, and what an import answers."""
+"""The query of an export of records, and the JSON that answers an import."""
 
 from __future__ import annotations
 
@@ -69,10 +69,12 @@ RECORD_SCHEMA: dict[str, Any] = {
         },
     ]
 }
-"""A line of a log that can be imported, or a document of T4 results."""
+"""JSON Schema of a line of a log that can be imported, or of a document of T4 results."""
 
 
 class RecordsQuery(BlankableQuery):
+    """The query of an export: its format, and which trials or bests it has."""
+
     format: Format = Field(
         "convtune",
         description="convtune: our JSON lines, which POST /records takes; metaschedule: its "
@@ -98,12 +100,16 @@ class RecordsQuery(BlankableQuery):
         return self
 
     def filters(self) -> Filters:
+        """Return the filters as the storage takes them."""
         kind = None if self.target == "auto" else self.target
         return Filters(self.operator, kind, self.device, self.job, self.status)
 
 
 class ImportedJob(BaseModel):
-    """A job that builds, checks and measures what was imported for one workload, or tunes it."""
+    """A job that an import made for one workload.
+
+    It builds, checks and measures the imported configurations. If only the shape was taken from
+    the log, it tunes that shape."""
 
     id: str
     url: str
@@ -131,7 +137,7 @@ class ImportedJob(BaseModel):
 
 
 class RefusedRecords(BaseModel):
-    """Records that were not taken, for one reason."""
+    """Records that were not taken, all for the same reason."""
 
     reason: str
     records: int = Field(description="how many; of orders over a quota, how many shapes")
@@ -139,7 +145,9 @@ class RefusedRecords(BaseModel):
 
 
 class ImportView(BaseModel):
-    """What became of an import: jobs. Nothing of it is a best before a worker has measured it."""
+    """The jobs that an import made.
+
+    Nothing that was imported is a best before a worker has measured it."""
 
     model_config = ConfigDict(
         json_schema_extra={

@@ -1,4 +1,4 @@
-"""What the service says of itself."""
+"""The JSON of the service's probes, and of its index of routes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Health(BaseModel):
+    """The answer of a probe that succeeds."""
+
     model_config = ConfigDict(json_schema_extra={"examples": [{"status": "ok"}]})
 
     status: Literal["ok"] = "ok"
 
 
 class Index(BaseModel):
-    """Where to go from here."""
+    """The service's version and its routes."""
 
     model_config = ConfigDict(
         json_schema_extra={

@@ -1,4 +1,4 @@
-"""A signer as it is shown."""
+"""The JSON of a signer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class SignerView(Shown):
-    """A key that workers sign with."""
+    """A public key whose private half a worker signs manifests with."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 

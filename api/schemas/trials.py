@@ -1,4 +1,4 @@
-"""A trial as it is shown."""
+"""The JSON of a trial."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class TrialView(TrialShown):
-    """One configuration built, checked and measured, or the reason why not."""
+    """A candidate that was built, checked and measured, or the reason why not."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})

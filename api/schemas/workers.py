@@ -1,4 +1,4 @@
-"""A worker as it is shown."""
+"""The JSON of a worker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class WorkerView(Shown):
-    """Who tunes, where, and on what."""
+    """A worker: its process and host, its device, and the job that it works on."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 

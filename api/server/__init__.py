@@ -1,1 +1,1 @@
-"""The process that serves."""
+"""The server process: connections, startup and shutdown, logs, memory, signals, the port."""

@@ -1,7 +1,8 @@
-"""Connections that end by a deadline, and leave descriptors to others.
+"""HTTP connections with deadlines, and a limit on how many are open.
 
-uvicorn waits for ever for a first request, for the rest of one that was begun, and for a client
-that reads nothing of its answer; a few thousand such connections take all descriptors of a process.
+uvicorn waits for ever for a first request, for the rest of a request that was begun, and for a
+client that reads nothing of its answer. A few thousand such connections take all file descriptors
+of a process.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import Literal
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 SECONDS: dict[str, float] = {"request": 10.0, "body": 60.0}
-"""For a request from the connection, or the last answer, to the end of its headers; for its body
-from there."""
+"""How long to wait. ``request``: from the connection's start, or the end of the last answer, to the
+end of a request's headers. ``body``: from there to the end of the body."""
 STALLED_SECONDS = 60.0
-"""Without a byte of an answer being taken."""
+"""How long a client may let the write buffer stay full before its connection is aborted."""
 BACKLOG = 64
-"""Connections that are accepted at once, before any of them can be refused."""
+"""How many connections are accepted at once, before any of them can be refused."""
 RESERVED = 6 * BACKLOG
-"""Descriptors for those, for the database and for the log."""
+"""File descriptors that are kept for a backlog, for the database and for the log."""
 LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 Awaited = Literal["request", "body"]
@@ -29,6 +30,10 @@ Awaited = Literal["request", "body"]
 
 @cache
 def most_connections() -> int:
+    """Return how many connections may be open.
+
+    It is the process's limit of descriptors less RESERVED, but at least a quarter of the limit. If
+    there is no limit, it is 65,536."""
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if allowed == resource.RLIM_INFINITY:
         return 1 << 16
@@ -36,8 +41,9 @@ def most_connections() -> int:
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 with deadlines. Where there are as many connections as may be, the one that has
-    waited longest for its request makes room for a new one."""
+    """HTTP/1.1 with deadlines and a limit on connections.
+
+    If a new connection exceeds the limit, the one that has waited longest for a request ends."""
 
     _awaited: Awaited | None = None
     _since = 0.0
@@ -63,6 +69,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
+        """Start the deadline of a client that reads too little of its answer."""
         super().pause_writing()
         self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
 
@@ -72,7 +79,9 @@ class BoundedProtocol(H11Protocol):
             self._stalled.cancel()
 
     def _await(self) -> None:
-        """Set the deadline of what is to come next; what was awaited before keeps its own."""
+        """Set the deadline of what the client has to send next: a request, a body or nothing.
+
+        If the same is awaited as before, its deadline stays as it was."""
         awaited: Awaited | None = None
         if self.cycle is None or self.cycle.response_complete:
             awaited = "request"
@@ -88,11 +97,13 @@ class BoundedProtocol(H11Protocol):
             self._late = self.loop.call_later(SECONDS[awaited], self._too_late)
 
     def _too_late(self) -> None:
+        """Close the connection, with a 408 unless an answer has begun."""
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             self.transport.write(LATE)
         self.transport.close()
 
     def _make_room(self) -> None:
+        """Abort the connection that has waited longest for a request, if there are too many."""
         there = [
             each
             for each in self.connections

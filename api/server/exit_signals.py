@@ -1,4 +1,4 @@
-"""Hearing that the process is to end while requests still run."""
+"""Reacting to SIGTERM and SIGINT while requests still run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from types import FrameType
 
 @contextmanager
 def called_on_exit_signals(act: Callable[[], None]) -> Iterator[None]:
-    """Let SIGTERM and SIGINT call ``act`` in the running loop, and then whoever had them before.
+    """Within the context, let SIGTERM and SIGINT call ``act`` in the running loop.
 
-    A server waits for its open responses before it ends the lifespan: a stream that only the
-    lifespan's end would end keeps it up for ever."""
+    The handlers that were set before are called, too. A signal without one stays as it is.
+
+    A server waits for its open responses before it ends the lifespan, so a stream that only the end
+    of the lifespan would end keeps the process up for ever. ``act`` can end it in time."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers
         return

@@ -1,4 +1,4 @@
-"""Starting and stopping: settings, logs, the database; a failure to start is one line."""
+"""Startup and shutdown: settings, logs, the database. A failed start is reported in one line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class StartupError(Exception):
 def lifespan_of(
     settings: Settings | None,
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
-    """Settings that are not given are read from the environment at startup, not at import."""
+    """Return an application's lifespan. It raises StartupError if the service can't start.
+
+    If ``settings`` is None, they are read from the environment at startup, not at import."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -64,6 +66,7 @@ def lifespan_of(
 
 
 def read_settings() -> Settings:
+    """Return the settings of the environment. Raise StartupError, which names what is wrong."""
     try:
         return Settings()
     except ValidationError as error:
@@ -75,6 +78,9 @@ def read_settings() -> Settings:
 
 
 def _open(settings: Settings) -> Engine:
+    """Open the database and bring it to its schema.
+
+    Raise StartupError if that fails, or if there is no key and the host is not loopback."""
     try:
         engine = open_engine(settings.database_url)
         migrate(engine)
@@ -93,7 +99,7 @@ def _open(settings: Settings) -> Engine:
 
 
 class LifespanMiddleware:
-    """Gives the server a failed startup as its one line instead of a traceback."""
+    """Middleware that reports a StartupError to the server as one line, not as a traceback."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -1,5 +1,4 @@
-"""Structured logs on stderr: one line an event, uvicorn's own lines and the warnings of libraries
-included."""
+"""Structured logs on stderr, one line for each event, with uvicorn's lines and library warnings."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from typing import Literal
 import structlog
 from structlog.tracebacks import ExceptionDictTransformer
 
-# neither with the variables, among which may be a caller's key
+# In both formats, tracebacks leave out variables: a caller's key may be among them.
 _TRACEBACKS = structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False))
 _PLAIN = structlog.dev.plain_traceback
 
@@ -22,8 +21,9 @@ SELDOM_SECONDS = 60.0
 
 
 class Seldom(logging.Filter):
-    """Lets each message through once a minute. Without descriptors asyncio says so for every
-    connection that it can't accept, with a traceback."""
+    """A filter that lets each message through once in SELDOM_SECONDS.
+
+    When descriptors run out, asyncio logs a traceback for each connection that it can't accept."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,6 +39,7 @@ class Seldom(logging.Filter):
 
 
 def configure(log_format: Literal["json", "console"]) -> None:
+    """Send structlog, uvicorn and the warnings of other libraries to stderr in this format."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -70,13 +71,14 @@ def configure(log_format: Literal["json", "console"]) -> None:
 
 
 class _StandardError:
-    """If it is closed, its pipe broken or its disk full, the line is lost, and not the answer that
-    it is about."""
+    """A logger that writes to stderr.
+
+    If stderr is closed, its pipe broken or its disk full, a line is lost but no request fails."""
 
     def __init__(self, *_: object) -> None: ...
 
     def msg(self, line: str) -> None:
-        with suppress(OSError, ValueError):  # ValueError: it is closed
+        with suppress(OSError, ValueError):  # ValueError: stderr is closed
             if sys.stderr is not None:
                 sys.stderr.write(f"{line}\n")
                 sys.stderr.flush()
@@ -89,6 +91,7 @@ def _a_terminal() -> bool:
 
 
 def _take_over(name: str, handler: logging.Handler) -> None:
+    """Send the lines of this logger and of its children to this handler alone."""
     logger = logging.getLogger(name)
     logger.handlers = [handler]
     logger.setLevel(logging.INFO)

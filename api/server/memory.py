@@ -1,4 +1,4 @@
-"""What the process keeps of the memory that it once needed."""
+"""Settings of malloc, so that the process returns memory that it no longer needs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ LARGE_BYTES = 64 * 1024
 
 
 def give_back_memory() -> None:
-    """Have glibc's malloc return what is large, and use one heap for all threads.
+    """Let glibc's malloc return large blocks to the system, and use one heap for all threads.
 
-    By default each of the forty threads that serve requests has a heap of its own, and a block
-    that is freed raises the size below which blocks come from a heap: a page or an export would
-    leave holes there that stay."""
+    By default each of the forty threads that serve requests has a heap of its own, and freeing a
+    large block raises the size up to which blocks come from a heap. A page or an export would leave
+    holes in these heaps that stay. With another C library, do nothing."""
     with suppress(AttributeError):  # another C library
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)

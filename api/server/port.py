@@ -1,4 +1,4 @@
-"""The port to listen on, tried before anything else is done."""
+"""A check, before anything else is done, that the service can listen on its port."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from api.server.lifespan import StartupError
 
 
 def must_be_free(host: str, port: int) -> None:
-    """Raises StartupError. uvicorn would find out last, and say it among the lines of its log."""
+    """Raise StartupError if nobody can listen on this host and port.
+
+    uvicorn would find out after the startup, and report it among the lines of its log."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, kind, protocol, _, address in found:

@@ -1,1 +1,1 @@
-"""Pages for people: what they show, how it is drawn, and the files they are made of."""
+"""Pages for people: their contents, charts and forms, how they are rendered, and their files."""

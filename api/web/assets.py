@@ -1,4 +1,4 @@
-"""The static files of the pages: styles, scripts, and others' files under ``vendor``."""
+"""Static files of the pages: styles, scripts, and third parties' files under ``vendor``."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Asset:
+    """A static file."""
+
     content: bytes
     media_type: str
 
@@ -28,7 +30,7 @@ class Asset:
 
 @cache
 def assets() -> dict[str, Asset]:
-    """The files by their path under ``static``. Nothing else is served."""
+    """Return the files by their path under ``static``. Nothing else is served."""
     return {
         path.relative_to(ROOT).as_posix(): Asset(path.read_bytes(), _TYPES[path.suffix])
         for path in sorted(ROOT.rglob("*"))
@@ -37,5 +39,5 @@ def assets() -> dict[str, Asset]:
 
 
 def url(name: str) -> str:
-    """The URL of a file. It changes with the bytes, so that the file may be cached for ever."""
+    """Return a file's URL, which changes with its bytes, so that it may be cached for ever."""
     return f"/static/{name}?v={assets()[name].digest}"

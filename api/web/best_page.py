@@ -1,4 +1,4 @@
-"""What the page of a best shows."""
+"""Contents of the page of a best."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def best_context(
     found: list[Best],
     narrowed: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """``found`` are the bests of this workload on the requested devices, fastest first.
+    """Return what the page of a best shows.
+
+    ``found`` are the bests of this workload on the requested devices, fastest first and not empty.
     ``narrowed`` has the other filters of the request: templates, threads, parallel."""
     best = found[0]
     view = BestView.of(best.workload, found)
@@ -72,8 +74,9 @@ def _out(workload: Workload) -> str:
 
 
 def _limits(engine: Engine, best: Best) -> dict[str, Any]:
-    """The device's limits as measured when this best was tuned. A CPU's are measured again at each
-    start of a worker."""
+    """Return the device's limits as they were measured when this best was tuned.
+
+    Stored limits may be newer: a CPU's are measured again at each start of a worker."""
     if "manifest" not in best.artifacts:
         return best.device.limits
     manifest = json.loads(artifacts.get(engine, best.artifacts["manifest"]).content)
@@ -92,6 +95,7 @@ def _bars(best: Best) -> list[Bar]:
 
 
 def _bar(best: Best, row: Mapping[str, Any]) -> Bar:
+    """Return the bar of a baseline, with its time as a multiple of ours at the same level."""
     time, reason = row.get("time_us"), row.get("error") or ""
     called = best.timing.get("call") and row.get("level") == "call"
     figure = "–"
@@ -110,7 +114,9 @@ def _us(time: float) -> str:
 
 
 def _times(best: Best) -> Mapping[str, float]:
-    """Our time and the two nearest baselines. More points would hide each other."""
+    """Return our time and those of the two fastest baselines, in µs, by name.
+
+    More points would hide each other."""
     fair = [each for each in best.baselines if each.get("time_us") and not each.get("error")]
     nearest = sorted(fair, key=lambda each: float(each["time_us"]))[:2]
     return {"ours": best.time_us} | {each["name"]: each["time_us"] for each in nearest}

@@ -1,4 +1,4 @@
-"""The places of bars, axes and points, which the templates draw as SVG."""
+"""Positions of bars, axes and points, which the HTML files draw as SVG."""
 
 from __future__ import annotations
 
@@ -14,25 +14,31 @@ WIDTH, HEIGHT, LEFT, BOTTOM, RIGHT, TOP = 640, 380, 80, 58, 20, 24
 
 @dataclass(frozen=True)
 class Bar:
+    """One bar of a chart."""
+
     name: str
-    kind: str  # the class it is styled by
+    kind: str  # its CSS class
     value: float | None
     figure: str  # the value as text, or why there is none
     title: str = ""
-    mark: float | None = None  # another figure on the same scale
+    mark: float | None = None  # another value on the same scale
 
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars on one scale. Lengths and places are in per cent of the width that the page has for
-    bars, because a phone's page is narrow but its letters are not."""
+    """Bars on one scale.
+
+    Lengths and positions are in per cent of the width that the page has for bars, because a phone's
+    page is narrow but its letters are not."""
 
     rows: list[dict[str, Any]]
     ticks: list[dict[str, Any]]
 
 
 def bars(given: Sequence[Bar], *, logarithmic: bool = False) -> Bars:
-    """Bars from zero, or on a logarithmic scale from the power of ten below the least value."""
+    """Return the bars on a scale from zero, or on a logarithmic one.
+
+    The logarithmic scale begins at a power of ten not above the least value, and has ticks."""
     values = [v for bar in given for v in (bar.value, bar.mark) if v is not None and v > 0]
     most = max(values, default=1.0)
     low = math.floor(math.log10(min(values, default=1.0)))
@@ -58,10 +64,13 @@ def bars(given: Sequence[Bar], *, logarithmic: bool = False) -> Bars:
 def roofline(
     limits: Mapping[str, Any], flops: int, moved: int, times: Mapping[str, float]
 ) -> dict[str, Any] | None:
-    """GFLOP/s against FLOP/byte of compulsory traffic, both logarithmic: the device's roof, and a
-    point for each time in µs. None if the device's peaks are unknown.
+    """Return a roofline chart: GFLOP/s against FLOP/byte of compulsory traffic, both logarithmic.
 
-    Williams, Waterman, Patterson, "Roofline", 2009."""
+    It has the device's roof, and a point for each of ``times``, which are in µs by name.
+    ``limits`` has ``peak_flops`` in FLOP/s and ``peak_bandwidth`` in bytes/s; ``moved`` is in
+    bytes. Return None if one of the peaks is unknown, or there is nothing to draw.
+
+    Source: Williams, Waterman, Patterson, "Roofline", 2009."""
     peak, bandwidth = limits.get("peak_flops"), limits.get("peak_bandwidth")
     if not (peak and bandwidth and flops and moved and times):
         return None
@@ -110,7 +119,7 @@ def roofline(
 
 
 def _spread(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The points with places for their names, none of which hides another."""
+    """Return the points with positions for their names, so that no name hides another."""
     points.sort(key=lambda point: float(point["y"]))
     free = 0.0
     for point in points:
@@ -120,4 +129,5 @@ def _spread(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _powers(low: float, high: float) -> range:
+    """Return the exponents of the powers of ten between 10**low and 10**high."""
     return range(math.ceil(low), math.floor(high) + 1)

@@ -1,4 +1,4 @@
-"""A job's trials as curves: thinned, so that a hundred thousand are drawn as fast as a hundred."""
+"""Curves of a job's trials, thinned so that 100,000 trials are drawn as fast as a hundred."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ MOST_STEPS = 200
 
 
 def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
-    """All points if they are few. Otherwise the fastest, the slowest and one failure of each run of
-    neighbours, and every step of the best, so that the envelope stays."""
+    """Return the points; if there are more than ``most``, those that keep the curve's envelope.
+
+    They are the fastest, the slowest and the first failure of each run of neighbours, and the
+    :func:`steps` of the best time."""
     if len(points) <= most:
         return list(points)
     kept = {point.number: point for point in steps(points)}
@@ -30,8 +32,9 @@ def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
 
 
 def steps(points: Sequence[Point]) -> list[Point]:
-    """The trials that were faster than all before them. If there are very many, some of them and
-    always the last."""
+    """Return the trials that were faster than all before them.
+
+    If there are more than MOST_STEPS, return only every n-th of them, and always the last."""
     found: list[Point] = []
     for point in points:
         if _timed(point) and (not found or _time(point) < _time(found[-1])):
@@ -41,7 +44,10 @@ def steps(points: Sequence[Point]) -> list[Point]:
 
 
 def columns(points: Sequence[Point], started: float) -> dict[str, list[Any]]:
-    """For uPlot: x against trials and against seconds, the best so far, each time, what failed."""
+    """Return uPlot's columns: the two x axes (number, seconds), the best so far, time and status.
+
+    ``started`` is in seconds since 1970, as ``Point.created_at`` is. Times are in µs; the time of a
+    failed trial is None."""
     best: float | None = None
     so_far: list[float | None] = []
     for point in points:
@@ -58,7 +64,7 @@ def columns(points: Sequence[Point], started: float) -> dict[str, list[Any]]:
 
 
 def counted(points: Sequence[Point]) -> list[tuple[str, int]]:
-    """How many trials ended in each way, those that failed after those that are ok."""
+    """Return how many trials have each status: ``ok`` first, then failures by how many they are."""
     counts: dict[str, int] = {}
     for point in points:
         counts[point.status] = counts.get(point.status, 0) + 1

@@ -1,4 +1,4 @@
-"""The form that orders a tuning, with fields from the operators' and the order's JSON Schema."""
+"""Forms to order a job or search for a best, with fields from the JSON Schemas of orders."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _adapter: TypeAdapter[OrderBase] = TypeAdapter(Annotated[Order, Field(discrimina
 
 @dataclass(frozen=True)
 class FormField:
-    """One input as a template draws it."""
+    """One input of a form, as the HTML files draw it."""
 
     name: str  # in the form, such as "workload.M"
     label: str
@@ -55,14 +55,17 @@ class FormField:
 
 @dataclass(frozen=True)
 class OrderForm:
+    """The form that orders a job."""
+
     operator: str
     workload: list[FormField]
     options: list[FormField]
     more: list[FormField]
-    errors: list[FieldError]  # of no field in particular
+    errors: list[FieldError]  # that are about none of the fields
 
     @property
     def wrong(self) -> list[FormField]:
+        """The fields that have an error."""
         return [f for f in (*self.workload, *self.options, *self.more) if f.error]
 
 
@@ -71,7 +74,9 @@ def order_form(
     values: Mapping[str, str] | None = None,
     errors: list[FieldError] | None = None,
 ) -> OrderForm:
-    """An empty form, or one with the values that were sent and what is wrong with them."""
+    """Return the form with the operator's example, or with ``values`` that were sent.
+
+    ``errors`` are shown at their fields."""
     given = _example(operator) if values is None else values
     said = {error.field: error.message for error in errors or []}
     workload = shape_fields(operator, given, said, "workload.")
@@ -95,8 +100,10 @@ def shape_fields(
     *,
     blank: bool = False,
 ) -> list[FormField]:
-    """The fields of the operator's workload, its own before those that others have too. With
-    ``blank`` every field may be empty, and is unless a value is given."""
+    """Return the fields of the operator's workload, its own before those that all operators have.
+
+    ``prefix`` precedes each name in ``values``, ``errors`` and the form. With ``blank``, which is
+    for searches, a field may be empty, and is empty unless a value is given."""
     model = operator.workload
     properties = _properties(model)
     if blank:  # nobody searches for a list of numbers
@@ -116,7 +123,7 @@ def shape_fields(
 
 
 def read_order(operator: str, values: Mapping[str, str]) -> OrderBase | list[FieldError]:
-    """The order of a form that was sent, or what is wrong with it."""
+    """Return the order of a form that was sent, or its errors. An empty field is not sent."""
     order: dict[str, Any] = {"operator": operator, "workload": {}}
     terms = _properties(SentTerms)
     for name, text in values.items():
@@ -133,7 +140,7 @@ def read_order(operator: str, values: Mapping[str, str]) -> OrderBase | list[Fie
 
 
 def prediction(workload: Workload, target: str, names: Sequence[str] | None) -> dict[str, str]:
-    """The fields of a form that orders what ``match=predicted`` answers with."""
+    """Return the fields of a form that orders the job behind an answer of ``match=predicted``."""
     shape = {f"workload.{name}": value for name, value in workload.explicit_fields.items()}
     terms = {**PREDICTION, "target": target, "templates": names}
     return {name: in_text(value) for name, value in (shape | terms).items() if value is not None}
@@ -142,7 +149,7 @@ def prediction(workload: Workload, target: str, names: Sequence[str] | None) -> 
 def read_shape(
     operator: Operator, texts: Mapping[str, str]
 ) -> tuple[dict[str, int | float | str], dict[str, str]]:
-    """The parts of a shape to search for, and what is wrong with the others, by name."""
+    """Return the parts of a shape to search for, and the errors of the other parts, by field."""
     wanted: dict[str, int | float | str] = {}
     wrong: dict[str, str] = {}
     for name, declared in _properties(operator.workload).items():
@@ -169,7 +176,7 @@ def read_shape(
 
 
 def values_of(job: Job) -> dict[str, str]:
-    """A job's order with the values that the form would send."""
+    """Return a job's order as the values that the form would send."""
     values = {f"workload.{name}": in_text(value) for name, value in job.workload.items()}
     options = terms_of(job)
     if job.state == "succeeded":
@@ -183,7 +190,7 @@ def values_of(job: Job) -> dict[str, str]:
 
 
 def _sent(text: str, schema: Mapping[str, Any]) -> Any:
-    """The JSON value of an input for that property."""
+    """Return the JSON value of an input whose property has this schema."""
     kinds = {each.get("type") for each in schema.get("anyOf", [schema])}
     if _is_list(schema):
         return [each.strip() for each in text.split(",")]
@@ -195,7 +202,7 @@ def _is_list(schema: Mapping[str, Any]) -> bool:
 
 
 def typed(text: str) -> Any:
-    """The JSON value that a form's text stands for, or the text itself if it stands for none."""
+    """Return the JSON value that a form's text stands for, or the text if it stands for none."""
     text = text.strip()
     if _INTEGER.fullmatch(text):
         return int(text)
@@ -215,7 +222,7 @@ def form_field(
     *,
     required: bool = False,
 ) -> FormField:
-    """One property of a JSON Schema as an input."""
+    """Return the input for one property of a JSON Schema. ``value`` None shows its default."""
     merged = present(schema)
     default = merged.get("default")
     choices = merged.get("enum") or ([True, False] if merged.get("type") == "boolean" else [])

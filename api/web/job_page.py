@@ -1,4 +1,4 @@
-"""The content of a job's page."""
+"""Contents of the page of a job."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from db.results import best
 
 KNOB_SAMPLES = 4000
 ALIKE = 20
-"""Jobs of the same workload that are offered for a comparison."""
+"""How many jobs of the same workload are offered for a comparison."""
 ELSEWHERE = ("target", "trials", "search")
-"""Of the terms those that the page shows whatever they are."""
+"""Terms that the page always shows in another place, even at their default."""
 
 
 def job_context(engine: Engine, job: Job) -> dict[str, Any]:
+    """Return what the page shows of a job, except for the table of its trials."""
     [(device, waiting)] = beside(engine, [job])
     points = views.points(engine, job.id)
     steps = curves.steps(points)
@@ -62,8 +63,10 @@ def job_context(engine: Engine, job: Job) -> dict[str, Any]:
 
 
 def comparison(engine: Engine, job: Job, beside: str) -> dict[str, Any]:
-    """The job that this one is compared with, if its id is given, and those that it may be: the
-    newest of the same workload. Raises NotFound."""
+    """Return the job to compare this one with, the jobs to choose from, and a row for each of both.
+
+    ``beside`` is the id of the other job; empty if none is chosen. The jobs to choose from are the
+    newest of the same workload. Raise NotFound."""
     other = queue.get(engine, beside) if beside else None
     alike = views.jobs_alike(engine, job, ALIKE)
     if other is not None and other.id not in {each.id for each in alike}:
@@ -73,7 +76,7 @@ def comparison(engine: Engine, job: Job, beside: str) -> dict[str, Any]:
 
 
 def _in_brief(engine: Engine, job: Job) -> dict[str, Any]:
-    """A job's row of a comparison: when it found its best, too."""
+    """Return a job's row in a comparison. ``found``: after how many seconds it found its best."""
     points = views.points(engine, job.id)
     last = next(reversed(curves.steps(points)), None)
     return {
@@ -85,7 +88,10 @@ def _in_brief(engine: Engine, job: Job) -> dict[str, Any]:
 
 
 def _outcome(engine: Engine, job: Job) -> dict[str, Any]:
-    """The result of the job's last round, as long as its best is the stored one."""
+    """Return the stored best of a succeeded job's workload on its device, and the peer beside it.
+
+    If the best is this job's own, its noise and the finalists of its last round are returned, too.
+    """
     stored = []
     if job.state == "succeeded" and job.device_id is not None:
         stored = best.stored(engine, job.workload_key, job.device_id)
@@ -110,7 +116,9 @@ def _outcome(engine: Engine, job: Job) -> dict[str, Any]:
 
 
 def curve(engine: Engine, job_id: str) -> dict[str, Any]:
-    """The thinned trials, each with the configuration that is shown under the pointer."""
+    """Return the job's thinned trials as columns, with the configurations shown at the pointer.
+
+    Raise NotFound."""
     job = queue.get(engine, job_id)
     points = views.points(engine, job_id)
     kept = curves.thinned(points)
@@ -124,10 +132,12 @@ def curve(engine: Engine, job_id: str) -> dict[str, Any]:
 
 
 def started_at(job: Job) -> float:
+    """Return when the job started or, if it has not, was ordered, in seconds since 1970."""
     return (job.started_at or job.created_at).timestamp()
 
 
 def _with_bars(knob: dict[str, Any]) -> dict[str, Any]:
+    """Return a knob's table with a bar for each value: its best time, and a mark at the median."""
     given = [
         Bar(
             f"{row['value']}",

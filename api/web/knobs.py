@@ -1,4 +1,4 @@
-"""What the values of a job's knobs gave, and how much of the spread of times each knob explains."""
+"""Tables of a job's knobs: the times of each value, and how much of the spread a knob explains."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ KNOB_VALUES = 12
 TEMPLATE = "template"
 
 Sample = tuple[dict[str, Any], str, float | None]
-"""A trial's configuration, status and time."""
+"""A trial's configuration, status and time in µs."""
 
 
 def by_knob(samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """For each value of each knob: how many trials it has, how many failed, the best and the median
-    time, the fastest values first. Knobs with one value are left out.
+    """Return a table for each knob that has several values.
 
-    The templates come first, of all trials. The knobs are those of the fastest trial's template, as
-    a name may mean something else in another; the knob that explains the most comes first.
+    A table has a row for each value, fastest first: how many trials have it, how many of them
+    failed, their best and their median time. The first table is that of the templates, over all
+    trials. The others are about the fastest trial's template alone, because a knob of the same name
+    may mean something else in another; the knob that explains the most comes first.
     """
     timed = [sample for sample in samples if sample[1] == "ok" and sample[2]]
     if timed:
@@ -36,9 +37,11 @@ def by_knob(samples: Sequence[Sample]) -> list[dict[str, Any]]:
 
 
 def explained(groups: Sequence[Sequence[float]]) -> float | None:
-    """The share of the variance of log times that lies between groups, less what groups of chance
-    would explain: Kelley's epsilon squared, 1 - (within / (n - k)) / (total / (n - 1)) of n times
-    in k groups, and 0 if that is negative. None if there are too few times to tell."""
+    """Return the share of the variance of log times that lies between the groups.
+
+    What random groups would explain is subtracted: it is Kelley's epsilon squared,
+    1 - (within / (n - k)) / (total / (n - 1)) for n times in k groups, or 0 if that is negative.
+    Return None if there are too few times to tell, or all are equal."""
     logs = [[math.log(time) for time in group] for group in groups if group]
     every = [each for group in logs for each in group]
     if len(logs) < 2 or len(every) <= len(logs):
@@ -56,6 +59,7 @@ def _squares(values: Sequence[float]) -> float:
 
 
 def _table(name: str, samples: Sequence[Sample]) -> dict[str, Any]:
+    """Return a knob's table: up to KNOB_VALUES rows, and how many more there are."""
     values: dict[str, list[float | None]] = {}
     for config, status, time in samples:
         if name in config:

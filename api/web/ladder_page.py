@@ -1,4 +1,4 @@
-"""What the page of the ladders shows."""
+"""Contents of the page of ladders."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from db.results.ladders import Ladder
 
 
 def drawn(ladder: Ladder) -> dict[str, Any]:
-    """A ladder with its bars: times on a logarithmic scale, and a mark for the document's time on a
-    T4 if it gives one."""
+    """Return a ladder with its bars: times on a logarithmic scale.
+
+    A bar has a mark if the seed document gives a time on a T4."""
     view = LadderView.model_validate(ladder)
     rows = [row for row in view.rows if row.time_us]
     given = [

@@ -1,4 +1,4 @@
-"""The content of a model's page."""
+"""Contents of the page of a model."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from db.models import Model
 from db.queue.takers import beside
 
 ELSEWHERE = ("target", "trials", "search")
-"""Of the terms those that the page shows whatever they are."""
+"""Terms that the page always shows in another place, even at their default."""
 
 
 def model_context(engine: Engine, model: Model) -> dict[str, Any]:
+    """Return what the page shows of a model."""
     layers = models.layers(engine, model)
     queued = [layer.job for layer in layers if layer.job.state == "queued"][:1]
     waiting = next((reason for _, reason in beside(engine, queued)), None)
@@ -30,13 +31,15 @@ def model_context(engine: Engine, model: Model) -> dict[str, Any]:
 
 
 def done(model: Model) -> int:
-    """Trials of which nothing is left to do: a job may end with fewer than were ordered."""
+    """Return how many of the ordered trials need no more work.
+
+    A job that ended counts in full, since it may end with fewer trials than were ordered."""
     parts = model.parts
     return sum(p.trials_requested if p.ended else p.trials_measured for p in parts)
 
 
 def _ordered(model: Model) -> dict[str, Any]:
-    """The terms that are not at their default."""
+    """Return the terms that are not at their default, except ELSEWHERE."""
     return {
         each.name: model.terms[each.name]
         for each in fields(Terms)

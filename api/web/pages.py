@@ -1,4 +1,4 @@
-"""Rendering pages: templates, the headers of every page, and errors that people can read."""
+"""Rendering of pages: Jinja's environment, the headers of every page, errors for people."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ MAX_FIELDS = 100
 
 
 def duration(seconds: float | None) -> str:
+    """Return a time in seconds, minutes or hours, whichever suits it."""
     if seconds is None:
         return "–"
     if seconds < 90:
@@ -48,8 +49,10 @@ def duration(seconds: float | None) -> str:
 
 
 def shape(workload: dict[str, Any], operator: str) -> str:
-    """The extents, then in words the other fields but ``max_error``, and but those that say what
-    they would if they were not given."""
+    """Return a workload in short: its extents, then its other fields in words.
+
+    Left out are ``max_error``, and fields that came with later releases if they are at their
+    default."""
     known = {each.name: each.defaults_of_added_fields for each in operators()}
     defaults = known.get(operator, {})
     extents, words = [], []
@@ -66,10 +69,12 @@ def shape(workload: dict[str, Any], operator: str) -> str:
 
 
 def config_text(config: dict[str, Any] | None) -> str:
+    """Return a configuration in one line, with long values cut off."""
     return "  ".join(f"{name}={brief(value)}" for name, value in (config or {}).items())
 
 
 def elapsed(since: datetime | None, until: datetime | None = None) -> str:
+    """Return the time from ``since`` to ``until``, or to the present, in words."""
     if since is None:
         return "–"
     seconds = ((until or datetime.now(UTC)) - since).total_seconds()
@@ -77,6 +82,7 @@ def elapsed(since: datetime | None, until: datetime | None = None) -> str:
 
 
 def sentence(words: str) -> str:
+    """Return the words with a capital letter and a full stop."""
     return f"{words[0].upper()}{words[1:]}."
 
 
@@ -87,6 +93,7 @@ def best_url(
     templates: Sequence[str] | None = None,
     threads: int | None = None,
 ) -> str:
+    """Return the URL of the page of a best. ``device`` is a device's id or name; None: any."""
     query = dict(workload) if device is None else {**workload, "device": device}
     if threads is not None:
         query |= {"parallel": "true"} if threads > 1 else {}
@@ -126,13 +133,14 @@ ENVIRONMENT = _environment()
 
 
 def render(request: Request, name: str, status: int = 200, **context: Any) -> HTMLResponse:
-    caller = getattr(request.state, "caller", None)  # none if nobody had to ask who it is
+    """Return a page: the file ``name`` of ``html``, filled in, with the headers of every page."""
+    caller = getattr(request.state, "caller", None)  # None if the request needed no key
     html = ENVIRONMENT.get_template(name).render(path=request.url.path, caller=caller, **context)
     return HTMLResponse(html, status, HEADERS)
 
 
 class PageRoute(APIRoute):
-    """A route that answers refusals with a page, too."""
+    """A route that answers its errors with a page, too."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -165,7 +173,7 @@ _REFUSALS: dict[type[Exception], tuple[int, str]] = {
 
 
 def _refusal(error: Exception) -> tuple[int, str, str]:
-    """Status, title and sentence."""
+    """Return the status, the title and the sentence of an error's page."""
     if isinstance(error, Problem):
         return error.status, error.title, error.detail
     if isinstance(error, RequestValidationError):
@@ -178,8 +186,10 @@ def _refusal(error: Exception) -> tuple[int, str, str]:
 
 
 async def sent_form(request: Request) -> dict[str, str]:
-    """The fields of a form that this service's own page sent. A browser says where a form comes
-    from. A form of another site, or one without that header, is refused."""
+    """Return the fields of a form that a page of this service sent.
+
+    Raise Problem if the form can't be read, or if the browser does not say that it comes from a
+    page of this service."""
     if not origin.own(request):
         raise Problem(
             "bad-request",

@@ -1,4 +1,4 @@
-"""Code to paste into a program or a shell in order to use a best."""
+"""Code that uses a best, to be pasted into a program or a shell."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOST = re.compile(r"[A-Za-z0-9.-]+(:\d{1,5})?|\[[0-9a-fA-F:]+\](:\d{1,5})?")
 
 
 def service_url(request: Request) -> str:
-    """The address at which the reader's browser found the service, for the snippets."""
+    """Return the address at which the reader's browser found the service, for the snippets."""
     host = request.headers.get("host", "")
     scheme = "https" if request.url.scheme == "https" else "http"
     return f"{scheme}://{host}" if _HOST.fullmatch(host) else "http://localhost:8000"
@@ -30,8 +30,10 @@ def snippets(
     library: Mapping[str, Any] | None,
     narrowed: Mapping[str, Any],
 ) -> dict[str, str]:
-    """For Python (a CPU's best takes NumPy's arrays), PyTorch and curl; complete as they are.
-    ``narrowed`` is what else the best was asked for by: templates, threads, parallel."""
+    """Return complete programs by name: Python, PyTorch and curl.
+
+    Python, which means NumPy's arrays, is left out for a GPU's best. ``narrowed`` has the other
+    filters by which the best was asked for: templates, threads, parallel."""
     shape = workload.explicit_fields
     asked = {**shape, "target": device["kind"], **narrowed}
     arguments = ", ".join(
@@ -46,12 +48,12 @@ def snippets(
 
 
 def called(workload: Workload) -> str:
-    """The arguments of a call: ``x, w``."""
+    """Return the arguments of a call, as in ``x, w``."""
     return ", ".join(argument.symbol for argument in workload.given)
 
 
 def outputs_of(workload: Workload) -> str:
-    """What a call gives: ``y``, or names with commas between."""
+    """Return the names of what a call returns: ``y``, or several, separated by commas."""
     return ", ".join(output.symbol for output in workload.outputs)
 
 
@@ -65,7 +67,7 @@ print({shown}, {dtype}, best.time_us, "µs on", best.device.name)
 
 
 def _numpy(service: str, call: str, workload: Workload) -> str:
-    apart = workload.dtype == "bfloat16"  # which NumPy does not have itself
+    apart = workload.dtype == "bfloat16"  # NumPy itself lacks it
     imports = "import ml_dtypes\n" if apart else ""
     dtype = f"ml_dtypes.{workload.dtype}" if apart else json.dumps(workload.dtype)
     drawn = "\n".join(

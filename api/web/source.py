@@ -1,4 +1,4 @@
-"""Generated source as HTML with syntax classes for the style sheet."""
+"""Source code as HTML, with syntax classes for the style sheet."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ _LEXERS = {
 
 @dataclass(frozen=True)
 class Source:
+    """Source code as a page shows it."""
+
     html: Markup
-    lines: int
-    shown: int
+    lines: int  # in all
+    shown: int  # how many of them are in ``html``
 
 
 def coloured(text: str, media_type: str) -> Source:
-    """The first lines of the source, as many as a page should hold."""
+    """Return the first lines of a source, as many as a page should hold."""
     lines = text[:SHOWN_CHARACTERS].split("\n")[:SHOWN_LINES]
     lexer = get_lexer_by_name(_LEXERS.get(media_type, "text"), stripnl=False)
     html = highlight("\n".join(lines), lexer, HtmlFormatter(nowrap=True))

@@ -1,4 +1,4 @@
-"""The table of a job's trials: the request, the rows, and all of it as CSV."""
+"""The table of a job's trials: what is asked for, the rows, and an export as CSV."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FIRST = ("number", "status", "time_us", "max_error", "seconds", "template")
 
 @dataclass(frozen=True)
 class Asked:
-    """What a reader wants to see. A value that makes no sense is the default."""
+    """What a reader asks to see of a job's trials. A value without meaning becomes the default."""
 
     sort: str = "time_us"
     status: str = ""
@@ -43,6 +43,7 @@ class Asked:
 
     @classmethod
     def read(cls, query: Mapping[str, str]) -> Asked:
+        """Return what the query of a URL asks for."""
         sort, show = query.get("sort", ""), query.get("show", "")
         return cls(
             sort=sort if sort in ORDERS else cls.sort,
@@ -54,27 +55,28 @@ class Asked:
 
     @property
     def wanted(self) -> TrialFilter:
+        """The filter of trials: status, template and the knobs' values."""
         knobs = dict(_KNOB.findall(self.knobs))
         return TrialFilter(self.status or None, self.template or None, knobs)
 
     @property
     def misread(self) -> str:
-        """The parts of the text for knobs that are no ``name=value``."""
+        """The parts of ``knobs`` that are not of the form ``name=value``."""
         return _KNOB.sub("", self.knobs).strip()
 
     def turned(self, sort: str) -> str:
-        """The order that a column's heading asks for: by it or, if it is already, reversed."""
+        """Return the order that a column's heading asks for: ``sort``, reversed if already so."""
         opposite = sort.removeprefix("-") if sort.startswith("-") else f"-{sort}"
         return opposite if self.sort == sort else sort
 
     def query(self, **changes: str) -> str:
-        """The query of a URL, with the values that differ from their defaults."""
+        """Return the query of a URL, with the values that differ from their defaults."""
         given = {**self.__dict__, **changes}
         return urlencode({name: v for name, v in given.items() if v != getattr(Asked, name)})
 
 
 def table(engine: Engine, job_id: str, asked: Asked) -> dict[str, Any]:
-    """The rows, how many there are in all, and the choices."""
+    """Return the rows that are asked for, how many there are in all, and the form's choices."""
     column, descending = asked.sort.removeprefix("-"), asked.sort.startswith("-")
     rows, count = trial_table.find_trials(
         engine, job_id, asked.wanted, column, descending, int(asked.show)
@@ -94,7 +96,7 @@ def table(engine: Engine, job_id: str, asked: Asked) -> dict[str, Any]:
 
 
 def as_csv(engine: Engine, job_id: str, wanted: TrialFilter) -> Iterator[str]:
-    """A row for each trial, by number, and a column for each knob that any of them has."""
+    """Yield CSV: a row for each trial, by number, and a column for each knob that any trial has."""
     knobs: dict[str, None] = {}
     for batch in trial_table.batches(engine, job_id, wanted):
         knobs |= dict.fromkeys(name for trial in batch for name in trial["config"])
@@ -117,5 +119,5 @@ def _lines(rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """A cell that a spreadsheet takes for text: text from a trial is data."""
+    """Return a cell that a spreadsheet does not take for a formula: a trial's text is only data."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -1,1 +1,1 @@
-"""API keys and quotas."""
+"""API keys, and quotas of unfinished jobs."""

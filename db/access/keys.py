@@ -1,4 +1,4 @@
-"""API keys: who may do what over HTTP. The key itself is shown once; only its hash is stored."""
+"""API keys, which say who may do what over HTTP. A key is shown once; only its hash is stored."""
 
 import hashlib
 import re
@@ -19,11 +19,13 @@ from db.sql.transaction import reading, writing
 
 PREFIX = "ct_"
 DAY = 86400.0
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._@-]{0,63}")  # no number, which would be an id
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._@-]{0,63}")  # never a number, which is taken for an id
 
 
 @dataclass(frozen=True)
 class Key:
+    """A stored API key, without its hash."""
+
     id: int
     name: str
     scope: Scope
@@ -39,6 +41,7 @@ class Key:
         return "expired" if self.expired else "valid"
 
     def may(self, scope: Scope) -> bool:
+        """Return whether the key's scope includes this one. Its state is not looked at."""
         return SCOPES.index(self.scope) >= SCOPES.index(scope)
 
     @classmethod
@@ -50,17 +53,19 @@ class Key:
 
 
 def digest(key: str) -> str:
-    """What is stored of a key.
+    """Return the hash under which a key is stored: SHA-256, in hexadecimal.
 
-    One round of SHA-256, unsalted, is enough: a key is 256 random bits, so there is no dictionary
-    to try and no two are equal. What slows the guessing of passwords would only slow each request.
+    One unsalted round is enough. A key is 256 random bits, so there is no dictionary to try, and no
+    two keys are equal. A slow hash, which passwords need, would only slow each request.
     """
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def create(engine: Engine, name: str, scope: Scope, days: float | None = None) -> tuple[Key, str]:
-    """The new key as it is listed, and the key itself, which can't be had again. It expires after
-    so many days, or never. Raises BadKey."""
+    """Create a key. Return it as it is listed, and its text, which can't be read again.
+
+    The key expires after ``days``; if that is None, never. Raises BadKey if the name is malformed,
+    or if an unrevoked key has it."""
     if not _NAME.fullmatch(name):
         raise BadKey(
             f"a key's name must begin with a letter and have at most 64 letters, digits or ._@-, "
@@ -89,14 +94,14 @@ def create(engine: Engine, name: str, scope: Scope, days: float | None = None) -
 
 
 def list_keys(engine: Engine) -> list[Key]:
-    """All that were ever made, oldest first."""
+    """Return all keys that were ever made, revoked and expired ones too, oldest first."""
     with reading(engine) as connection:
         rows = connection.execute(_columns().order_by(api_keys.c.id)).mappings().all()
     return [Key.from_row(row) for row in rows]
 
 
 def unrevoked(engine: Engine) -> dict[str, Key]:
-    """The keys that are not revoked, by their digests; those that have expired are among them."""
+    """Return the keys that are not revoked, by their digests. Expired keys are among them."""
     query = _columns().where(UNREVOKED)
     with reading(engine) as connection:
         rows = connection.execute(query).mappings().all()
@@ -104,8 +109,9 @@ def unrevoked(engine: Engine) -> dict[str, Key]:
 
 
 def revoke(engine: Engine, name_or_id: str) -> tuple[Key, int]:
-    """The key, which is good for nothing from now on, and how many are left unrevoked. Raises
-    NotFound."""
+    """Revoke a key, and return it and the number of keys that are left unrevoked.
+
+    Raises NotFound if no unrevoked key has this name or id."""
     if re.fullmatch(r"\d{1,18}", name_or_id, re.ASCII):
         which = api_keys.c.id == int(name_or_id)
     elif _NAME.fullmatch(name_or_id):
@@ -123,6 +129,6 @@ def revoke(engine: Engine, name_or_id: str) -> tuple[Key, int]:
 
 
 def _columns() -> Select[Any]:
-    """A SELECT of what Key.from_row reads."""
+    """Return a SELECT of keys with the columns that ``Key.from_row`` reads."""
     expired = func.coalesce(api_keys.c.expires_at <= now(), False).label("expired")
     return select(api_keys, expired)

@@ -1,4 +1,4 @@
-"""Whose orders an engine takes, and how many of their jobs may be unfinished at once."""
+"""Quotas: an engine can carry an orderer, whose unfinished jobs are counted and limited."""
 
 from dataclasses import dataclass
 
@@ -13,30 +13,35 @@ _OPTION = "orderer"
 
 @dataclass(frozen=True)
 class Orderer:
+    """Somebody who orders jobs, and the quota that limits them."""
+
     name: str  # "key 7" or "address 127.0.0.1"
-    unfinished: int | None  # how many of their jobs may be; None: any number
+    unfinished: int | None  # the most jobs that may be unfinished at once; None: no limit
 
 
 def orders_of(engine: Engine, orderer: Orderer) -> Engine:
-    """The same database; jobs that are created through it are this orderer's and count for them."""
+    """Return an engine of the same database. Jobs that are created through it are charged to this
+    orderer."""
     return engine.execution_options(**{_OPTION: orderer})
 
 
 def orderer_of(connection: Connection) -> Orderer | None:
-    """None if the engine is nobody's."""
+    """Return the orderer whom jobs created through this connection are charged to. Return None if
+    they are charged to nobody."""
     return connection.get_execution_options().get(_OPTION)
 
 
 def charged(connection: Connection, count: int) -> str | None:
-    """Who so many jobs that are now created belong to; None if the engine is nobody's.
+    """Check the quota for ``count`` new jobs, and return the name of the orderer that they belong
+    to. Return None, and check nothing, if the connection has no orderer.
 
-    Raises QuotaExceeded. To be called once in the transaction that creates the jobs."""
+    Call it once in the transaction that creates the jobs. Raises QuotaExceeded."""
     orderer = orderer_of(connection)
     if orderer is None:
         return None
     if orderer.unfinished is not None:
         if connection.dialect.name == "postgresql":
-            # one order of each at a time: two that count at once would both find room
+            # one order of each orderer at a time: two that count at once would both be let in
             lock = func.pg_advisory_xact_lock(_ADVISORY_SPACE, func.hashtext(orderer.name))
             connection.execute(select(lock))
         there = select(func.count()).where(jobs.c.ordered_by == orderer.name, UNENDED)

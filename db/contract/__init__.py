@@ -1,1 +1,3 @@
-"""What an order, a job and a best are: declared once, for storage, service, client and shell."""
+"""Orders, jobs, models, trials and bests: one declaration of each for all who use it.
+
+Storage, service, client and command line take fields, defaults and bounds from here."""

@@ -1,4 +1,4 @@
-"""A best: the fastest that was found for a workload on a device, as it is stored and shown."""
+"""The best of a workload on a device, as it is stored and as the service shows it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from db.contract.spec import Spec
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What was found. Of a configuration that a neighbour lends, and nobody has measured for this
-    workload, the figures are None."""
+    """A configuration for a workload, and its figures. The figures are None if the configuration is
+    lent by a neighbour and was not measured for this workload."""
 
     operator: str
     workload: Annotated[dict[str, Any], Spec("what was asked, defaults filled in")]
@@ -47,21 +47,24 @@ class Result:
 
 
 class DeviceTime(DeviceView):
-    """One of the devices that have an answer; its time is null where none is claimed."""
+    """A device that has an answer, and its time in microseconds (warm median). The time is null if
+    the match is nearest and not verified, because it was not measured for this shape."""
 
     time_us: float | None = None
 
 
 class Neighbour(Shown):
-    """The tuned shape that a nearest match borrows from, and its own time."""
+    """The tuned shape whose configuration a nearest match borrows, and that shape's own time in
+    microseconds."""
 
     workload: dict[str, Any]
     time_us: float
 
 
 class Arithmetic(Shown):
-    """How a template sums. ``spreads_nonfinite``: whether a NaN or an infinity of the input can
-    change outputs of which it is no term. ``note`` says what a user has to know."""
+    """The arithmetic in which a template computes its sums. ``spreads_nonfinite`` is true if a NaN
+    or an infinity in the input can change outputs in whose sums that element has no term. ``note``
+    says what a user has to know about this arithmetic."""
 
     kind: Literal["direct", "fft", "tensor cores"]
     spreads_nonfinite: bool
@@ -69,19 +72,20 @@ class Arithmetic(Shown):
 
 
 class Fastest(Shown):
-    """A name among the baselines, or convtune; its time in microseconds."""
+    """The fastest of the round, convtune's kernel or a peer, and its time in microseconds."""
 
     name: str
     time_us: float
 
 
-# a name in caches: nothing else may be in it. The document says text, so that a program which
-# follows it asks for the digests of answers, not for invented ones.
+# The pattern is strict because clients' caches use the digest as a file name. The OpenAPI document
+# declares a plain string, so that a program that is driven by the document sends digests it was
+# given in answers, not ones it generated from the pattern.
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$"), WithJsonSchema({"type": "string"})]
 
 
 class ArtifactLink(Shown):
-    """A file to fetch: where it is, what it must hash to, its size in bytes."""
+    """A file to fetch: its path at the service, the SHA-256 of its bytes, and its size in bytes."""
 
     url: ServicePath
     sha256: Sha256
@@ -89,8 +93,9 @@ class ArtifactLink(Shown):
 
 
 class ArtifactLinks(Shown):
-    """The compiled library, its device source, its manifest, its MetaSchedule record, and the
-    worker's signature over the manifest, which names the hashes of the others."""
+    """The files of a best: the compiled library, its device source, its manifest, its MetaSchedule
+    record, and the worker's signature of the manifest. The manifest names the hashes of library,
+    source and record."""
 
     library: ArtifactLink | None = None
     source: ArtifactLink | None = None
@@ -100,8 +105,8 @@ class ArtifactLinks(Shown):
 
 
 class BestShown(Shown, Result):
-    """The best for a workload. Times are in microseconds; of a nearest match that is not verified
-    they are null, and so are the artifacts."""
+    """The best for a workload. Times are in microseconds. If the match is nearest and not verified,
+    all figures and all artifacts are null."""
 
     match: Literal["exact", "nearest", "predicted"] = Field(
         description="exact: found for this shape; nearest: lent by a neighbour, which is named; "

@@ -1,4 +1,4 @@
-"""A job: an order that was taken, and how far it is, as it is stored and as it is shown."""
+"""A job, an accepted order and its progress, as it is stored and as the service shows it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from db.sql.choices import JobState
 
 @dataclass(frozen=True, kw_only=True)
 class Job(JobOrder):
-    """A row of jobs with its workload; ``trials`` are those that were ordered."""
+    """A row of the table jobs, joined with its workload. ``trials`` is the number that was ordered;
+    the trials that ran are counted by ``trials_measured``, ``trials_ok`` and ``trials_failed``."""
 
     id: str
     state: JobState
     trials_measured: int
     trials_ok: int
     trials_failed: int
-    warmed: dict[str, int] | None  # jobs and trials that guide the search
-    device_id: int | None  # where it runs or ran
-    best: dict[str, Any] | None  # config, time_us, gflops
+    warmed: dict[str, int] | None  # numbers of earlier "jobs" and "trials" that guide the search
+    device_id: int | None  # the device on which it runs or ran
+    best: dict[str, Any] | None  # the best so far: config, time_us, gflops
     eta_seconds: float | None
     attempt: int  # raised by each claim; every write of a worker names it
-    released: int  # attempts given back, which are not charged
+    released: int  # attempts that were given back; they do not count against MAX_ATTEMPTS
     cancel_requested: bool
     worker: str | None  # who holds it, or held it last
     error: str | None
@@ -40,6 +41,7 @@ class Job(JobOrder):
 
     @classmethod
     def from_row(cls, row: Any) -> Self:
+        """Return the job in a row of ``db.queue.jobs.job_columns``, with times in UTC."""
         found = {each.name: row[COLUMNS.get(each.name, each.name)] for each in fields(cls)}
         for name in ("created_at", "started_at", "finished_at"):
             if found[name] is not None:
@@ -49,8 +51,11 @@ class Job(JobOrder):
 
 
 class Shown(BaseModel):
-    """Part of an answer. Fields that a newer service adds are left out, and those that it may lack
-    have a default; its document promises them all."""
+    """Base of the models in the service's answers, which service and client share.
+
+    A client ignores fields that a newer service adds, and fields that an older service lacks have a
+    default. The OpenAPI document marks all fields as required, because the service sends them
+    all."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -61,7 +66,7 @@ class Shown(BaseModel):
 
 
 class DeviceView(Shown):
-    """A machine part that results belong to."""
+    """A device, to which results belong: its kind (``cpu`` or ``cuda``), name and architecture."""
 
     kind: str
     name: str
@@ -69,6 +74,8 @@ class DeviceView(Shown):
 
 
 class TrialCounts(Shown):
+    """The numbers of a job's trials: ordered, measured so far, and of these ok and failed."""
+
     requested: int
     measured: int
     ok: int
@@ -76,17 +83,21 @@ class TrialCounts(Shown):
 
 
 class BestSoFar(Shown):
+    """The fastest configuration that a running job has found, its time in microseconds (warm
+    median), and its speed in GFLOP/s."""
+
     config: dict[str, Any]
     time_us: float
     gflops: float | None = None
 
 
 ServicePath = Annotated[str, Field(pattern="^/")]
-"""Of the service that answered: elsewhere nobody is to be sent an API key."""
+"""A path at the service that answered. It names no host, so that a client which follows it cannot
+be led to send its API key elsewhere."""
 
 
 class JobLinks(Shown):
-    """Where more of a job is."""
+    """Paths at the service where there is more about a job."""
 
     self: ServicePath
     trials: ServicePath
@@ -96,13 +107,16 @@ class JobLinks(Shown):
 
 
 class WarmStart(Shown):
+    """Whether a job's search begins with earlier trials of other shapes on the same device, and
+    with how many of how many jobs."""
+
     enabled: bool
     jobs: int | None = Field(None, description="of other shapes, whose trials guide the search")
     trials: int | None = Field(None, description="how many they are; null until the job has begun")
 
 
 class Progress(Shown):
-    """What changes of a job while it runs."""
+    """The fields of a job that change while it runs: device, counts, best so far, seconds left."""
 
     device: DeviceView | None = Field(None, description="where it runs or ran")
     trials: TrialCounts
@@ -111,7 +125,7 @@ class Progress(Shown):
 
 
 class JobShown(Progress, KeptTerms):
-    """An order and how far it is; ``best`` is the best so far."""
+    """A job: what was ordered, and how far it is. ``best`` is the best configuration so far."""
 
     id: str
     state: JobState
@@ -133,7 +147,8 @@ class JobShown(Progress, KeptTerms):
 
 
 def shown(job: Job, device: object | None, waiting: str | None) -> dict[str, Any]:
-    """The fields of JobShown. ``device`` has the attributes of DeviceView."""
+    """Return the fields of JobShown. ``device`` is an object with the attributes of DeviceView, or
+    None if the job has run nowhere yet. ``waiting`` is why no living worker can take the job."""
     warmed = job.warmed or {}
     told = {name: getattr(job, name) for name in JobShown.model_fields if hasattr(job, name)}
     return told | {

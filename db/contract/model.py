@@ -1,4 +1,4 @@
-"""A model: an order of many workloads, as it is taken, stored and shown."""
+"""A model, an order of many workloads, as it is ordered, stored and shown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_NAME = 200
 
 @dataclass(frozen=True)
 class LayerOrder:
-    """A workload on the terms of its model, and how many times the model calls it."""
+    """An order of one workload on its model's terms, and how many times the model calls it."""
 
     order: JobOrder
     calls: int
@@ -28,14 +28,15 @@ class LayerOrder:
 
 @dataclass(frozen=True)
 class ModelOrder:
-    """What is ordered under one name; its layers are orders on the same terms, at least one."""
+    """An order of at least one layer under one name. All layers are on the same terms."""
 
     name: str
     layers: tuple[LayerOrder, ...]
 
     @classmethod
     def of(cls, name: str, layers: Iterable[LayerOrder]) -> Self:
-        """Equal workloads become one layer, their calls added."""
+        """Return the order of these layers. Layers with equal workloads become one, whose calls are
+        the sum of theirs."""
         merged: dict[str, LayerOrder] = {}
         for each in layers:
             before = merged.get(each.order.workload_key)
@@ -45,25 +46,30 @@ class ModelOrder:
 
 
 class ModelTrials(Shown):
+    """The numbers of trials that a model's jobs were ordered to make, and that were measured."""
+
     requested: int
     measured: int
 
 
 class EndedJobs(Shown):
+    """The number of a model's jobs that have ended, and of all its jobs."""
+
     ended: int
     all: int
 
 
 class ModelProgress(Shown):
-    """Sums over the model's jobs."""
+    """Progress of a model, summed over its jobs."""
 
     trials: ModelTrials
     jobs: EndedJobs
 
 
 class ModelTime(Shown):
-    """One pass through the model's layers: each layer's time as often as it is called. Only layers
-    whose best has a PyTorch peer beside it are in the sums; they are null if there is none."""
+    """The time of one pass through the model, in microseconds: the sum of each layer's time
+    multiplied by its calls. Only layers whose best was timed beside a PyTorch peer count. The sums
+    are null if there is no such layer."""
 
     tuned_us: float | None = Field(None, description="of our bests")
     baseline_us: float | None = Field(None, description="of PyTorch, in the same layout")
@@ -72,7 +78,7 @@ class ModelTime(Shown):
 
 
 class LayerPeer(Shown):
-    """The fastest of PyTorch's ways to compute the workload in its own layout."""
+    """PyTorch's fastest way to compute the workload in the workload's own layout."""
 
     name: str
     time_us: float = Field(description="of the kernel on a GPU, of the call from Python on a CPU")
@@ -80,6 +86,8 @@ class LayerPeer(Shown):
 
 
 class LayerBest(Shown):
+    """The stored best for a layer, its time in microseconds, and PyTorch's time beside it."""
+
     template: str
     config: dict[str, Any]
     time_us: float = Field(description="warm median")
@@ -99,23 +107,27 @@ class LayerShown(Shown):
 
 
 class LayerLinks(Shown):
+    """Paths at the service of a layer's job and best."""
+
     job: ServicePath
     best: ServicePath
 
 
 class LinkedLayer(LayerShown):
-    """The same with where more of it is."""
+    """A workload of a model and the job that tunes it, with links to both job and best."""
 
     links: LayerLinks
 
 
 class ModelLinks(Shown):
+    """Paths at the service of a model, and of the route that cancels it."""
+
     self: ServicePath
     cancel: ServicePath
 
 
 class ModelListed(Shown, Terms):
-    """An order of many workloads and how far it is."""
+    """A model, which is an order of many workloads, and how far it is."""
 
     id: str
     name: str
@@ -131,7 +143,7 @@ class ModelListed(Shown, Terms):
 
 
 class ModelShown(ModelListed):
-    """The same with its layers, and what is gained."""
+    """A model with its layers, and its time compared with PyTorch's."""
 
     time: ModelTime
     layers: Sequence[LayerShown]

@@ -1,4 +1,4 @@
-"""An order: what a user asks for. Declared here once; storage, service, client and shell follow."""
+"""An order of one workload, and its terms: defaults, bounds and how two orders are compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Target = Literal["auto", "cpu", "cuda"]
 Baselines = Literal["all", "pytorch", "none"]
 PREDICTED = "predicted"
 STRATEGIES = ("xgb", "evolutionary", "random", "grid", PREDICTED, "metaschedule")
-"""The searches that can be ordered; a test holds them to those of tuner.search."""
+"""The searches that can be ordered. A test compares them with those that tuner.search has."""
 
 MAX_TRIALS = 100_000
 MAX_BUDGET_SECONDS = 604_800  # a week
@@ -22,17 +22,19 @@ MAX_SEED = 2**31 - 1
 
 _HIDDEN = r"\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
 PRINTABLE = rf"^[^{_HIDDEN}]*[^\s{_HIDDEN}][^{_HIDDEN}]*$"
-"""No control characters, breaks of lines, nor what is unseen or turns the direction of text; and
-not blanks alone: what has that name on a page could not be seen, nor followed as a link."""
+"""A pattern for names: no control characters, no line breaks, nothing invisible, and nothing that
+changes the direction of text. At least one character is not blank, because a name of blanks could
+be neither seen on a page nor followed as a link."""
 
 NEVER_COMPARED = ("label",)
 ALWAYS_COMPARED = ("target", "trials", "search", "on_existing", "budget_seconds", "seed")
-"""The terms of the first release. Those that came later are compared where they are not at their
-default: orders of earlier releases are still equal to the same ones of today."""
+"""The terms of the first release, which always count when two orders are compared. Terms that came
+later count only if they are not at their default, so that orders that earlier releases stored still
+equal the same orders of today."""
 
 
 class Shape(Protocol):
-    """A workload, as templates/ has it."""
+    """What this module needs of a workload; the workloads of templates/ have it."""
 
     operator: ClassVar[str]
 
@@ -44,7 +46,8 @@ class Shape(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchTerms:
-    """What is ordered as a number or a wish, and of which a job shows what became of it."""
+    """Terms that a job shows in another form than they were ordered: ``trials`` as counts, and
+    ``warm_start`` with the jobs and trials that were found."""
 
     trials: Annotated[int, Spec("configurations to measure", ge=1, le=MAX_TRIALS)] = 64
     warm_start: Annotated[
@@ -55,7 +58,7 @@ class SearchTerms:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptTerms:
-    """What is ordered, and shown of the job in the same words."""
+    """Terms that a job shows as they were ordered."""
 
     target: Annotated[Target, Spec("the kind of device; auto takes any worker's")] = "auto"
     search: Annotated[str, Spec("the search strategy", STRATEGIES)] = "xgb"
@@ -112,16 +115,16 @@ class KeptTerms:
 
 @dataclass(frozen=True, kw_only=True)
 class Terms(KeptTerms, SearchTerms):
-    """All that is ordered beside the workload."""
+    """All terms of an order, which is everything but the workload."""
 
 
 def terms_of(said: Terms) -> dict[str, Any]:
-    """The terms, by their names, of what may have more than them."""
+    """Return the terms by their names, without the other fields that an order has."""
     return {each.name: getattr(said, each.name) for each in fields(Terms)}
 
 
 def chosen(said: Terms) -> dict[str, Any]:
-    """The terms that are not at their default."""
+    """Return the terms that differ from their default, by their names."""
     return {
         each.name: value
         for each in fields(Terms)
@@ -131,8 +134,8 @@ def chosen(said: Terms) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class JobOrder(Terms):
-    """The terms with their workload. ``templates`` are sorted, each named once; ``search`` may
-    also say that the configurations are listed (db/records/listed.py)."""
+    """An order of one workload. ``templates`` are sorted and without repeats. ``search`` is a
+    strategy, or one of ``db.records.listed.SEARCHES`` if the configurations are given as a list."""
 
     operator: str
     workload_key: str
@@ -140,7 +143,8 @@ class JobOrder(Terms):
 
     @classmethod
     def of(cls, workload: Shape, terms: Terms | None = None, **changed: Any) -> Self:
-        """The order of that workload on those terms, with some of them changed."""
+        """Return the order of a workload on these terms, by default the usual ones. ``changed`` has
+        the terms that differ, by name."""
         said = {} if terms is None else terms_of(terms)
         return cls(
             operator=workload.operator,
@@ -150,7 +154,8 @@ class JobOrder(Terms):
         )
 
     def compared(self) -> dict[str, Any]:
-        """What two orders are equal by."""
+        """Return the fields by which two orders are equal: all but the label, and but later terms
+        (see ALWAYS_COMPARED) at their default."""
         said = asdict(self)
         for each in fields(Terms):
             usual = each.name not in ALWAYS_COMPARED and said[each.name] == each.default
@@ -159,24 +164,24 @@ class JobOrder(Terms):
         return said
 
     def to_row(self) -> dict[str, Any]:
-        """The columns of jobs that hold the terms."""
+        """Return the values of the columns of table jobs that hold the terms."""
         row = {COLUMNS.get(name, name): value for name, value in terms_of(self).items()}
         return row | {"label_folded": self.label and self.label.casefold()}
 
 
 COLUMNS = {"trials": "trials_requested"}
-"""Of the table of jobs, where they are called otherwise."""
+"""The column of table jobs for each term that the table calls by another name."""
 
 PREDICTION: Mapping[str, Any] = MappingProxyType(
     {"search": PREDICTED, "trials": 8, "baselines": "none", "warm_start": False}
 )
-"""The terms of an order whose best answers ``match=predicted``: what a ranker expects to be fastest
-is built, checked and timed, and nothing is searched."""
+"""The terms of an order whose best answers ``match=predicted``. Its job builds, checks and times
+the configurations that a ranker expects to be fastest, and searches nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobFilter:
-    """Which jobs a list shows; None: all."""
+    """The conditions that a job must meet to be listed. None means any."""
 
     state: Annotated[JobState | None, Spec("only in this state")] = None
     operator: Annotated[str | None, Spec("only of this operator")] = None
@@ -186,5 +191,6 @@ class JobFilter:
 
     @classmethod
     def of(cls, asked: Mapping[str, Any]) -> Self:
-        """What is asked for by these names, whatever else is; an empty text asks for nothing."""
+        """Return the filter that a request's parameters ask for. Other parameters are ignored, and
+        an empty text means any."""
         return cls(**{each.name: asked.get(each.name) or None for each in fields(cls)})

@@ -1,4 +1,4 @@
-"""What somebody sends, as pydantic models of what the contract declares: with all its bounds."""
+"""Pydantic models of what a client sends: the contract's fields with all their bounds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def bounded(model: type[DataclassInstance]) -> dict[str, Any]:
-    """A dataclass's fields for pydantic's create_model."""
+    """Return the fields of a dataclass as pydantic's ``create_model`` takes them, with the
+    description, the choices and the bounds of their Spec."""
     return {
         field.name: (
             Literal[spec.choices] if spec.choices else kind,
@@ -37,7 +38,7 @@ else:
 
 
 class SentLayer(BaseModel):
-    """A workload of a model, of whatever operator."""
+    """A workload of a model, of any operator, and how many times the model calls it."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -52,7 +53,7 @@ class SentLayer(BaseModel):
 
 
 class SentModel(SentTerms):
-    """An order of many workloads. The terms are those of each of its jobs."""
+    """An order of many workloads. The terms hold for each of its jobs."""
 
     name: str = Field(
         min_length=1,

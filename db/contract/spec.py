@@ -1,4 +1,4 @@
-"""What is said of a field where it is declared, for all who take its value from somebody."""
+"""Description, choices and bounds of a field, declared at the field for all who read its input."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 
 class Spec:
-    """``Annotated[int, Spec("configurations to measure", ge=1)]``: a description, the values to
-    choose from, and bounds, named as pydantic names them, which a shell that completes a line need
-    not import. They hold for what somebody sends; what is stored, or answered by another release,
-    may be beyond them."""
+    """Description, choices and bounds of a field: ``Annotated[int, Spec("trials to run", ge=1)]``.
+
+    The bounds have pydantic's names, but pydantic is not imported here: it is too slow for shell
+    completion. They hold for what a client sends. What is stored, or answered by another release,
+    may lie outside them."""
 
     def __init__(self, description: str, choices: tuple[str, ...] = (), **bounds: Any) -> None:
         self.description = description
@@ -28,7 +29,7 @@ class Spec:
 def specified(
     model: type[DataclassInstance],
 ) -> Iterator[tuple[Field[Any], Any, Spec]]:
-    """A dataclass's fields, each with its type and its Spec."""
+    """Yield each field of a dataclass with its type and its Spec. All fields must have one."""
     hints = get_type_hints(model, include_extras=True)
     for field in fields(model):
         hint = hints[field.name]

@@ -1,4 +1,4 @@
-"""A trial as it is shown: to whoever asks the service, and on the command line."""
+"""A trial, as the service and the command line show it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from db.contract.job import Shown
 
 
 class TrialShown(Shown):
-    """One configuration built, checked and measured, or the reason why not."""
+    """A configuration that was built, checked and measured, or the reason why it was not."""
 
     number: int = Field(description="from 1 within its job")
     config: dict[str, Any]

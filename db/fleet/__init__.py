@@ -1,1 +1,1 @@
-"""Workers and their devices."""
+"""Workers that are at work, and all devices that were ever seen."""

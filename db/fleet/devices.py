@@ -1,4 +1,4 @@
-"""Devices by fingerprint: results are kept per device."""
+"""Devices, to which results belong. A device is recognized by its fingerprint."""
 
 import hashlib
 from collections.abc import Mapping
@@ -15,6 +15,8 @@ from db.sql.transaction import reading, writing
 
 @dataclass(frozen=True)
 class Device:
+    """A stored device."""
+
     id: int
     kind: str  # "cpu" or "cuda"
     name: str
@@ -30,12 +32,15 @@ class Device:
 
 
 BESIDE = tuple(column.label(f"device_{column.name}") for column in devices.c if column.name != "id")
-"""The columns of a device in a row of another table, which has its id as ``device_id``."""
+"""The columns of a device, to select beside a table that has its id as ``device_id``.
+``Device.from_row(row, "device_")`` reads them."""
 
 
 def upsert_device(engine: Engine, fingerprint: Mapping[str, Any]) -> Device:
-    """The device of a fingerprint (kind, name, arch, memory_bytes, driver, limits); the same one
-    whenever all but its limits, which are replaced, are equal."""
+    """Return the device with this fingerprint, and store it if it is new.
+
+    A fingerprint has kind, name, arch, memory_bytes, driver and limits. Two that differ only in
+    their limits are of the same device, whose stored limits are replaced by the given ones."""
     parts = {
         field: fingerprint[field] for field in ("kind", "name", "arch", "memory_bytes", "driver")
     }
@@ -53,7 +58,7 @@ def upsert_device(engine: Engine, fingerprint: Mapping[str, Any]) -> Device:
 
 
 def list_devices(engine: Engine) -> list[Device]:
-    """All of them, in the order in which they were first seen."""
+    """Return all devices in the order in which they were first seen."""
     with reading(engine) as connection:
         rows = connection.execute(select(devices).order_by(devices.c.id)).mappings()
         return [Device.from_row(row) for row in rows]

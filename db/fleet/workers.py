@@ -1,4 +1,4 @@
-"""Who is at work, where, and on what."""
+"""Workers: where they run, on which job they work, and when they last reported."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,17 +12,19 @@ from db.sql.transaction import reading, writing
 
 FORGET_SECONDS = 7 * 86400.0
 ALIVE_SECONDS = 60.0
-"""A worker that was seen within so many seconds lives."""
+"""A worker that was seen within so many seconds counts as living."""
 
 
 @dataclass(frozen=True)
 class Worker:
+    """A worker as it last reported."""
+
     name: str
     host: str
     pid: int
     device: Device | None
     version: str
-    job_id: str | None  # what it is doing
+    job_id: str | None  # the job that it is working on
     alive: bool
     started_at: datetime
     seen_at: datetime
@@ -38,7 +40,8 @@ def beat(
     version: str,
     job_id: str | None,
 ) -> None:
-    """Say that this worker lives; those unseen for a week are forgotten."""
+    """Store that this worker lives, where it runs, and which job it is working on. Delete workers
+    that were not seen for a week (FORGET_SECONDS)."""
     values = {
         "host": host,
         "pid": pid,
@@ -57,13 +60,14 @@ def beat(
 
 
 def leave(engine: Engine, worker: str) -> None:
-    """Take the worker off the list."""
+    """Delete a worker, which is ending, from the list."""
     with writing(engine) as connection:
         connection.execute(delete(workers).where(workers.c.name == worker))
 
 
 def list_workers(engine: Engine, alive_seconds: float = ALIVE_SECONDS) -> list[Worker]:
-    """By name; `alive` where it was seen within `alive_seconds` by the database's clock."""
+    """Return all workers, sorted by name. A worker is `alive` if it was seen within the last
+    `alive_seconds` by the database's clock."""
     query = (
         select(
             workers,

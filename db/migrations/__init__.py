@@ -1,1 +1,3 @@
-"""One file in versions/ for each change of the schema; `db.sql.engine.migrate` runs them."""
+"""Alembic's migrations: one file in versions/ for each change of the schema.
+
+`db.sql.schema.migrate` runs them, and so does `python -m db.migrations`."""

@@ -1,4 +1,4 @@
-"""`python -m db.migrations`: bring the database of TUNER_DATABASE_URL to this code's schema."""
+"""`python -m db.migrations` upgrades the database of TUNER_DATABASE_URL to this code's schema."""
 
 import os
 import sys
@@ -8,6 +8,7 @@ from db.sql.errors import StorageError
 
 
 def main() -> int:
+    """Upgrade the database, and return the exit status: 1, with a message on stderr, on failure."""
     try:
         engine = open_engine(os.environ.get("TUNER_DATABASE_URL", "sqlite:///convtune.db"))
         migrate(engine)

@@ -1,4 +1,5 @@
-"""Alembic's entry. The transaction, and the lock around it, are the caller's (db/sql/schema.py)."""
+"""The script that Alembic runs for a migration. Its caller, db/sql/schema.py, has opened the
+transaction and taken the lock."""
 
 from alembic import context
 

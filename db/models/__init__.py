@@ -1,5 +1,5 @@
-"""Models: orders of many workloads. Each layer refers to the job that tunes it, which other models
-and other orders may share."""
+"""Models: orders of many workloads. Each layer refers to the job that tunes it. Other models and
+orders may share that job."""
 
 from db.models.cancel import cancel
 from db.models.layers import Layer, layers, shown, time_of

@@ -1,4 +1,4 @@
-"""A user's wish to stop a model."""
+"""Cancelling models."""
 
 from sqlalchemy import Connection, Engine, exists, or_, select, update
 
@@ -12,10 +12,11 @@ from db.sql.transaction import writing
 
 
 def cancel(engine: Engine, model_id: str) -> Model:
-    """Cancel the model, and those of its jobs that are there for it alone. A job that was ordered
-    by itself too, or that another model refers to which is not cancelled, goes on.
+    """Cancel a model, with those of its jobs that nobody else wants, and return it. A job goes on
+    if it was also ordered by itself, or if another model that is not cancelled refers to it.
+    Cancelling a model again, while its jobs stop, changes nothing.
 
-    Raises NotFound, ModelEnded."""
+    Raises NotFound, and ModelEnded if the model has ended."""
     with writing(engine) as connection:
         model = by_id(connection, model_id, locked=True)
         if model.ended:
@@ -28,8 +29,10 @@ def cancel(engine: Engine, model_id: str) -> Model:
 
 
 def _its_own(connection: Connection, model: Model) -> list[int]:
-    """The numbers of its jobs that have not ended and nobody else wants. A statement after the one
-    that locked them: it sees who has joined one meanwhile."""
+    """Return the numbers of the model's unended jobs that nobody else wants.
+
+    The statement runs after the one that locked the jobs, so that it sees orders that joined a job
+    before the lock."""
     unended = [part.seq for part in model.parts if not part.ended]
     another = exists().where(
         model_layers.c.job_seq == jobs.c.seq,

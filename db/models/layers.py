@@ -18,14 +18,14 @@ from db.sql.transaction import reading
 
 @dataclass(frozen=True)
 class Layer:
-    """A workload of a model, in the order in which they were ordered."""
+    """A workload of a model, with the number of its calls, its job, and its best if it has one."""
 
     calls: int
     job: Job
     best: LayerBest | None
 
     def shown(self) -> dict[str, Any]:
-        """The fields of LayerShown."""
+        """Return the fields of LayerShown."""
         job = self.job
         return {
             "operator": job.operator,
@@ -38,6 +38,7 @@ class Layer:
 
 
 def layers(engine: Engine, model: Model) -> list[Layer]:
+    """Return a model's layers in the order in which they were ordered."""
     here = model_layers.c.model_seq == model.seq
     ordered = (
         job_columns()
@@ -73,13 +74,16 @@ def layers(engine: Engine, model: Model) -> list[Layer]:
 
 
 def shown(model: Model, found: Sequence[Layer]) -> dict[str, Any]:
-    """The fields of ModelShown."""
+    """Return the fields of ModelShown. ``found`` are the model's layers."""
     told = [layer.shown() for layer in found]
     return model.shown() | {"time": time_of(found), "layers": told}
 
 
 def time_of(found: Iterable[Layer]) -> ModelTime:
-    """The sums over those of which there are both times. On a CPU both are of calls from Python."""
+    """Return a model's time and PyTorch's, in µs, summed over the layers that have both.
+
+    On a CPU both are times of calls from Python: our time is PyTorch's divided by ``speedup``,
+    which compares like with like, and is not always the best's ``time_us``."""
     pairs = [
         (layer.calls * peer.time_us / peer.speedup, layer.calls * peer.time_us)
         for layer in found
@@ -94,8 +98,11 @@ def time_of(found: Iterable[Layer]) -> ModelTime:
 
 
 def _answering(model: Model, job: Job, stored: Sequence[RowMapping]) -> LayerBest | None:
-    """The fastest of these that is on the job's device, or on the kind that is ordered as long as
-    the job has none, and by a template that is ordered."""
+    """Return the first, and so fastest, of these bests that answers the layer's order.
+
+    It must be on the job's device or, as long as the job has none, on one of the ordered kind. If
+    the order is restricted to templates, it must be by one of them; if not, it must be the best of
+    an order that was not restricted."""
     target, names = model.terms["target"], model.terms["templates"]
     for row in stored:
         on_device = (

@@ -1,4 +1,4 @@
-"""Reading models."""
+"""Reading models: one by its id or number, and lists."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,18 +15,21 @@ from db.sql.transaction import reading
 
 
 def get(engine: Engine, model_id: str) -> Model:
-    """Raises NotFound."""
+    """Return a model by its id. Raises NotFound."""
     with reading(engine) as connection:
         return by_id(connection, model_id)
 
 
 def named(engine: Engine, begun: str) -> str:
-    """The id of the one model whose id begins so. Raises NotFound, AmbiguousId."""
+    """Return the id of the only model whose id begins with ``begun``.
+
+    Raises NotFound, and AmbiguousId if there are several."""
     return ids.begun(engine, models, "model", begun)
 
 
 def list_models(engine: Engine, limit: int = 50, cursor: str | None = None) -> Page[Model]:
-    """Newest first. Raises BadCursor."""
+    """Return a page of at most ``limit`` models, newest first. ``cursor`` is the ``next_cursor`` of
+    the page before. Raises BadCursor."""
     query = select(models, now().label("seen_at")).order_by(models.c.seq.desc()).limit(limit + 1)
     if cursor is not None:
         query = query.where(models.c.seq < read_cursor("models", cursor))
@@ -36,7 +39,8 @@ def list_models(engine: Engine, limit: int = 50, cursor: str | None = None) -> P
 
 
 def by_id(connection: Connection, model_id: str, *, locked: bool = False) -> Model:
-    """`locked`: no other transaction cancels it before this one ends. Raises NotFound."""
+    """Return a model by its id. With `locked`, no other transaction can cancel it, or change its
+    jobs' states, before this one ends. Raises NotFound."""
     query = select(models, now().label("seen_at"))
     query = query.where(models.c.id == ids.known("model", model_id))
     row = connection.execute(query.with_for_update(key_share=True) if locked else query).first()
@@ -46,6 +50,7 @@ def by_id(connection: Connection, model_id: str, *, locked: bool = False) -> Mod
 
 
 def by_seq(connection: Connection, seq: int) -> Model:
+    """Return the model with this number, which must exist."""
     query = select(models, now().label("seen_at")).where(models.c.seq == seq)
     return _with_parts(connection, [connection.execute(query).one()])[0]
 
@@ -53,7 +58,10 @@ def by_seq(connection: Connection, seq: int) -> Model:
 def _with_parts(
     connection: Connection, rows: Sequence[Row[Any]], *, locked: bool = False
 ) -> list[Model]:
-    """`locked`: as `db/queue/submit.py` does with jobs that an order joins, in the same order."""
+    """Return the models of these rows, with their jobs.
+
+    With `locked`, lock the jobs in the order of their numbers. `db/queue/submit.py` locks the jobs
+    that an order joins in the same order, so that the two can't deadlock."""
     query = (
         select(model_layers.c.model_seq, model_layers.c.place, *PART)
         .join(jobs, jobs.c.seq == model_layers.c.job_seq)

@@ -1,4 +1,4 @@
-"""Where a model stands, as it follows from its jobs."""
+"""A model's state and progress, which follow from those of its jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from db.sql.models import jobs
 
 @dataclass(frozen=True)
 class Part:
-    """As much of a job as its model's standing follows from. Times are seconds since 1970."""
+    """The columns of a job from which its model's state and progress follow. Times are in seconds
+    since 1970; ``eta_seconds`` is the estimated number of seconds that are left."""
 
     seq: int
     state: JobState
@@ -38,7 +39,8 @@ PART = [jobs.c[name] for name in Part.__dataclass_fields__]
 
 @dataclass(frozen=True)
 class Model:
-    """A row of models with its jobs, as they were at `seen_at`, in the order of its layers."""
+    """A row of the table models, with its jobs as they were at `seen_at`, in the order of the
+    layers. Times are in seconds since 1970."""
 
     seq: int
     id: str
@@ -51,7 +53,12 @@ class Model:
 
     @cached_property
     def state(self) -> JobState:
-        """Of a model that is cancelled, jobs that go on for others do not count."""
+        """The model's state.
+
+        A cancelled model is running until those of its jobs that were cancelled with it have ended;
+        jobs that go on for others do not count. If all jobs of another model have ended, it is
+        failed if one of them is, else cancelled if one is, else succeeded. It is running if a job
+        is, or if one ended after the model was ordered, else queued."""
         if self.cancelled is not None:
             stopping = any(part.cancel_requested and not part.ended for part in self.parts)
             return "running" if stopping else "cancelled"
@@ -90,9 +97,11 @@ class Model:
 
     @property
     def eta_seconds(self) -> float | None:
-        """What is left of the running jobs; and of the queued ones, of which each is taken to last
-        as long as one that has begun does on average. As many run at once as do now. None if none
-        runs, or one has no estimate yet."""
+        """An estimate of the seconds until all jobs have ended. None if the model has ended, if no
+        job runs, or if a running job has no estimate yet.
+
+        A queued job is taken to last as long as the average of those that have begun. The estimate
+        supposes that as many jobs run at once as do now."""
         running = [part for part in self.parts if part.state == "running"]
         left = [part.eta_seconds for part in running if part.eta_seconds is not None]
         if self.ended or not running or len(left) < len(running):
@@ -107,6 +116,6 @@ class Model:
         return max(*left, work / len(running))
 
     def shown(self) -> dict[str, Any]:
-        """The fields of ModelListed."""
+        """Return the fields of ModelListed."""
         told = ModelListed.model_fields.keys() - {each.name for each in fields(Terms)}
         return {**self.terms, **{name: getattr(self, name) for name in told}}

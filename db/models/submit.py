@@ -1,4 +1,4 @@
-"""Taking an order of many workloads: a model, and the jobs that it lacks."""
+"""Taking orders of models: each gets a row of its own, and new jobs for layers that have none."""
 
 from uuid import uuid4
 
@@ -17,12 +17,12 @@ from db.sql.models import model_layers, models
 def submit(
     engine: Engine, order: ModelOrder, idempotency_key: str | None = None
 ) -> tuple[Model, bool]:
-    """The model for an order, and whether it was created by this call: it was not if the
-    Idempotency-Key was seen with this order.
+    """Return the model for an order, and whether this call created it. It did not if the
+    Idempotency-Key was sent with this order before.
 
-    Each layer gets the job that `queue.submit` would give it: one that is there, or a new one. All
-    or nothing, in one transaction. Raises IdempotencyConflict, TooManyKeys, and QuotaExceeded if
-    `engine` is somebody's."""
+    Each layer gets the job that `db.queue.submit` would give it, an existing or a new one. All of
+    this is one transaction. Raises IdempotencyConflict, TooManyKeys, and QuotaExceeded if orders
+    through `engine` are charged to somebody."""
     return in_turn(engine, lambda connection: _submit(connection, order, idempotency_key))
 
 

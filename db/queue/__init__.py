@@ -1,5 +1,5 @@
-"""The job queue: orders come in (submit), workers hold jobs under leases (lease), users look (jobs)
-and change their minds (cancel)."""
+"""The job queue: submit takes orders, lease lets workers take jobs and report on them, jobs reads,
+cancel stops."""
 
 from db.contract.job import Job
 from db.contract.order import JobOrder

@@ -1,4 +1,4 @@
-"""A user's wish to stop a job."""
+"""Cancelling jobs."""
 
 from collections.abc import Collection
 
@@ -13,9 +13,10 @@ from db.sql.transaction import writing
 
 
 def cancel(engine: Engine, job_id: str) -> Job:
-    """A queued job is cancelled at once; a running one is told to stop by its next heartbeat.
+    """Cancel a job and return it. A queued job is cancelled at once; the worker of a running job
+    learns of it from its next heartbeat.
 
-    Raises NotFound, JobEnded."""
+    Raises NotFound, and JobEnded if the job has ended."""
     with writing(engine) as connection:
         query = select(jobs.c.seq, jobs.c.state).where(jobs.c.id == known_id(job_id))
         row = connection.execute(query.with_for_update()).first()
@@ -28,7 +29,8 @@ def cancel(engine: Engine, job_id: str) -> Job:
 
 
 def stop(connection: Connection, seqs: Collection[int]) -> None:
-    """The same for those of several that have not ended; the transaction has locked their rows."""
+    """Cancel as :func:`cancel` does those of these jobs that have not ended, and leave the others.
+    The caller's transaction must have locked their rows."""
     queued = jobs.c.state == "queued"
     connection.execute(
         update(jobs)

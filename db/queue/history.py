@@ -1,4 +1,4 @@
-"""What was tried before, for a search to begin with."""
+"""Earlier trials on a device, from which a search starts warm."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from db.sql.transaction import reading, writing
 
 @dataclass(frozen=True)
 class PastTrial:
-    """As much of a trial as a search learns from; ``time_us`` is None if it failed."""
+    """The part of a trial from which a search learns. ``time_us`` is None if the trial failed."""
 
     job_seq: int
     template: str
@@ -22,7 +22,8 @@ class PastTrial:
 
 
 def tried_workloads(engine: Engine, operator: str, device_id: int) -> list[str]:
-    """The keys of an operator's workloads of which the device has trials."""
+    """Return the keys of an operator's workloads for which a job on this device had a trial with
+    status ok, in the order in which the workloads were first ordered."""
     query = (
         select(workloads.c.key)
         .where(
@@ -42,7 +43,8 @@ def tried_workloads(engine: Engine, operator: str, device_id: int) -> list[str]:
 def latest_trials(
     engine: Engine, workload_key: str, device_id: int, tvm_version: str, limit: int
 ) -> list[PastTrial]:
-    """The workload's last ``limit`` trials on the device, the newest first."""
+    """Return at most ``limit`` of the workload's trials on this device with this version of TVM,
+    newest first."""
     columns = [trials.c[name] for name in PastTrial.__dataclass_fields__]
     workload_id = select(workloads.c.id).where(workloads.c.key == workload_key).scalar_subquery()
     query = (
@@ -62,7 +64,9 @@ def latest_trials(
 def note_warm_start(
     engine: Engine, job_id: str, attempt: int, *, from_jobs: int, from_trials: int
 ) -> None:
-    """Keep how much of it a job began with. Raises LeaseLost."""
+    """Store from how many trials, of how many earlier jobs, the search of this job starts.
+
+    Raises LeaseLost."""
     with writing(engine) as connection:
         row = held(connection, job_id, attempt)
         set_job(connection, row["seq"], warmed={"jobs": from_jobs, "trials": from_trials})

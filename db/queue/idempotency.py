@@ -1,7 +1,7 @@
-"""Keys that customers put on their orders, so that one which is sent twice is taken once: it made
-a job, or a model.
+"""Idempotency-Keys: an order that is sent twice with the same key makes one job or one model.
 
-A key is its orderer's own: another's is another key. It is kept for a day."""
+A key belongs to its orderer: two orderers can use the same text for different orders. It is kept
+for a day."""
 
 from typing import Literal
 
@@ -14,15 +14,18 @@ from db.sql.models import idempotency_keys
 
 KEPT_SECONDS = 86400.0
 MOST_KEYS = 10_000
-"""Of one orderer in that time."""
+"""The most keys that one orderer can have stored at once."""
 
 
 Made = Literal["job_seq", "model_seq"]
-"""What an order got, by the column that has its number."""
+"""The column with the number of what an order got, which is a job or a model."""
 
 
 def seen(connection: Connection, key: str, order_key: str, made: Made = "job_seq") -> int | None:
-    """The number of what an order with this key got. Raises IdempotencyConflict."""
+    """Return the number of the job or model that an order with this key got; None for a new key.
+
+    Keys older than a day are deleted first, those of all orderers. Raises IdempotencyConflict if
+    the key was used for an order with another ``order_key``."""
     old = idempotency_keys.c.created_at < now() - KEPT_SECONDS
     connection.execute(delete(idempotency_keys).where(old))
     query = select(idempotency_keys).where(
@@ -41,7 +44,9 @@ def seen(connection: Connection, key: str, order_key: str, made: Made = "job_seq
 def remember(
     connection: Connection, key: str, order_key: str, seq: int, made: Made = "job_seq"
 ) -> None:
-    """Raises TooManyKeys."""
+    """Store that an order with this key got the job or model number ``seq``.
+
+    Raises TooManyKeys if the orderer has MOST_KEYS keys already."""
     owner = _owner(connection)
     there = select(func.count()).where(idempotency_keys.c.ordered_by == owner)
     if connection.execute(there).scalar_one() >= MOST_KEYS:
@@ -54,6 +59,6 @@ def remember(
 
 
 def _owner(connection: Connection) -> str:
-    """Empty where the engine is nobody's."""
+    """Return the name of the engine's orderer; empty if orders through it are charged to nobody."""
     orderer = orderer_of(connection)
     return "" if orderer is None else orderer.name

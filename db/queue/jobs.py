@@ -1,4 +1,4 @@
-"""Reading jobs."""
+"""Reading jobs: one by its id or number, and lists."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -18,39 +18,45 @@ EVERY = JobFilter()
 
 
 def restricted_to(templates: Sequence[str] | None) -> str:
-    """The templates of an order as a best is kept by them; empty if it takes all."""
+    """Return an order's templates as the column ``bests.templates`` has them: joined by commas,
+    and empty if the order takes all."""
     return ",".join(templates or ())
 
 
 def job_columns() -> Select[Any]:
-    """A SELECT of what Job.from_row reads."""
+    """Return a SELECT of jobs with the columns that ``Job.from_row`` reads."""
     return select(
         jobs, workloads.c.key.label("workload_key"), workloads.c.operator, workloads.c.workload
     ).join(workloads, workloads.c.id == jobs.c.workload_id)
 
 
 def by_seq(connection: Connection, seq: int) -> Job:
+    """Return the job with this number, which must exist."""
     row = connection.execute(job_columns().where(jobs.c.seq == seq)).mappings().one()
     return Job.from_row(row)
 
 
 def by_seqs(connection: Connection, seqs: Collection[int]) -> dict[int, Job]:
+    """Return the jobs with these numbers, by number; those that do not exist are left out."""
     rows = connection.execute(job_columns().where(jobs.c.seq.in_(list(seqs)))).mappings()
     return {row["seq"]: Job.from_row(row) for row in rows}
 
 
 def known_id(job_id: str) -> str:
-    """The id itself; raises NotFound for what no job can be called."""
+    """Return the id if it has the form of a job's id; raise NotFound if it has not. The job need
+    not exist."""
     return ids.known("job", job_id)
 
 
 def named(engine: Engine, begun: str) -> str:
-    """The id of the one job whose id begins so. Raises NotFound, AmbiguousId."""
+    """Return the id of the only job whose id begins with ``begun``.
+
+    Raises NotFound, and AmbiguousId if there are several."""
     return ids.begun(engine, jobs, "job", begun)
 
 
 def get(engine: Engine, job_id: str) -> Job:
-    """Raises NotFound."""
+    """Return a job by its id. Raises NotFound."""
     with reading(engine) as connection:
         query = job_columns().where(jobs.c.id == known_id(job_id))
         row = connection.execute(query).mappings().first()
@@ -62,7 +68,8 @@ def get(engine: Engine, job_id: str) -> Job:
 def list_jobs(
     engine: Engine, wanted: JobFilter = EVERY, limit: int = 50, cursor: str | None = None
 ) -> Page[Job]:
-    """Newest first. Raises BadCursor."""
+    """Return a page of at most ``limit`` jobs that pass the filter, newest first. ``cursor`` is the
+    ``next_cursor`` of the page before. Raises BadCursor."""
     query = job_columns().order_by(jobs.c.seq.desc()).limit(limit + 1)
     if wanted.state is not None:
         part = UNENDED if wanted.state in ("queued", "running") else ENDED

@@ -1,7 +1,8 @@
-"""A worker's hold on a job: every write names the attempt it belongs to, and a lost one is refused.
+"""Leases: a worker claims a job, renews its lease, reports, and ends the job or gives it back.
 
-The fence and the write are one statement, or one transaction whose fence locks the job's row:
-between the two no other worker can claim the job."""
+Every write of a worker names its attempt, and is refused with LeaseLost if the attempt no longer
+holds the job. This check and the write are one statement, or one transaction in which the check
+locks the job's row, so that no other worker can claim the job between the two."""
 
 import time
 from collections.abc import Sequence
@@ -37,12 +38,13 @@ from db.sql.transaction import one_write
 LEASE_SECONDS = 30.0
 MAX_ATTEMPTS = 3
 SILENT_SECONDS = 5.0
-"""Who waited for the database as long as that saw it silent, and so did those who hold leases."""
+"""If a call waited this long for the database, holders of leases could not renew them either."""
 
 _expired = and_(jobs.c.state == "running", jobs.c.lease_expires_at < now())
 _exhausted = jobs.c.attempt - jobs.c.released >= MAX_ATTEMPTS
 _given_up = and_(jobs.c.state == "running", or_(_exhausted, jobs.c.cancel_requested))
-"""Of a job whose lease ran out: nobody shall take it up again."""
+"""Whether a job whose lease ran out must be ended, because it has used up its attempts or was to be
+cancelled."""
 
 
 def claim(
@@ -53,13 +55,14 @@ def claim(
     job_id: str | None = None,
     spare_expired: bool = False,
 ) -> Job | None:
-    """The oldest job this worker's kinds of device may run, now held by it; None if none waits.
-    With `job_id` only that job will do.
+    """Claim the oldest job that devices of these kinds may run, and return it with its new attempt.
+    Return None if there is none. `job_id` restricts the claim to that job.
 
-    Jobs whose lease ran out are claimable again. Those among them, of any kind, that were to be
-    cancelled, or have used up their attempts, are ended here, as far as they are older. With
-    `spare_expired`, or where the database kept this call waiting for SILENT_SECONDS, they are left
-    alone: their holders could not renew them, and may be about to."""
+    A job whose lease ran out can be claimed again. If it was to be cancelled, or has used up its
+    MAX_ATTEMPTS, it is ended here instead, whatever its kind, unless it is younger than the job
+    that is claimed. With `spare_expired`, or if the database kept this call waiting for more than
+    SILENT_SECONDS, jobs whose lease ran out are left alone: their holders could not renew the
+    leases meanwhile, and may be about to."""
     given = {"taker": worker, "for_seconds": lease_seconds, "wanted": job_id}
     given |= {f"kind_{n}": kind for n, kind in enumerate(kinds)}
     while True:
@@ -76,8 +79,11 @@ def claim(
 
 @cache
 def _take(kinds: int, wanted: bool, spare_expired: bool) -> ReturningUpdate[Any]:
-    """One statement, so that PostgreSQL is asked once; made once, as that takes longer than it
-    does. SQLite's RETURNING knows no other table, hence subqueries."""
+    """Return the statement of `claim` for this number of kinds.
+
+    It is a single statement to save round trips to PostgreSQL, and is cached because SQLAlchemy
+    takes longer to build it than the database to run it. The workload's columns are subqueries
+    because SQLite's RETURNING can't refer to another table."""
     fitting = (jobs.c.target == bindparam(f"kind_{n}") for n in range(kinds))
     mine = or_(jobs.c.target == "auto", *fitting)
     if spare_expired:
@@ -86,8 +92,8 @@ def _take(kinds: int, wanted: bool, spare_expired: bool) -> ReturningUpdate[Any]
         open_ = or_(and_(or_(jobs.c.state == "queued", _expired), mine), and_(_expired, _given_up))
     oldest = (
         select(jobs.c.seq)
-        # of a CASE PostgreSQL believes that it is seldom NULL, where it thinks the condition itself
-        # so rare that it reads and sorts the queue; this way it walks along ix_jobs_claim
+        # PostgreSQL estimates that the plain condition is rarely true, and would read and sort the
+        # whole queue. It estimates that a CASE is seldom NULL, and so walks along ix_jobs_claim.
         .where(UNENDED, case((open_, 1)).is_not(None))
         .order_by(jobs.c.seq)
         .limit(1)
@@ -115,6 +121,7 @@ def _take(kinds: int, wanted: bool, spare_expired: bool) -> ReturningUpdate[Any]
 
 
 def _taking() -> dict[str, Any]:
+    """Return the new values of the job's columns: a claim, or the end of a job that is given up."""
     until = now() + bindparam("for_seconds", type_=Double)
     reason = (
         literal("given up after ")
@@ -139,7 +146,7 @@ def _taking() -> dict[str, Any]:
 def heartbeat(
     engine: Engine, job_id: str, attempt: int, lease_seconds: float = LEASE_SECONDS
 ) -> bool:
-    """Renew the lease; whether the job is to be cancelled. Raises LeaseLost."""
+    """Renew the lease, and return whether the job is to be cancelled. Raises LeaseLost."""
     return _write(engine, job_id, attempt, _renewing, {"for_seconds": lease_seconds})
 
 
@@ -155,7 +162,8 @@ def progress(
     eta_seconds: float | None,
     device_id: int | None,
 ) -> None:
-    """How far the job is, of all its attempts. A device_id of None keeps the one that is known.
+    """Store how far the job is. `measured`, `ok` and `failed` count the trials of all its attempts.
+    A `device_id` of None keeps the stored one; None clears `best` and `eta_seconds`.
 
     Raises LeaseLost."""
     given = {
@@ -176,14 +184,16 @@ def finish(
     state: Literal["succeeded", "failed", "cancelled"],
     error: str | None = None,
 ) -> None:
-    """End the job. Raises LeaseLost."""
+    """End the job in this state. `error` says why, if it failed. Raises LeaseLost."""
     _write(engine, job_id, attempt, _finishing, {"new_state": state, "new_error": error})
 
 
 def excuse(engine: Engine, job_id: str, attempt: int) -> None:
-    """Uncharge an attempt that was lost because the database was silent, as :func:`release` does
-    where it is held still: the job goes back to the queue. Nothing happens to a job that has
-    ended."""
+    """Give back, uncharged, an attempt that failed because the database did not answer.
+
+    If the attempt still holds the job, this is :func:`release`. If a later attempt holds it, or it
+    is queued again, only the count of charged attempts is lowered. A job that has ended stays as it
+    is."""
     try:
         release(engine, job_id, attempt)
     except LeaseLost:
@@ -193,7 +203,8 @@ def excuse(engine: Engine, job_id: str, attempt: int) -> None:
 
 
 def release(engine: Engine, job_id: str, attempt: int) -> None:
-    """Give the job back at once, uncharged; one that was to be cancelled is. Raises LeaseLost."""
+    """Put the job back into the queue at once, without charging it the attempt. If the job was to
+    be cancelled, cancel it instead. Raises LeaseLost."""
     _write(engine, job_id, attempt, _releasing, {})
 
 
@@ -204,7 +215,8 @@ def _write(
     statement: ReturningUpdate[tuple[bool]],
     given: dict[str, Any],
 ) -> bool:
-    """Fence and write in one statement; whether the job is to be cancelled. Raises LeaseLost."""
+    """Run a statement made by `_set_held`, with ``given`` as its further parameters. Return whether
+    the job is to be cancelled. Raises LeaseLost."""
     with one_write(engine) as connection:
         row = connection.execute(
             statement, {"held_id": job_id, "held_attempt": attempt, **given}
@@ -215,6 +227,7 @@ def _write(
 
 
 def _set_held(**values: Any) -> ReturningUpdate[tuple[bool]]:
+    """Return an UPDATE that changes a job only if the given attempt holds it."""
     held_now = (
         jobs.c.id == bindparam("held_id"),
         jobs.c.attempt == bindparam("held_attempt"),
@@ -224,8 +237,10 @@ def _set_held(**values: Any) -> ReturningUpdate[tuple[bool]]:
 
 
 def held(connection: Connection, job_id: str, attempt: int) -> RowMapping:
-    """The job's row, locked to the end of the transaction; raises LeaseLost unless this attempt
-    holds it. A lease that ran out unclaimed still holds."""
+    """Return the job's row, and lock it to the end of the transaction.
+
+    Raises LeaseLost unless this attempt holds the job. A lease that ran out is still held until
+    another worker claims the job."""
     query = (
         select(jobs)
         .where(jobs.c.id == job_id, jobs.c.attempt == attempt, jobs.c.state == "running")
@@ -238,6 +253,7 @@ def held(connection: Connection, job_id: str, attempt: int) -> RowMapping:
 
 
 def set_job(connection: Connection, seq: int, **values: Any) -> None:
+    """Set columns of a job, within the caller's transaction, which has locked its row (`held`)."""
     connection.execute(update(jobs).where(jobs.c.seq == seq).values(**values))
 
 
@@ -252,7 +268,8 @@ def _ending(state: Any, error: Any) -> dict[str, Any]:
 
 
 def succeed(connection: Connection, seq: int, **values: Any) -> None:
-    """End a held job well, within the caller's transaction."""
+    """End a job as succeeded, within the caller's transaction, which has checked by `held` that the
+    attempt holds it. ``values`` are further columns to set."""
     set_job(connection, seq, **_ending("succeeded", None), **values)
 
 

@@ -1,4 +1,4 @@
-"""Taking an order: a new job, or the one that answers it already."""
+"""Taking orders: each gets a new job, or an existing one that answers it."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -33,19 +33,27 @@ T = TypeVar("T")
 
 
 def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) -> tuple[Job, bool]:
-    """The job for an order, and whether it was created by this call.
+    """Return the job for an order, and whether this call created it.
 
-    Not created: the Idempotency-Key was seen with this order; or, with on_existing="reuse", a best
-    with at least as many trials that worked is there, or of a search that was allowed at least as
-    much and ended before (the job that made it); or an equal job is queued
-    or running (one that is being cancelled does not count). Raises IdempotencyConflict,
-    TooManyKeys, and QuotaExceeded if `engine` is somebody's (db/access/quota.py)."""
+    The order gets an existing job if one of these holds:
+
+    - The Idempotency-Key was sent with this order before.
+    - An equal job is queued or running, and is not being cancelled.
+    - ``on_existing`` is "reuse", and a stored best rests on at least as many ok trials as are
+      ordered, or comes from a search that was allowed at least as much as is ordered. The order
+      then gets the succeeded job that made the best.
+
+    Raises IdempotencyConflict, TooManyKeys, and QuotaExceeded if orders through `engine` are
+    charged to somebody (db/access/quota.py)."""
     return in_turn(engine, lambda connection: _submit(connection, order, idempotency_key))
 
 
 def in_turn(engine: Engine, take: Callable[[Connection], T]) -> T:
-    """What `take` makes of an order in one transaction. If a neighbour took the same order or key
-    between its look and its insert, it looks again."""
+    """Call `take`, which looks for an existing job and creates one, in a transaction of its own,
+    and return its result.
+
+    If another process stores the same order or key between the look and the insert, the insert
+    violates a unique index. `take` then runs again in a new transaction."""
     while True:
         try:
             with writing(engine) as connection:
@@ -67,16 +75,18 @@ def _submit(connection: Connection, order: JobOrder, key: str | None) -> tuple[J
 
 
 def key_of(compared: Mapping[str, Any]) -> str:
-    """By which two orders are equal, in a few letters."""
+    """Return the SHA-256, in hexadecimal, of the fields by which orders are compared. It is stored
+    as ``order_key``."""
     return hashlib.sha256(canonical(compared).encode()).hexdigest()
 
 
 def taken(
     connection: Connection, orders: Sequence[JobOrder], *, own: bool = True
 ) -> list[tuple[int, bool]]:
-    """The number of the job for each order, and whether it is new. The orders are of different
-    workloads on the same terms. `own` says that they are orders by themselves, not of a model. So
-    many statements however many orders there are. Raises QuotaExceeded."""
+    """Return for each order the number (``seq``) of its job, and whether that job is new.
+
+    The orders are of different workloads and on the same terms. `own` is false if a model orders
+    them. The number of statements does not depend on the number of orders. Raises QuotaExceeded."""
     reused = _answered(connection, orders) if orders[0].on_existing == "reuse" else {}
     wanted = {
         key_of(order.compared()): order for order in orders if order.workload_key not in reused
@@ -85,7 +95,7 @@ def taken(
         select(jobs.c.order_key, jobs.c.seq, jobs.c.own_order)
         .where(jobs.c.order_key.in_(list(wanted)), JOINABLE)
         .order_by(jobs.c.seq)
-        .with_for_update(key_share=True)  # nobody cancels one for whom it was meanwhile
+        .with_for_update(key_share=True)  # so that nobody cancels such a job meanwhile
     )
     waiting = {row.order_key: row for row in connection.execute(equal)}
     if own and (joined := [row.seq for row in waiting.values() if not row.own_order]):
@@ -99,12 +109,16 @@ def taken(
 
 
 def _answered(connection: Connection, orders: Sequence[JobOrder]) -> dict[str, int]:
-    """By the keys of workloads: the succeeded job behind a best that rests on enough trials that
-    worked, or that was allowed as much as is ordered and ended before: by patience, by its budget,
-    or with its space used up. An order that allows more is not answered by it. One that is
-    restricted to templates is answered by their trials and their best; one that is not, by no
-    search that was. What was only predicted answers no order of a search. The orders are on the
-    same terms."""
+    """Return the number of the succeeded job that answers each order, by its workload's key, for
+    orders whose workload has a best that is good enough. The orders are on the same terms.
+
+    A best is good enough if its workload has as many ok trials on the device as are ordered. It is
+    also good enough if its search was allowed at least as much as is ordered, and ended early: by
+    patience, by its budget, with its space used up, or with some trials that failed.
+
+    If the order is restricted to templates, only their trials and bests by them count. If it is
+    not, bests of restricted searches do not count. A best that was only predicted does not answer
+    an order of a search."""
     order = orders[0]
     tried = [
         trials.c.workload_id == bests.c.workload_id,
@@ -136,7 +150,7 @@ def _answered(connection: Connection, orders: Sequence[JobOrder]) -> dict[str, i
             fits,
             or_(evidence.exists(), _allowed_as_much(order)),
         )
-        .order_by(bests.c.time_us.desc())  # the fastest is kept
+        .order_by(bests.c.time_us.desc())  # of several rows of a key, the dict keeps the last
     )
     if order.target != "auto":
         query = query.where(devices.c.kind == order.target)
@@ -144,7 +158,8 @@ def _answered(connection: Connection, orders: Sequence[JobOrder]) -> dict[str, i
 
 
 def _allowed_as_much(order: JobOrder) -> ColumnElement[bool]:
-    """Of a job: whether it searched, and none of its limits is below the order's."""
+    """Return an SQL condition: the best's job searched the order's templates, with limits that are
+    all at least the order's. A job with a list of configurations did not search."""
     listed = exists().where(listed_configs.c.job_seq == jobs.c.seq)
     return and_(
         not_(listed),
@@ -156,7 +171,7 @@ def _allowed_as_much(order: JobOrder) -> ColumnElement[bool]:
 
 
 def _no_lower(limit: Column[Any], ordered: float | None) -> ColumnElement[bool]:
-    """None is no limit at all."""
+    """Return an SQL condition: a job's limit is at least the ordered one. None means no limit."""
     none = limit.is_(None)
     return none if ordered is None else or_(none, limit >= ordered)
 
@@ -164,16 +179,18 @@ def _no_lower(limit: Column[Any], ordered: float | None) -> ColumnElement[bool]:
 def create(
     connection: Connection, orders: Mapping[str, JobOrder], *, own: bool = True
 ) -> dict[str, int]:
-    """New jobs, by the keys of their orders; their numbers. So many statements however many they
-    are: whoever else writes to SQLite waits meanwhile. Raises QuotaExceeded."""
-    # before anything is written: who has this lock may wait for such a row
+    """Insert a queued job for each order, and return its number (``seq``) by the order's key.
+
+    The number of statements does not depend on the number of orders, because other writers to
+    SQLite wait meanwhile. Raises QuotaExceeded."""
+    # before anything is written: whoever has the quota's lock may be waiting for rows written here
     payer = charged(connection, len(orders))
     asked = {order.workload_key: order for order in orders.values()}
     connection.execute(
         upsert(connection, workloads).on_conflict_do_nothing(),
         [
             {"key": key, "operator": asked[key].operator, "workload": asked[key].workload}
-            for key in sorted(asked)  # two that insert the same wait for each other in turn
+            for key in sorted(asked)  # in one order everywhere, so that no two can deadlock
         ],
     )
     known = select(workloads.c.key, workloads.c.id).where(workloads.c.key.in_(list(asked)))

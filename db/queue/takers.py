@@ -1,4 +1,5 @@
-"""Who can take a job: why one waits in vain, and which job's best a caller may wait for."""
+"""Which workers can take a job, why a queued job waits in vain, and which job a caller may wait for
+if a workload has no best yet."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,8 +17,8 @@ _START = "start one with `python -m tuner.worker`"
 
 
 def beside(engine: Engine, listed: Sequence[Job]) -> list[tuple[Device | None, str | None]]:
-    """What is told of each job beside its row: the device where it runs or ran, and its
-    `waiting_reason`."""
+    """Return for each job the device on which it runs or ran, and its `waiting_reason`: what is
+    shown with a job and is not in its row. The order is that of ``listed``."""
     known = {device.id: device for device in list_devices(engine)}
     with reading(engine) as connection:
         waiting = waiting_reasons(connection, listed)
@@ -25,13 +26,13 @@ def beside(engine: Engine, listed: Sequence[Job]) -> list[tuple[Device | None, s
 
 
 def waiting_reason(connection: Connection, job: Job) -> str | None:
-    """Why no living worker can take this job, and what to do; None if one can, busy or not, or if
-    the job is not queued."""
+    """Return why no living worker can take this job, and what to do about it. Return None if one
+    can, busy or not, and if the job is not queued."""
     return waiting_reasons(connection, [job]).get(job.id)
 
 
 def waiting_reasons(connection: Connection, listed: Iterable[Job]) -> dict[str, str]:
-    """The same for many jobs, by id; those without a reason are left out."""
+    """Return the `waiting_reason` of each job, by its id; jobs that have none are left out."""
     queued = [job for job in listed if job.state == "queued"]
     if not queued:
         return {}
@@ -43,9 +44,11 @@ def waiting_reasons(connection: Connection, listed: Iterable[Job]) -> dict[str, 
 def answering(
     engine: Engine, workload_key: str, kind: str | None = None, device: int | str | None = None
 ) -> Job | None:
-    """The queued or running job that gives this workload a best on that kind of device, or on that
-    device (its id or name); one that runs before one that waits. An order for any device counts for
-    a kind once it runs on one, an order of a kind for a device likewise."""
+    """Return an unended job whose best will answer this workload, or None.
+
+    ``kind`` and ``device`` (its id or name) restrict the answer as in `db.results.best.lookup`. A
+    running job is preferred to a queued one. A job whose target is ``auto`` counts for a kind once
+    it runs on a device of that kind, and every job counts for a device once it runs there."""
     query = (
         job_columns()
         .add_columns(devices.c.kind.label("device_kind"), devices.c.name.label("device_name"))
@@ -63,7 +66,7 @@ def answering(
 
 
 def _living(connection: Connection) -> dict[str, int]:
-    """How many workers live, by the kind of their device."""
+    """Return the number of living workers by their device's kind."""
     query = (
         select(devices.c.kind, func.count().label("living"))
         .join(workers, workers.c.device_id == devices.c.id)

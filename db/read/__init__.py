@@ -1,1 +1,1 @@
-"""What pages and streams read."""
+"""Queries for web pages, event streams and shell completion, and a best's figures in words."""

@@ -1,4 +1,4 @@
-"""What listeners to a job are told: how it is now, and the trials that they have not seen."""
+"""Queries for a job's event stream: its current state, and the trials after a given one."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _ok = trials.c.status == "ok"
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A job as one reading saw it."""
+    """A job, its device and its last trial's number, all read in one transaction."""
 
     seq: int
     job: Job
@@ -36,14 +36,14 @@ class Snapshot:
 
     @property
     def stage(self) -> int:
-        """How many changes of state the job has seen: each claim, release, wish to cancel and end
-        raises it by one, and nothing lowers it."""
+        """A number that each claim, release, request to cancel and end of the job raises by one,
+        and that nothing lowers. A newer snapshot has a larger or an equal one."""
         job = self.job
         return 1 + job.attempt + job.released + job.cancel_requested + job.ended
 
 
 def snapshot(engine: Engine, job_id: str) -> Snapshot:
-    """Raises NotFound."""
+    """Return how the job is now. Raises NotFound."""
     with reading(engine) as connection:
         query = job_columns().add_columns(_last_number.label("last"))
         row = connection.execute(query.where(jobs.c.id == known_id(job_id))).mappings().first()
@@ -63,7 +63,8 @@ def snapshot(engine: Engine, job_id: str) -> Snapshot:
 
 
 def marks(engine: Engine, seqs: Collection[int]) -> dict[int, Row[Any]]:
-    """Of each of these jobs that is still there, what changes whenever its snapshot does."""
+    """Return for each of these jobs, by its number, the columns that change whenever its snapshot
+    does, so that comparing them shows whether to read it anew. Missing jobs are left out."""
     query = select(
         jobs.c.seq,
         jobs.c.state,
@@ -82,8 +83,10 @@ def marks(engine: Engine, seqs: Collection[int]) -> dict[int, Row[Any]]:
 
 
 def trials_after(engine: Engine, seq: int, number: int, limit: int) -> list[Trial]:
-    """The job's next trials, in the order of their numbers, which is that of their commits: they
-    are given out under a lock on the job's row."""
+    """Return the job's trials after this number, at most ``limit``, in the order of their numbers.
+
+    That is also the order in which they are committed, because numbers are given out under a lock
+    on the job's row. So a reader that goes on after the last number it saw misses none."""
     query = (
         trial_columns()
         .where(trials.c.job_seq == seq, trials.c.number > number)
@@ -95,9 +98,11 @@ def trials_after(engine: Engine, seq: int, number: int, limit: int) -> list[Tria
 
 
 def fastest(engine: Engine, seq: int, number: int) -> float | None:
-    """The shortest time known of the job's workload on its device once it had stored so many
-    trials: its own, and those stored before its first. As for the search, what another TVM or an
-    earlier version of a template measured does not count."""
+    """Return the shortest time, in µs, that was known for the job's workload on its device when the
+    job had stored ``number`` trials. None if the job has no trials, or none of those is ok.
+
+    The job's own trials count, and those that were stored before its first. As in the search,
+    trials with another version of TVM or an earlier version of their template do not count."""
     first_query = select(trials).where(trials.c.job_seq == seq).order_by(trials.c.number).limit(1)
     own_query = select(func.min(trials.c.time_us)).where(
         trials.c.job_seq == seq, trials.c.number <= number, _ok
@@ -113,7 +118,8 @@ def fastest(engine: Engine, seq: int, number: int) -> float | None:
 
 
 def _by_version(first: Row[Any]) -> Select[Any]:
-    """Template, version and the shortest time before this trial; of a template the newest last."""
+    """Return a SELECT of the shortest time before this trial, for each version of each template. A
+    template's newest version comes last."""
     before = case((and_(trials.c.id < first.id, _ok), trials.c.time_us))
     return (
         select(trials.c.template, trials.c.template_version, func.min(before))

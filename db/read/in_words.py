@@ -1,4 +1,4 @@
-"""What a best's figures say, in sentences: the same on pages and on the command line."""
+"""The figures of a best in words, which pages and the command line share."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +18,8 @@ _BEYOND = {
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """So many significant digits, without an exponent where people do without one."""
+    """Return a number with so many significant digits, as text for people: without an exponent from
+    0.0001 to 1e7, and with commas between thousands. None is a dash."""
     if value is None:
         return "–"
     if abs(value) < 1 or abs(value) >= 1e7:
@@ -30,7 +31,7 @@ def number(value: float | None, digits: int = 3) -> str:
 def peer_in_words(
     timing: Mapping[str, Any], time_us: float, baselines: Sequence[Mapping[str, Any]]
 ) -> str | None:
-    """That a peer was faster, with both times; None if ours was the fastest."""
+    """Return that a peer was faster, with both times. Return None if ours was the fastest."""
     peer = faster_peer(timing, time_us, baselines)
     if peer is None:
         return None
@@ -40,8 +41,8 @@ def peer_in_words(
 
 
 def gain_in_words(time: ModelTime, layers: int) -> str | None:
-    """How a model's bests compare with PyTorch, and over how many of its layers; None if no layer
-    can be compared."""
+    """Return how a model's bests compare with PyTorch, and over how many of its ``layers`` layers.
+    Return None if no layer can be compared."""
     if time.gain is None:
         return None
     times = f"{number(time.tuned_us)} µs, PyTorch {number(time.baseline_us)} µs"
@@ -50,7 +51,8 @@ def gain_in_words(time: ModelTime, layers: int) -> str | None:
 
 
 def noise_in_words(timing: Mapping[str, Any]) -> str | None:
-    """That the machine was not quiet, why, and what to do; None if it was, or nobody looked."""
+    """Return that the machine was not quiet during the measurement, why, and what to do. Return
+    None if it was quiet, or if that was not checked."""
     noise = timing.get("noise")
     if not noise or noise["quiet"]:
         return None
@@ -58,7 +60,8 @@ def noise_in_words(timing: Mapping[str, Any]) -> str | None:
 
 
 def roofline_in_words(roofline: Mapping[str, Any], device: str) -> str | None:
-    """How near a time is to what the device allows; None if the device's peaks are unknown."""
+    """Return how near a time is to the least that the device allows. Return None if the device's
+    peaks are unknown."""
     fraction, bound = roofline.get("fraction"), roofline.get("bound")
     if not fraction or bound not in _BEYOND:
         return None
@@ -69,7 +72,8 @@ def roofline_in_words(roofline: Mapping[str, Any], device: str) -> str | None:
 
 
 def roofline_in_brief(fraction: float | None, bound: str | None) -> str:
-    """The same for a column."""
+    """Return what `roofline_in_words` does, but in a few letters for the column of a table. A dash
+    means that the device's peaks are unknown."""
     if not fraction:
         return "–"
     if fraction > 1 and bound in _BEYOND:

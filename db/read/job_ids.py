@@ -1,5 +1,5 @@
-"""Ids of jobs for a shell that completes them: asked for without SQLAlchemy, which takes longer to
-import than a person waits for a Tab."""
+"""Ids of jobs for shell completion. They are read without SQLAlchemy, which takes longer to import
+than a user waits after pressing Tab."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -16,8 +16,11 @@ WHERE jobs.id LIKE {0} AND jobs.state IN ({1}) ORDER BY jobs.seq DESC LIMIT {2}
 
 
 def begun(url: str, start: str, states: Sequence[str]) -> list[tuple[str, str]]:
-    """Id, and state with operator, of the newest jobs in those states whose id begins so; none from
-    a database that is not there, or does not answer at once. It is only read."""
+    """Return at most MOST of the newest jobs in these states whose id begins with ``start``: their
+    id, and their state and operator in one text.
+
+    Return none if the database can't be opened, or is not reached within CONNECT_SECONDS. The
+    database is only read."""
     if not (start.isalnum() or not start):
         return []
     given = (f"{start}%", *states)
@@ -26,7 +29,7 @@ def begun(url: str, start: str, states: Sequence[str]) -> list[tuple[str, str]]:
             rows = _of_sqlite(Path(url.partition(":///")[2]), _query("?", len(states)), given)
         else:
             rows = _of_postgresql(url, _query("%s", len(states)), given)
-    except Exception:  # whatever it is: a shell that completes a line shows no error
+    except Exception:  # any error at all: shell completion must not print one
         return []
     return [(job, f"{state} {operator}") for job, state, operator in rows]
 

@@ -1,5 +1,4 @@
-"""Reading for pages: a job's trials without their bulk, jobs beside it, and bests by parts of their
-shape."""
+"""Queries for web pages: parts of a job's trials, jobs of the same workload, and lists of bests."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,12 +18,12 @@ from db.sql.models import bests, devices, jobs, trials, workloads
 from db.sql.pages import Page, page, read_cursor
 from db.sql.transaction import reading
 
-NUMBERS = 500  # asked for in one statement; SQLite once took no more than 999 parameters
+NUMBERS = 500  # the most in one statement: older SQLite takes no more than 999 parameters
 
 
 @dataclass(frozen=True)
 class Point:
-    """A trial as a curve needs it."""
+    """The part of a trial that a curve shows."""
 
     number: int
     status: str
@@ -34,7 +33,7 @@ class Point:
 
 @dataclass(frozen=True)
 class FoundBest:
-    """A best as a list needs it."""
+    """The part of a best that a list shows."""
 
     id: int
     operator: str
@@ -44,11 +43,11 @@ class FoundBest:
     device_name: str
     device_arch: str
     template: str
-    templates: list[str] | None  # that its order was restricted to
-    threads: int | None  # of a CPU, that it runs on
+    templates: list[str] | None  # the templates that its order was restricted to
+    threads: int | None  # the CPU threads that it runs on; None on a GPU
     time_us: float  # warm median
     peer: Mapping[str, Any] | None  # the baseline that was faster
-    noisy: str | None  # why its figures are not to be trusted
+    noisy: str | None  # why its figures can't be trusted
     gflops: float | None
     fraction: float | None  # of the roofline
     bound: str | None
@@ -57,7 +56,7 @@ class FoundBest:
 
 
 def points(engine: Engine, job_id: str) -> list[Point]:
-    """All trials of a job, first to last; none of a job that is not there."""
+    """Return all trials of a job in the order of their numbers; none if there is no such job."""
     query = (
         select(trials.c.number, trials.c.status, trials.c.time_us, trials.c.created_at)
         .join(jobs, jobs.c.seq == trials.c.job_seq)
@@ -69,7 +68,7 @@ def points(engine: Engine, job_id: str) -> list[Point]:
 
 
 def configs(engine: Engine, job_id: str, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """The configurations of some of a job's trials, by their numbers."""
+    """Return the configurations of the job's trials with these numbers, by number."""
     query = (
         select(trials.c.number, trials.c.config)
         .join(jobs, jobs.c.seq == trials.c.job_seq)
@@ -86,7 +85,8 @@ def configs(engine: Engine, job_id: str, numbers: Sequence[int]) -> dict[int, di
 def samples(
     engine: Engine, job_id: str, most: int
 ) -> list[tuple[dict[str, Any], str, float | None]]:
-    """Configuration, status and time of at most ``most`` trials, evenly spread over the job."""
+    """Return configuration, status and time (µs) of at most ``most`` trials, evenly spread over the
+    job."""
     with reading(engine) as connection:
         seq = connection.execute(select(jobs.c.seq).where(jobs.c.id == known_id(job_id))).scalar()
         count = select(func.count()).select_from(trials).where(trials.c.job_seq == seq)
@@ -107,8 +107,10 @@ def find_bests(
     cursor: str | None = None,
     usual: Mapping[str, Any] = MappingProxyType({}),
 ) -> Page[FoundBest]:
-    """Bests whose workload has all of ``shape``'s values, newest first. Fields that came later than
-    some workloads that are stored have the value in ``usual`` there. Raises BadCursor."""
+    """Return a page of the bests whose workload has all of ``shape``'s values, newest first.
+
+    ``usual`` has the defaults of workloads' fields. A workload that was stored before a field was
+    introduced lacks it, and is compared with the default. Raises BadCursor."""
     query = (
         select(
             bests,
@@ -165,13 +167,15 @@ def find_bests(
 
 
 def fastest_peers(engine: Engine, job_ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """By the id of each of these jobs whose best is stored and was timed beside a peer: the fastest
-    peer of that round, as ``fastest_peer`` tells it."""
+    """Return the fastest peer, as ``fastest_peer`` returns it, of each of these jobs by its id.
+
+    Jobs are left out if they made none of the stored bests, or if theirs was timed beside no
+    peer."""
     query = (
         select(jobs.c.id, bests.c.timing, bests.c.time_us, bests.c.baselines)
         .join(bests, (bests.c.workload_id == jobs.c.workload_id) & (bests.c.job_seq == jobs.c.seq))
         .where(jobs.c.id.in_(job_ids))
-        .order_by(bests.c.time_us.desc())  # of two thread counts the faster comes last and stays
+        .order_by(bests.c.time_us.desc())  # of several bests of a job, the dict keeps the last
     )
     with reading(engine) as connection:
         rows = connection.execute(query).all()
@@ -180,7 +184,7 @@ def fastest_peers(engine: Engine, job_ids: Sequence[str]) -> dict[str, Mapping[s
 
 
 def jobs_alike(engine: Engine, job: Job, most: int) -> list[Job]:
-    """The newest other jobs of the same workload."""
+    """Return at most ``most`` other jobs of the same workload, newest first."""
     query = (
         job_columns()
         .where(workloads.c.key == job.workload_key, jobs.c.id != job.id)
@@ -192,7 +196,7 @@ def jobs_alike(engine: Engine, job: Job, most: int) -> list[Job]:
 
 
 def count_bests(engine: Engine) -> dict[int, int]:
-    """How many bests each device holds, by its id."""
+    """Return the number of bests of each device that has any, by the device's id."""
     query = select(bests.c.device_id, func.count().label("bests")).group_by(bests.c.device_id)
     with reading(engine) as connection:
         return {row.device_id: row.bests for row in connection.execute(query)}

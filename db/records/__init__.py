@@ -1,1 +1,1 @@
-"""Export and import of logs."""
+"""Export of trials and bests as logs, and import of logs as jobs."""

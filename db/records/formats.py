@@ -1,4 +1,4 @@
-"""Records as other programs read them: our own JSON lines, MetaSchedule's, AutoTVM's, and Kernel
+"""Formats of exported records: convtune's own JSON lines, MetaSchedule's, AutoTVM's, and Kernel
 Tuner's T4 results."""
 
 import json
@@ -13,11 +13,11 @@ from db.sql.choices import Format, Kept
 from db.sql.columns import to_json
 
 VERSION = 1
-"""The version of our own lines."""
+"""The version of convtune's own format."""
 AUTOTVM_VERSION = 0.2
 T4_VERSION = "1.0.0"
 FAILED_SECONDS = 1e9
-"""The time that AutoTVM gives to failures."""
+"""The time that AutoTVM's logs give to a failed trial."""
 AUTOTVM_ERRORS = {
     "ok": 0,
     "schedule_error": 1,  # its INSTANTIATION_ERROR
@@ -42,12 +42,14 @@ T4_INVALIDITY = {
 
 @dataclass(frozen=True)
 class Writer:
-    """How a format is written: a text for each record, or none, between a head and a tail."""
+    """A format: how a record is turned into text, and what is written around the records.
+
+    ``record`` returns None for a record that the format leaves out."""
 
     media_type: str
     suffix: str
     record: Callable[[Record], str | None]
-    kept: Kept  # the default
+    kept: Kept  # what is exported if the user does not say
     begin: str = ""
     between: str = "\n"
     end: str = ""
@@ -56,8 +58,11 @@ class Writer:
 def export(
     engine: Engine, name: Format, filters: Filters, kept: Kept | None = None
 ) -> Iterator[bytes]:
-    """The records in pieces, each of a batch. Raises NotFound with the first piece, as
-    :func:`db.records.records.read` does."""
+    """Yield the exported text as UTF-8, one piece for each batch of records.
+
+    ``kept`` of None means the format's default. Errors are those of
+    :func:`db.records.records.read`: the first piece raises NotFound for an unknown job, and any
+    piece raises CorruptArtifact."""
     writer = WRITERS[name]
     lead = writer.begin
     for batch in read(engine, kept or writer.kept, filters):
@@ -72,7 +77,8 @@ def export(
 
 
 def own(record: Record) -> dict[str, Any]:
-    """A record in our own format: first what an import reads, then the result here."""
+    """Return a record in convtune's own format: first the fields that an import reads, then those
+    of the result on this device."""
     return {
         "convtune": VERSION,
         "operator": record.operator,
@@ -95,8 +101,9 @@ def own(record: Record) -> dict[str, Any]:
 
 
 def metaschedule(record: Record) -> dict[str, Any] | None:
-    """The two halves of MetaSchedule's database, and our own record; None if a best has no
-    MetaSchedule record."""
+    """Return a best's MetaSchedule record, a line of each of its database's two files, with the
+    record in convtune's own format beside it. Return None if the best has no MetaSchedule record,
+    and for trials, which have none."""
     if record.metaschedule is None:
         return None
     stored = json.loads(record.metaschedule)
@@ -104,7 +111,8 @@ def metaschedule(record: Record) -> dict[str, Any] | None:
 
 
 def autotvm(record: Record) -> dict[str, Any]:
-    """A line of AutoTVM's log. The task's arguments are the shape's fields with their names."""
+    """Return a record as a line of AutoTVM's log, with times in seconds. The task's arguments are
+    the workload's fields, as pairs of name and value."""
     options = {"cuda": "cuda -arch=", "cpu": "llvm -mcpu="}[record.device_kind]
     model = "-".join(record.device_name.split())
     task = f"{record.operator}/{record.template}.{record.device_kind}"
@@ -134,8 +142,8 @@ def autotvm(record: Record) -> dict[str, Any]:
 
 
 def kernel_tuner(record: Record) -> dict[str, Any]:
-    """A result of the T4 schema, with times in milliseconds under Kernel Tuner's names, and the
-    workload that it was measured for."""
+    """Return a record as a result of Kernel Tuner's T4 schema, with all times in milliseconds and
+    under Kernel Tuner's names. Workload and device are added, which the schema does not have."""
     spent = {name: 1e3 * seconds for name, seconds in record.seconds.items()}
     time_ms = None if record.time_us is None else 1e-3 * record.time_us
     measured = {"time": (time_ms, "ms"), "max_error": (record.max_error, "")}

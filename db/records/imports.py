@@ -1,4 +1,4 @@
-"""Storing an imported log as jobs: configurations to measure, and shapes to tune."""
+"""Storing an imported log as jobs, which measure its configurations or tune its shapes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ from db.sql.errors import QuotaExceeded
 
 @dataclass(frozen=True)
 class Stored:
-    """The jobs, each with whether it is new, and how many shapes were not ordered and why."""
+    """The jobs of an import, each with whether it is new. ``left`` is the number of shapes that
+    were not ordered, and ``why`` the reason."""
 
     jobs: list[tuple[Job, bool]]
     left: int = 0
@@ -23,9 +24,14 @@ class Stored:
 
 
 def store(engine: Engine, configs: Iterable[ListedOrder], shapes: Sequence[JobOrder]) -> Stored:
-    """Store all configurations or none, then the shapes, each in a transaction of its own, so that
-    nobody waits for a long log. An order that has an equal one, or a best already, makes no new
-    job. Raises QuotaExceeded if the user of `engine` may order nothing at all."""
+    """Order jobs that measure the configurations of a log, then jobs that tune its shapes.
+
+    The configurations are ordered in one transaction, all or none. Each shape is ordered in a
+    transaction of its own, so that other writers do not wait for a long log. An order makes no new
+    job if an equal one is unended, or if a best answers it.
+
+    If the quota is used up in the middle, the remaining shapes are counted in ``left``. Raises
+    QuotaExceeded if no job could be ordered at all."""
     jobs = listed.submit(engine, listed.grouped(configs))
     for place, order in enumerate(shapes):
         try:

@@ -1,5 +1,7 @@
-"""Jobs whose search is a list of configurations, imported or a neighbour's, each of which is
-built, checked and measured like any other."""
+"""Jobs that do not search, but measure a list of configurations.
+
+The list was imported, or is a neighbour's configuration. Its configurations are built, checked and
+measured like those of a search."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,11 +20,13 @@ from db.sql.transaction import reading
 IMPORTED = "imported"
 NEIGHBOUR = "neighbour"
 SEARCHES = (IMPORTED, NEIGHBOUR)
-"""The names of their searches."""
+"""The values of ``search`` that such jobs have, in place of a search strategy."""
 
 
 @dataclass(frozen=True)
 class Listed:
+    """A configuration on a job's list."""
+
     config: dict[str, Any]
     template_version: int
     source: dict[str, Any] = field(default_factory=dict)  # where it was found, and its result there
@@ -30,7 +34,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class ListedOrder:
-    """Configurations for one workload on one kind of device."""
+    """An order to measure these configurations for one workload on one kind of device."""
 
     operator: str
     workload_key: str
@@ -38,20 +42,22 @@ class ListedOrder:
     target: Target
     search: str
     listed: Sequence[Listed]
-    templates: tuple[str, ...] | None = None  # the only ones with whose bests it is compared
+    templates: tuple[str, ...] | None = None  # as in an order: its best is kept among theirs
 
 
 def submit(engine: Engine, orders: Iterable[ListedOrder]) -> list[tuple[Job, bool]]:
-    """A job for each order, and whether this call created it: an equal job that is queued or
-    running is taken instead. All or nothing, in one short transaction. Raises QuotaExceeded if the
-    user of `engine` has too many unfinished jobs."""
+    """Return a job for each order, and whether this call created it.
+
+    An order gets an equal job if one is queued or running, and is not being cancelled. All jobs are
+    created in one short transaction, or none. Raises QuotaExceeded if the orderer of `engine` would
+    have too many unfinished jobs."""
     wanted = {_key_of(order): order for order in orders}
     return in_turn(engine, lambda connection: _submit(connection, wanted))
 
 
 def grouped(entries: Iterable[ListedOrder]) -> list[ListedOrder]:
-    """One order for each workload and kind of device, with each configuration once: the first
-    mention counts."""
+    """Merge orders into one for each workload, kind of device and search. If a configuration is
+    listed several times with the same template version, the first one is kept."""
     merged: dict[tuple[str, str, str], dict[tuple[str, int], Listed]] = {}
     first: dict[tuple[str, str, str], ListedOrder] = {}
     for entry in entries:
@@ -67,7 +73,8 @@ def grouped(entries: Iterable[ListedOrder]) -> list[ListedOrder]:
 
 
 def of_job(engine: Engine, job_id: str) -> list[Listed]:
-    """A job's list, in its order; empty if the job searches."""
+    """Return a job's listed configurations in their order; empty if the job searches, or if there
+    is no such job."""
     query = (
         select(listed_configs)
         .join(jobs, jobs.c.seq == listed_configs.c.job_seq)

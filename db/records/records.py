@@ -1,7 +1,7 @@
-"""Logs for export: trials, or bests, as records of one kind, read in batches.
+"""Reading trials or bests in batches, as records for export.
 
-Each batch is a transaction of its own: a log of a million trials needs no more memory than one of
-a thousand, and a reader who takes an hour holds no connection."""
+Each batch is read in a transaction of its own. So a log of a million trials needs no more memory
+than one of a thousand, and a client that reads for an hour keeps no connection to the database."""
 
 import hashlib
 from collections.abc import Iterator
@@ -20,8 +20,8 @@ from db.sql.models import artifacts, best_artifacts, bests, devices, jobs, trial
 from db.sql.transaction import reading
 
 BATCHES = {"trials": 200, "bests": 10}
-"""Rows of a batch. A trial takes 12 KB while it is turned into text, a best's MetaSchedule record
-100 KB. An export takes a few megabytes of a service, however many rows there are."""
+"""The number of rows in a batch. Turning a trial into text takes 12 KB of memory, and a best's
+MetaSchedule record 100 KB, so an export takes a few megabytes, however many rows there are."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,10 @@ class Record:
 
 
 def read(engine: Engine, kept: Kept, filters: Filters) -> Iterator[list[Record]]:
-    """All records that are stored now, oldest first, in batches. Raises NotFound for an unknown
-    job, and CorruptArtifact if a stored record is damaged."""
+    """Yield the records that are stored when the reading begins, oldest first, in batches.
+
+    Raises NotFound for an unknown job, and CorruptArtifact if a stored MetaSchedule record is
+    damaged."""
     wanted = (filters.operator, filters.device, filters.status)
     if not all(storable(text) for text in wanted if text is not None):
         return
@@ -82,6 +84,7 @@ def read(engine: Engine, kept: Kept, filters: Filters) -> Iterator[list[Record]]
 
 
 def _known(connection: Connection, job: str | None) -> None:
+    """Raise NotFound if a job is named that does not exist."""
     if job is not None:
         query = select(jobs.c.seq).where(jobs.c.id == known_id(job))
         if connection.execute(query).first() is None:

@@ -1,1 +1,1 @@
-"""What was measured, and what won."""
+"""Results of tuning: trials, bests and their files, signatures, peers' times and ladders."""

@@ -1,4 +1,5 @@
-"""Files by their sha256, kept as bytes in the database, so that one database is the whole state."""
+"""Artifacts: files named by their SHA-256. Their bytes are in the database, which so holds the
+whole state."""
 
 import hashlib
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ ArtifactKind = Literal["library", "source", "manifest", "record", "signature"]
 
 @dataclass(frozen=True)
 class NewArtifact:
+    """A file to store."""
+
     content: bytes
     kind: ArtifactKind
     media_type: str
@@ -29,6 +32,8 @@ class NewArtifact:
 
 @dataclass(frozen=True)
 class ArtifactInfo:
+    """A stored file without its bytes."""
+
     sha256: str
     size: int  # bytes
     kind: ArtifactKind
@@ -38,17 +43,20 @@ class ArtifactInfo:
 
 @dataclass(frozen=True)
 class Artifact(ArtifactInfo):
+    """A stored file with its bytes."""
+
     content: bytes
 
 
 def put(engine: Engine, content: bytes, kind: ArtifactKind, media_type: str) -> str:
-    """Store bytes under their sha256, which is returned; putting them again changes nothing."""
+    """Store bytes under their SHA-256, and return it. Storing them again changes nothing."""
     with writing(engine) as connection:
         return write(connection, NewArtifact(content, kind, media_type))
 
 
 def get(engine: Engine, sha256: str) -> Artifact:
-    """Raises NotFound, and CorruptArtifact if the stored bytes do not hash to their name."""
+    """Return a file with its bytes. Raises NotFound, and CorruptArtifact if the stored bytes do not
+    hash to their name."""
     row = _find(engine, sha256, select(artifacts))
     if hashlib.sha256(row["content"]).hexdigest() != sha256:
         raise CorruptArtifact(sha256)
@@ -56,13 +64,14 @@ def get(engine: Engine, sha256: str) -> Artifact:
 
 
 def info(engine: Engine, sha256: str) -> ArtifactInfo:
-    """All but the bytes, which are not read. Raises NotFound."""
+    """Return what is stored of a file beside its bytes, which are not read. Raises NotFound."""
     columns = (column for column in artifacts.c if column.name != "content")
     return ArtifactInfo(**_info(_find(engine, sha256, select(*columns))))
 
 
 def write(connection: Connection, new: NewArtifact) -> str:
-    """As put, within the caller's transaction. Bytes that had rotted are replaced."""
+    """Store a file as `put` does, within the caller's transaction, and return its SHA-256. If other
+    bytes are stored under that name, which are damaged then, they are replaced."""
     sha256 = new.sha256
     statement = upsert(connection, artifacts).values(
         sha256=sha256,

@@ -1,6 +1,8 @@
-"""Bests: one row for each workload and device and, on a CPU, each number of threads. A job that
-finds a faster one replaces the row. Jobs that are restricted to some templates have rows of their
-own."""
+"""Bests: storing them at a job's end, and looking them up.
+
+There is one row for each workload and device and, on a CPU, each number of threads. A job that
+finds a faster best replaces the row. Orders that are restricted to some templates have rows of
+their own."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -41,7 +43,7 @@ from db.sql.transaction import one_read, reading, writing
 
 @dataclass(frozen=True, kw_only=True)
 class NewBest(Result):
-    """What was measured, all of it."""
+    """A best to store, whose figures were all measured."""
 
     workload_key: str
     device_id: int
@@ -57,7 +59,7 @@ class NewBest(Result):
 
 @dataclass(frozen=True)
 class Found:
-    """A best with its files."""
+    """A best to store, with those of its files that are not stored yet."""
 
     best: NewBest
     artifacts: Sequence[NewArtifact] = ()
@@ -65,9 +67,11 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Best(NewBest):
+    """A stored best."""
+
     id: int
     job_id: str
-    search: str  # of its job
+    search: str  # the search of its job
     device: Device
     tuned_at: datetime
     sizes: dict[str, int]  # bytes of the artifacts, by kind
@@ -80,15 +84,22 @@ def finish_with_bests(
     found: Sequence[Found],
     signer: NewSigner | None = None,
 ) -> None:
-    """Store the artifacts, make these the bests and end the job as succeeded, all or nothing. The
-    first is the job's own best, the others are for another number of threads.
+    """Store bests and their files, and end the job as succeeded, in one transaction.
 
-    A stored best that is faster by the same protocol and versions stays, and the job shows that
-    one. Bests that were only predicted give way to any that was searched for, and take no such
-    one's place. Where these are signed, one whose files clients refuse gives way to any. A best's
-    own dict may name further artifacts that are stored already. `signer`, who signed them, is
-    registered in the same transaction, because the database may be another one than at the worker's
-    start. Raises LeaseLost, NotFound."""
+    `found[0]` is the job's own best, the others are for other numbers of threads. A best's
+    ``artifacts`` may name further files, which must be stored already.
+
+    A stored best is not replaced if it is faster and was measured with the same versions, that of
+    the protocol included; the job then shows the stored one. There are two exceptions:
+
+    - A best that was only predicted gives way to any that was searched for, and is not stored if
+      there is such a one.
+    - If `signer` is given, a stored best whose files clients would refuse is always replaced.
+
+    `signer` has signed the files. It is registered in the same transaction, because the database
+    may have been replaced since the worker registered at its start.
+
+    Raises LeaseLost, and NotFound if a named artifact is not stored."""
     with writing(engine) as connection:
         job = held(connection, job_id, attempt)
         if signer is not None:
@@ -115,7 +126,7 @@ def finish_with_bests(
 
 
 def _stored(connection: Connection, job: RowMapping, device_id: int) -> Sequence[RowMapping]:
-    """The rows that the job's bests may replace, with their jobs' searches."""
+    """Return the rows that the job's bests may replace, each with the search of its own job."""
     query = (
         select(bests, jobs.c.search)
         .join(jobs, jobs.c.seq == bests.c.job_seq)
@@ -135,13 +146,15 @@ def _delete(connection: Connection, ids: Sequence[int]) -> None:
 
 
 def _as_stored(best: NewBest, stored: RowMapping) -> NewBest:
+    """Return the best with configuration and speed of the stored one, for the job to show."""
     return replace(best, **{name: stored[name] for name in ("config", "time_us", "gflops")})
 
 
 def _keep_faster(
     connection: Connection, job: RowMapping, found: Found, stored: RowMapping | None
 ) -> NewBest:
-    """The stored best, if it is faster; else this one, stored."""
+    """Store the best and return it, unless the stored one has the same versions and is faster: then
+    return that one."""
     best = found.best
     if stored and stored["versions"] == best.versions and stored["time_us"] < best.time_us:
         return _as_stored(best, stored)
@@ -160,9 +173,11 @@ def lookup(
     *,
     parallel: bool = False,
 ) -> list[Best]:
-    """The best of one workload on each device, fastest first. `device` is a device's id or name.
-    `templates` keeps the bests of these templates, and `threads` those that run on at most so many
-    CPU threads. With `parallel`, one on a single thread counts only where there is no other."""
+    """Return the best of one workload on each device, fastest first.
+
+    `kind` and `device`, which is a device's id or name, restrict the devices. `templates` keeps
+    bests by these templates, and `threads` those that run on at most so many CPU threads. With
+    `parallel`, a device's best on a single thread is returned only if it has no other."""
     with one_read(engine) as connection:
         found = _read(connection, _OF_WORKLOAD, {"key": workload_key})
     if parallel:
@@ -171,7 +186,8 @@ def lookup(
 
 
 def stored(engine: Engine, workload_key: str, device_id: int) -> list[Best]:
-    """All bests of a workload on a device, whatever its threads and templates."""
+    """Return all bests of a workload on a device, for all numbers of threads and restrictions to
+    templates."""
     with one_read(engine) as connection:
         found = _read(connection, _OF_WORKLOAD, {"key": workload_key})
     return [best for best in found if best.device_id == device_id]
@@ -185,7 +201,8 @@ def candidates(
     templates: Collection[str] | None = None,
     threads: int | None = None,
 ) -> list[Best]:
-    """As `lookup`, for all workloads of an operator. The nearest shape is one of them."""
+    """Return the fastest best of each workload of an operator on each device, fastest first. The
+    nearest shape is among them. The arguments are those of `lookup`."""
     query = _best_columns().where(workloads.c.operator == operator).order_by(*_FASTEST_FIRST)
     with reading(engine) as connection:
         found = _read(connection, query)
@@ -193,11 +210,15 @@ def candidates(
 
 
 def _shown(best: NewBest) -> dict[str, Any]:
+    """Return the values of the job's columns that show its best."""
     shown = {"config": best.config, "time_us": best.time_us, "gflops": best.gflops}
     return {"best": shown, "device_id": best.device_id}
 
 
 def _write(connection: Connection, job: RowMapping, best: NewBest) -> None:
+    """Store a best and the names of its files, in place of the one that was stored.
+
+    Raises NotFound if a file is not stored, and ValueError if the job tunes another workload."""
     key = select(workloads.c.key).where(workloads.c.id == job["workload_id"])
     if connection.execute(key).scalar_one() != best.workload_key:
         raise ValueError(f"job {job['id']} tunes another workload than {best.workload_key}")
@@ -244,7 +265,7 @@ def _best_columns() -> Select[Any]:
     comma: ColumnElement[str] = literal_column("','")
     file = best_artifacts.c.kind + space + artifacts.c.sha256 + space + cast(artifacts.c.size, Text)
     files = (
-        # literals: a parameter would be written into the statement at each call
+        # literals, because SQLAlchemy would write parameters into the statement at each call
         select(func.aggregate_strings(file, comma))  # type: ignore[arg-type]
         .select_from(best_artifacts.join(artifacts, artifacts.c.sha256 == best_artifacts.c.sha256))
         .where(best_artifacts.c.best_id == bests.c.id)
@@ -267,7 +288,7 @@ def _best_columns() -> Select[Any]:
     )
 
 
-# Built once: a statement costs SQLAlchemy more to put together than SQLite to answer.
+# Built once, because building the statement takes SQLAlchemy longer than SQLite needs to answer it.
 _FASTEST_FIRST = (bests.c.time_us, bests.c.id)
 _OF_WORKLOAD = _best_columns().where(workloads.c.key == bindparam("key")).order_by(*_FASTEST_FIRST)
 _PLAIN = [
@@ -284,7 +305,7 @@ def _fastest(
     templates: Collection[str] | None,
     threads: int | None,
 ) -> list[Best]:
-    """The first best of each workload on each device."""
+    """Return the first best of each workload on each device, of those that pass the conditions."""
     kept: dict[tuple[str, int], Best] = {}
     for best in found:
         if (
@@ -297,6 +318,7 @@ def _fastest(
 
 
 def _is_of(device: Device, kind: str | None, asked: int | str | None) -> bool:
+    """Return whether the device is of this kind, and has this id or name. None means any."""
     if kind is not None and device.kind != kind:
         return False
     return asked is None or asked in (device.id, str(device.id), device.name)

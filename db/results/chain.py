@@ -1,5 +1,7 @@
-"""Whether the files of a best are those that its worker signed: from the signature of the manifest
-to the bytes of library, source and record."""
+"""Verifying that the files of a best are those that its worker signed.
+
+The chain runs from the signature over the manifest to library, source and record, whose hashes the
+manifest names."""
 
 import hashlib
 import json
@@ -12,11 +14,12 @@ from db.results.signers import is_registered
 from db.sql.models import artifacts, best_artifacts
 
 NAMED = ("library", "source", "record")
-"""The files that a manifest names, each with its sha256 and its size."""
+"""The kinds of the files that a manifest names, each with its SHA-256 and its size in bytes."""
 
 
 def fault(connection: Connection, best_id: int, workload_key: str) -> str | None:
-    """Why clients load no library of this best of that workload; None if they do."""
+    """Return why clients would refuse to load the library of this best, as a sentence for users.
+    Return None if its signature is valid for all its files and for this workload."""
     query = (
         select(best_artifacts.c.kind, artifacts.c.sha256, artifacts.c.size, artifacts.c.content)
         .join(artifacts, artifacts.c.sha256 == best_artifacts.c.sha256)
@@ -46,7 +49,8 @@ def fault(connection: Connection, best_id: int, workload_key: str) -> str | None
 
 
 def _is(file: Row[Any, Any, Any, Any] | None, sha256: str, size: int) -> bool:
-    """Whether it is called so, and has those bytes."""
+    """Return whether the file exists under this hash and with this size, and its bytes have the
+    hash."""
     if file is None or (file.sha256, file.size) != (sha256, size):
         return False
     return hashlib.sha256(file.content).hexdigest() == sha256

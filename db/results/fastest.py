@@ -1,4 +1,6 @@
-"""What was fastest in a best's round: our kernel, a peer, PyTorch among them."""
+"""The fastest of a best's round: convtune's kernel ("ours"), or a peer, such as PyTorch.
+
+``timing``, ``time_us`` and ``baselines`` are those of a best (db/contract/best.py)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,13 +9,13 @@ OURS = "convtune"
 NO_PEERS = ("default", "naive")  # our own programs, shown for comparison
 
 CHANNELS_FIRST, CHANNELS_LAST = ("NCW", "NCHW"), ("NWC", "NHWC")
-"""Layouts, as workloads and the names of peers have them."""
+"""The names of layouts in workloads and in the names of peers."""
 
 Row = Mapping[str, Any]
 
 
 def fastest(timing: Row, time_us: float, baselines: Sequence[Row]) -> dict[str, Any]:
-    """``{"name", "time_us"}`` of the fastest: a peer that beat ours, else ours with ``time_us``."""
+    """Return ``{"name", "time_us"}`` of the fastest: a peer if one beat ours, else ours."""
     peer = faster_peer(timing, time_us, baselines)
     if peer is None:
         return {"name": OURS, "time_us": time_us}
@@ -21,8 +23,8 @@ def fastest(timing: Row, time_us: float, baselines: Sequence[Row]) -> dict[str, 
 
 
 def faster_peer(timing: Row, time_us: float, baselines: Sequence[Row]) -> Row | None:
-    """The row of the peer that beat ours by the most. Like is compared with like: see
-    ``own_time``."""
+    """Return the baseline row of the peer that beat ours by the largest factor; None if none did.
+    Calls are compared with our call, kernels with our kernel: see ``own_time``."""
     peers = [row for row in baselines if _is_peer(row)]
     gains = [own_time(timing, time_us, row) / row["time_us"] for row in peers]
     most = max(gains, default=1.0)
@@ -30,14 +32,14 @@ def faster_peer(timing: Row, time_us: float, baselines: Sequence[Row]) -> Row | 
 
 
 def fastest_peer(timing: Row, time_us: float, baselines: Sequence[Row]) -> Row:
-    """``{"name", "time_us", "speedup"}`` of the fastest peer; empty if none was timed rightly.
-    ``speedup`` is how many times as fast as it ours is."""
+    """Return ``{"name", "time_us", "speedup"}`` of the peer against which ours does worst; empty if
+    no peer gave a right answer and a time. ``speedup`` is the peer's time divided by ours."""
     return _fastest_of(timing, time_us, [row for row in baselines if _is_peer(row)])
 
 
 def fastest_pytorch(workload: Row, timing: Row, time_us: float, baselines: Sequence[Row]) -> Row:
-    """The same of PyTorch's peers in the workload's own layout, where nothing has to be
-    converted."""
+    """Return what `fastest_peer` does, but only among PyTorch's peers in the workload's own layout,
+    which need not convert any tensor."""
     others = CHANNELS_FIRST if workload.get("layout") in CHANNELS_LAST else CHANNELS_LAST
     rows = [
         row
@@ -58,13 +60,14 @@ def _fastest_of(timing: Row, time_us: float, rows: Sequence[Row]) -> Row:
 
 
 def own_time(timing: Row, time_us: float, row: Row) -> float:
-    """Our own time, µs, to compare with a baseline's: that of the call from Python if the baseline
-    is a call, else the kernel's."""
+    """Return our time in µs to compare with a baseline row's. It is our call's from Python if the
+    baseline is a call (level call) and ours was timed too, else our kernel's."""
     if row.get("level") == "call" and timing.get("call"):
         return float(timing["call"]["median_us"])
     return time_us
 
 
 def _is_peer(row: Row) -> bool:
-    """Whether the row is an alternative to ours: a peer that neither failed nor was wrong."""
+    """Return whether the row is a peer that neither failed nor was wrong, and so can replace
+    ours."""
     return bool(row.get("time_us")) and not row.get("error") and row["name"] not in NO_PEERS

@@ -1,4 +1,4 @@
-"""Measured ladders: one for each workload and device, replaced by each new measurement."""
+"""Measured ladders. There is one for each workload and device: a new measurement replaces it."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -16,6 +16,8 @@ from db.sql.transaction import reading, writing
 
 @dataclass(frozen=True)
 class NewLadder:
+    """A measured ladder to store."""
+
     operator: str
     workload_key: str
     workload: dict[str, Any]
@@ -28,14 +30,16 @@ class NewLadder:
 
 @dataclass(frozen=True, kw_only=True)
 class Ladder(NewLadder):
+    """A stored ladder."""
+
     id: int
     device: Device
     climbed_at: datetime
 
 
 def record(engine: Engine, new: NewLadder) -> int:
-    """Store a ladder in place of an earlier one of the same workload on the same device. Returns
-    the number under which it is listed."""
+    """Store a ladder in place of an earlier one of the same workload on the same device, and return
+    its id."""
     values = asdict(new)
     workload = {name: values.pop(name) for name in ("operator", "workload_key", "workload")}
     with writing(engine) as connection:
@@ -53,7 +57,8 @@ def list_ladders(
     limit: int = 50,
     cursor: str | None = None,
 ) -> Page[Ladder]:
-    """Of an operator, newest first; `kind` keeps those of one kind of device. Raises BadCursor."""
+    """Return a page of an operator's ladders, newest first. `kind` keeps those of one kind of
+    device; None keeps all. Raises BadCursor."""
     if not storable(operator):
         return Page([], None)
     query = (
@@ -82,12 +87,13 @@ def list_ladders(
 def _workload(
     connection: Connection, operator: str, workload_key: str, workload: dict[str, Any]
 ) -> int:
+    """Return the workload's id, after storing the workload if it is new. Lock its row."""
     connection.execute(
         upsert(connection, workloads)
         .values(key=workload_key, operator=operator, workload=workload)
         .on_conflict_do_nothing()
     )
-    # locked: of two ladders that end at once, the second replaces the first
+    # locked, so that of two ladders that end at once the second sees the first, and replaces it
     query = select(workloads.c.id).where(workloads.c.key == workload_key).with_for_update()
     return int(connection.execute(query).scalar_one())
 

@@ -1,4 +1,4 @@
-"""What the peers of a workload took on a device. They are timed by its first job, for all."""
+"""Times of a workload's peers on a device, which its first job measures and later jobs reuse."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from db.sql.transaction import reading, writing
 
 @dataclass(frozen=True)
 class PeerTimes:
-    """Rows of a best's baselines without its speed-up over them: name, time_us, max_error, level,
-    and error if a peer could not be timed or is wrong."""
+    """Stored times of peers. A row is one of a best's baselines without speedup: name, time_us,
+    max_error, level, and error if the peer could not be timed or is wrong."""
 
     rows: list[dict[str, Any]]
     measured_at: datetime
@@ -32,8 +32,10 @@ def keep(
     versions: Mapping[str, str],
     rows: Sequence[Mapping[str, Any]],
 ) -> None:
-    """Keep the times of all peers that orders with these ``baselines`` want, in place of earlier
-    ones; ``versions`` are of what they depend on. The workload has been ordered."""
+    """Store the times of a workload's peers in place of earlier ones.
+
+    ``rows`` are those of all peers that orders with these ``baselines`` want. ``versions`` are the
+    versions on which the times depend. The workload must have been ordered, and so be stored."""
     workload_id = select(workloads.c.id).where(workloads.c.key == workload_key).scalar_subquery()
     values = {
         "workload_id": workload_id,
@@ -61,7 +63,8 @@ def kept(
     baselines: Baselines,
     versions: Mapping[str, str],
 ) -> PeerTimes | None:
-    """What was kept, if it was measured with the same versions."""
+    """Return the stored times; None if there are none, or if they were measured with other
+    versions."""
     query = (
         select(peer_times.c.versions, peer_times.c.rows, peer_times.c.measured_at)
         .join(workloads, workloads.c.id == peer_times.c.workload_id)

@@ -1,4 +1,4 @@
-"""Bests as they are shown."""
+"""The fields of a best in the service's answers and on the command line."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ FIGURES = ("time_us", "timing", "gflops", "roofline", "max_error", "baselines", 
 
 
 def shown(bests: Sequence[Best], arithmetic: object | None) -> dict[str, Any]:
-    """The fields of BestShown, but for ``verified`` and a neighbour. ``bests`` are of one workload,
-    fastest first and not empty; ``arithmetic`` is that of the first one's template."""
+    """Return the fields of BestShown, except ``verified`` and ``neighbour``. ``bests`` are of one
+    workload, fastest first, and not empty. The first is shown, and ``arithmetic`` is that of its
+    template."""
     best = bests[0]
     told = {name: getattr(best, name) for name in Result.__dataclass_fields__}
     return told | {
@@ -35,14 +36,15 @@ def shown(bests: Sequence[Best], arithmetic: object | None) -> dict[str, Any]:
 
 
 def lent(lenders: Sequence[Best], arithmetic: object | None) -> dict[str, Any]:
-    """The same of a neighbour's bests, for a workload that has none: they claim no figures."""
+    """Return what `shown` does of a neighbour's bests, for a workload that has none. Figures and
+    artifacts are left out, because they are not of this workload."""
     told = shown(lenders, arithmetic) | dict.fromkeys(FIGURES)
     devices = [each.model_copy(update={"time_us": None}) for each in told["devices"]]
     return told | {"devices": devices, "artifacts": ArtifactLinks()}
 
 
 def _devices(bests: Sequence[Best]) -> list[DeviceTime]:
-    """Each once, with its fastest."""
+    """Return each device of these bests once, with the time of its first best, the fastest."""
     first: dict[int, Best] = {}
     for best in bests:
         first.setdefault(best.device.id, best)

@@ -1,7 +1,7 @@
-"""A signed manifest: what a signature is over, how it is written, and whether it holds.
+"""Signatures of manifests: which bytes are signed, the format of a signature, and its check.
 
-No table and no SQL here: the worker that signs, the storage and service that look after signatures,
-and the client that trusts them go by these same lines.
+This module uses no table and no SQL, because the worker that signs, the storage and service that
+keep signatures, and the client that checks them all use it.
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ if TYPE_CHECKING:
 
 ALGORITHM = "ed25519"
 DOMAIN = b"convtune signed manifest, version 1\0"
-"""Before the manifest's bytes: what is signed here can't be taken for what is signed elsewhere with
-the same key, nor the other way round."""
+"""Signed before the manifest's bytes. A signature made here can't be passed off as one that the
+same key made for another purpose, nor the other way round."""
 MOST_BYTES = 1024
-"""A signature has 352."""
+"""The most bytes that are read of a signature file, which has 352."""
 
 _DIGITS = {"manifest": 64, "public_key": 64, "signature": 128}
 
 
 class BadSignature(Exception):
-    """Why a signature does not hold, to follow on its name: "is over another manifest"."""
+    """The signature is invalid. The message is a predicate, to which the caller adds the subject:
+    "is over another manifest"."""
 
 
 @dataclass(frozen=True)
 class Signature:
-    """All three are lower-case hexadecimal: the SHA-256 of the manifest, the 32 bytes of an Ed25519
-    public key, and the 64 of the signature by it."""
+    """A signature of a manifest. All three fields are lower-case hexadecimal: the SHA-256 of the
+    manifest, the 32 bytes of an Ed25519 public key, and the 64 bytes of that key's signature."""
 
     manifest: str
     public_key: str
     signature: str
 
     def to_json(self) -> bytes:
-        """The one way in which it is written."""
+        """Return the bytes of the signature file. A signature has exactly one such form."""
         return json.dumps({"algorithm": ALGORITHM, **self.__dict__}, indent=1).encode()
 
     @property
@@ -48,7 +49,7 @@ class Signature:
         return fingerprint(self.public_key)
 
     def check(self, manifest: bytes) -> None:
-        """Raises BadSignature if this is no signature of those bytes."""
+        """Raise BadSignature unless this is a valid signature of these bytes."""
         if hashlib.sha256(manifest).hexdigest() != self.manifest:
             raise BadSignature("is over another manifest")
         from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  # 0.1 s, rarely needed
@@ -64,6 +65,7 @@ class Signature:
 
 
 def sign(key: Ed25519PrivateKey, manifest: bytes) -> Signature:
+    """Return the signature of a manifest's bytes by this key."""
     return Signature(
         manifest=hashlib.sha256(manifest).hexdigest(),
         public_key=key.public_key().public_bytes_raw().hex(),
@@ -72,8 +74,10 @@ def sign(key: Ed25519PrivateKey, manifest: bytes) -> Signature:
 
 
 def parse(content: bytes) -> Signature:
-    """Raises BadSignature unless these are exactly the bytes of :meth:`Signature.to_json`, so that
-    no byte can be changed unnoticed."""
+    """Return the signature that a file holds; :meth:`Signature.check` verifies it.
+
+    Raises BadSignature unless the bytes are exactly those of :meth:`Signature.to_json`, so that no
+    byte can be changed unnoticed."""
     try:
         fields = json.loads(content[: MOST_BYTES + 1])
         found = Signature(**{name: fields[name] for name in _DIGITS})
@@ -86,11 +90,11 @@ def parse(content: bytes) -> Signature:
 
 
 def fingerprint(public_key: str) -> str:
-    """The fingerprint of a public key, in the form of SSH."""
+    """Return the fingerprint of a public key (in hexadecimal), in the form that SSH uses."""
     digest = hashlib.sha256(bytes.fromhex(public_key)).digest()
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
 def is_hex(value: object, digits: int) -> bool:
-    """Whether it is a text of so many lower-case hexadecimal digits."""
+    """Return whether the value is a string of exactly so many lower-case hexadecimal digits."""
     return isinstance(value, str) and re.fullmatch(f"[0-9a-f]{{{digits}}}", value) is not None

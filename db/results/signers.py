@@ -1,4 +1,4 @@
-"""The public keys of signers, and whether a stored signature is valid."""
+"""The registered public keys of signers, which are workers' hosts, and the check of signatures."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,13 +14,15 @@ from db.sql.transaction import reading, writing
 
 @dataclass(frozen=True)
 class NewSigner:
+    """A public key to register, and the host that signs with it."""
+
     public_key: str  # 64 hexadecimal digits
     host: str
 
 
 @dataclass(frozen=True)
 class Signer(NewSigner):
-    """``host`` was the first to say that the key is its own."""
+    """A registered public key. ``host`` is the host that registered it first."""
 
     created_at: datetime
 
@@ -30,13 +32,14 @@ class Signer(NewSigner):
 
 
 def register(engine: Engine, signer: NewSigner) -> None:
-    """Store the key, so that it is served. A stored key stays as it is."""
+    """Register a key, so that what it signs is served. A key that is registered already stays as it
+    is."""
     with writing(engine) as connection:
         write(connection, signer)
 
 
 def write(connection: Connection, signer: NewSigner) -> None:
-    """As register, within the caller's transaction."""
+    """Register a key as `register` does, within the caller's transaction."""
     statement = upsert(connection, signers).values(
         public_key=signer.public_key, host=signer.host, created_at=now()
     )
@@ -44,7 +47,7 @@ def write(connection: Connection, signer: NewSigner) -> None:
 
 
 def list_signers(engine: Engine) -> list[Signer]:
-    """Oldest first."""
+    """Return all registered keys, oldest first."""
     query = select(signers).order_by(signers.c.created_at, signers.c.public_key)
     with reading(engine) as connection:
         rows = connection.execute(query).mappings().all()
@@ -52,8 +55,10 @@ def list_signers(engine: Engine) -> list[Signer]:
 
 
 def check_signature(engine: Engine, sha256: str, content: bytes) -> None:
-    """Raises CorruptArtifact if this signature is invalid, if its manifest is missing or damaged,
-    or if its signer is not registered."""
+    """Check a stored signature, whose file has these bytes and this hash.
+
+    Raises CorruptArtifact if the signature is invalid, if its manifest is missing or damaged, or if
+    its signer is not registered."""
     try:
         found = signed.parse(content)
         found.check(artifacts.get(engine, found.manifest).content)
@@ -70,13 +75,16 @@ def check_signature(engine: Engine, sha256: str, content: bytes) -> None:
 
 
 def is_registered(connection: Connection, public_key: str) -> bool:
+    """Return whether this public key, in hexadecimal, is registered."""
     query = select(signers.c.public_key).where(signers.c.public_key == public_key)
     return connection.execute(query).first() is not None
 
 
 def withdraw(engine: Engine, name: str) -> Signer:
-    """Remove a key, named by its 64 digits or its fingerprint. What it signed is no longer served.
-    A worker that still has the key registers it again. Raises NotFound."""
+    """Remove a registered key, named by its 64 digits or its fingerprint, and return it.
+
+    Signatures by it are no longer served. A worker that still has the key registers it again.
+    Raises NotFound."""
     for signer in list_signers(engine):
         if name in (signer.public_key, signer.fingerprint):
             with writing(engine) as connection:

@@ -1,4 +1,4 @@
-"""Totals of all jobs and trials, from sums that are kept as trials are stored."""
+"""Totals over all jobs and trials, for metrics. Sums of trials are updated as trials are stored."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,14 @@ from db.sql.transaction import reading
 
 PHASES = ("schedule", "build", "check", "run")
 PRUNED = "pruned"
-"""In place of a status: how many of a job's trials were deleted since (db/upkeep/prune.py). They
-still count under the status that they had."""
+"""A value in place of a status. Its row counts the job's trials that db/upkeep/prune.py deleted.
+They still count in the row of the status that they had."""
 
 
 @dataclass(frozen=True)
 class Totals:
+    """Counts of jobs, trials and living workers, and seconds spent."""
+
     jobs: dict[str, int]  # by state
     queued_seconds: float  # how long the oldest queued job has waited, 0 if none is
     trials: dict[str, int]  # by status
@@ -27,7 +29,8 @@ class Totals:
 
 
 def add_up(connection: Connection, job_seq: int, new: Sequence[Mapping[str, Any]]) -> None:
-    """Count trials that the same transaction stores, under the lock on their job."""
+    """Add new trials to their job's sums. The caller's transaction stores these trials, and has
+    locked the job."""
     rows = [
         {
             "job_seq": job_seq,
@@ -51,7 +54,7 @@ def add_up(connection: Connection, job_seq: int, new: Sequence[Mapping[str, Any]
 
 
 def totals(engine: Engine) -> Totals:
-    """Scans the jobs and a few rows for each, however many trials there are."""
+    """Return the totals. This scans the jobs and a few rows for each job, but no trials."""
     by_state = select(jobs.c.state, func.count()).group_by(jobs.c.state)
     waited = select(now() - func.min(jobs.c.created_at)).where(UNENDED, jobs.c.state == "queued")
     by_status = select(

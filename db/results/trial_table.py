@@ -1,4 +1,4 @@
-"""A job's trials as a table: filtered, sorted, and all of them in batches."""
+"""A job's trials as a table: the first ones of a sorted selection, or all in batches."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,12 +15,13 @@ from db.sql.transaction import reading
 BATCH = 500
 SORTS = ("time_us", "number", "max_error")
 _SHOWN = ("number", "status", "time_us", "template", "config", "max_error", "error", "seconds")
-_TRUTHS = {"true": ("true", "1"), "false": ("false", "0")}  # a JSON truth is 1 in SQLite
+_TRUTHS = {"true": ("true", "1"), "false": ("false", "0")}  # SQLite returns JSON's true as 1
 
 
 @dataclass(frozen=True)
 class TrialFilter:
-    """Which trials; None takes all. ``knobs``: values as text, of which each must be equal."""
+    """The conditions that a trial must meet to be listed. None means any. ``knobs`` has the values,
+    as text, that the named knobs must have."""
 
     status: str | None = None
     template: str | None = None
@@ -35,8 +36,8 @@ def find_trials(
     descending: bool = False,
     limit: int = 25,
 ) -> tuple[list[dict[str, Any]], int]:
-    """The first of a job's trials, sorted by a column of SORTS with missing values last, and how
-    many there are."""
+    """Return the first ``limit`` of the job's trials that pass the filter, as dicts, and the number
+    of all that pass. They are sorted by a column of SORTS, with missing values last."""
     column = trials.c[sort]
     order = column.desc() if descending else column.asc()
     query = _narrowed(select(*(trials.c[name] for name in _SHOWN)), job_id, wanted)
@@ -48,8 +49,10 @@ def find_trials(
 
 
 def batches(engine: Engine, job_id: str, wanted: TrialFilter) -> Iterator[list[dict[str, Any]]]:
-    """All of them by number. Each batch is a transaction of its own, so that a slow reader holds no
-    connection."""
+    """Yield all of the job's trials that pass the filter, by number, in batches of BATCH.
+
+    Each batch is read in a transaction of its own, so that a slow client keeps no connection to the
+    database."""
     query = _narrowed(select(*(trials.c[name] for name in _SHOWN)), job_id, wanted)
     query = query.order_by(trials.c.number).limit(BATCH)
     last = 0
@@ -63,7 +66,7 @@ def batches(engine: Engine, job_id: str, wanted: TrialFilter) -> Iterator[list[d
 
 
 def templates_of(engine: Engine, job_id: str) -> list[str]:
-    """The names of the templates that a job tried."""
+    """Return the names of the templates that a job tried, sorted."""
     query = _narrowed(select(trials.c.template).distinct(), job_id, TrialFilter())
     with reading(engine) as connection:
         return sorted(connection.execute(query).scalars())
@@ -83,6 +86,7 @@ def _narrowed(query: Select[Any], job_id: str, wanted: TrialFilter) -> Select[An
 
 
 def _equals(knob: str, text: str) -> ColumnElement[bool]:
+    """Return an SQL condition: the knob's value, as text, equals this one if spaces are ignored."""
     stored = cast(trials.c.config[knob].as_string(), Text)
     given = text.replace(" ", "")
     return func.replace(stored, " ", "").in_(_TRUTHS.get(given.lower(), (given,)))

@@ -1,4 +1,4 @@
-"""Trials: every configuration that was built, checked and measured, or the reason why not."""
+"""Trials: configurations that were built, checked and measured, or the reasons why not."""
 
 import hashlib
 from collections.abc import Sequence
@@ -22,6 +22,8 @@ from db.sql.transaction import reading, writing
 
 @dataclass(frozen=True)
 class NewTrial:
+    """A trial to store."""
+
     device_id: int
     config: dict[str, Any]
     template: str
@@ -29,7 +31,7 @@ class NewTrial:
     tvm_version: str
     status: str
     time_us: float | None  # warm median
-    timing: dict[str, Any] | None  # all timings
+    timing: dict[str, Any] | None  # all that was timed, warm and cold
     max_error: float | None
     error: str | None
     seconds: dict[str, float]  # spent in schedule, build, check, run
@@ -37,6 +39,8 @@ class NewTrial:
 
 @dataclass(frozen=True)
 class Trial(NewTrial):
+    """A stored trial."""
+
     id: int
     job_id: str
     number: int  # from 1 within its job
@@ -53,15 +57,17 @@ class Trial(NewTrial):
 
 
 def config_key(config: dict[str, Any]) -> str:
-    """32 hexadecimal digits: equal for equal configurations, whatever the order of their knobs."""
+    """Return 32 hexadecimal digits by which configurations are equal, in any order of knobs."""
     return hashlib.sha256(canonical(config).encode()).hexdigest()[:32]
 
 
 def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> list[Trial]:
-    """Store trials of the job's workload, numbered on from the job's last trial.
+    """Store trials of a job in one transaction, and return them as stored. Their numbers continue
+    those of the job's earlier trials.
 
-    All or nothing. Raises LeaseLost, and DuplicateTrial if one was measured already for the same
-    workload, device, template, template version and TVM version."""
+    Raises LeaseLost, and DuplicateTrial if a configuration was measured already for the same
+    workload, device, template, template version and TVM version. In both cases nothing is
+    stored."""
     with writing(engine) as connection:
         job = held(connection, job_id, attempt)
         if not new:
@@ -98,7 +104,8 @@ def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> l
 
 
 def known(engine: Engine, workload_key: str, device_id: int, tvm_version: str) -> list[Trial]:
-    """All trials of this workload on this device, whichever job measured them, oldest first."""
+    """Return all trials of this workload on this device with this version of TVM, whichever job
+    measured them, oldest first."""
     query = (
         trial_columns()
         .join(workloads, workloads.c.id == trials.c.workload_id)
@@ -120,7 +127,8 @@ def list_trials(
     limit: int = 100,
     cursor: str | None = None,
 ) -> Page[Trial]:
-    """A job's log, in the order of its numbers. Raises NotFound, BadCursor."""
+    """Return a page of a job's trials in the order of their numbers, only those with this status if
+    one is given. Raises NotFound, BadCursor."""
     after = 0 if cursor is None else read_cursor("trials", cursor)
     with reading(engine) as connection:
         job = select(jobs.c.seq).where(jobs.c.id == known_id(job_id))
@@ -142,4 +150,5 @@ def list_trials(
 
 
 def trial_columns() -> Select[Any]:
+    """Return a SELECT of trials with the columns that ``Trial.from_row`` reads."""
     return select(trials, jobs.c.id.label("job_id")).join(jobs, jobs.c.seq == trials.c.job_seq)

@@ -1,1 +1,1 @@
-"""The database itself."""
+"""The database: engine, transactions, tables, schema, errors, and what its two dialects share."""

@@ -1,9 +1,9 @@
-"""Whether a pooled connection to PostgreSQL still leads to its server.
+"""Replacing pooled connections to PostgreSQL that no longer reach their server.
 
-Asking the server each time, as SQLAlchemy's pre-ping does, costs a claim a third of its time. A
-server that ends a connection says so, and what it said waits in the socket: one that was in use a
-moment ago and has nothing to say is alive. One that was idle for longer is asked, as a network can
-forget it without a word."""
+SQLAlchemy's pre-ping asks the server each time, which costs a claim a third of its time. But a
+server that ends a connection says so, and its message waits in the socket. So a connection that was
+in use a moment ago and has nothing to read is alive. Only one that was idle for longer is pinged,
+because a network can drop an idle connection silently."""
 
 import select
 import time
@@ -15,11 +15,12 @@ from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 QUIET_SECONDS = 5.0
+"""A connection that was idle for longer is pinged."""
 
 
 def replace_dead_connections(engine: Engine) -> None:
-    """Have each connection looked at when it is taken from the pool; where one is dead, it and all
-    older ones are opened anew."""
+    """Check each connection when it is taken from the pool. If it is dead, it and all connections
+    that are older are opened anew."""
 
     @event.listens_for(engine, "checkin")
     def note(_: Any, entry: ConnectionPoolEntry) -> None:
@@ -37,6 +38,7 @@ def replace_dead_connections(engine: Engine) -> None:
 
 
 def _quiet(connection: Connection[Any]) -> bool:
+    """Return whether the connection is open and its socket has nothing to read."""
     if connection.closed:
         return False
     waiting = select.poll()

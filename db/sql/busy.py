@@ -1,8 +1,8 @@
-"""Waiting for SQLite's write lock, of which there is one for a database.
+"""Waiting for the write lock of a SQLite database, which has a single one.
 
-SQLite's own busy handler asks after 1, 3, 8, 18, 33, 53, 78 … ms and in the end every 100 ms: who
-has waited long asks seldom, and who comes late is served first. Transactions here take about a
-millisecond, so everybody asks again after that long."""
+SQLite's own busy handler tries after 1, 3, 8, 18, 33, 53, 78 … ms and in the end every 100 ms. So
+whoever has waited long tries seldom, and latecomers are served first. Transactions here take about
+a millisecond, so every waiting process tries again after about that long."""
 
 import random
 import sqlite3
@@ -12,26 +12,29 @@ from typing import cast
 from sqlalchemy import Connection
 
 SHORT = (0.3e-3, 1.5e-3)
-"""Seconds between two tries, drawn from here so that no two keep in step."""
+"""Bounds of the random number of seconds between two tries, so that no two processes keep in
+step."""
 LONG = (5e-3, 15e-3)
-"""Likewise where somebody holds the lock for long, as a migration does."""
+"""The same bounds once the lock was held for PATIENT_SECONDS, as by a migration."""
 PATIENT_SECONDS = 0.5
 
 
 def begin_immediate(connection: Connection) -> None:
-    """BEGIN IMMEDIATE, tried for as long as the connection's busy_timeout says; then
-    OperationalError."""
+    """Run BEGIN IMMEDIATE, and retry it for as long as the connection's busy_timeout says.
+
+    Raises SQLAlchemy's OperationalError if the lock is still held then, or for another reason."""
     raw = cast(sqlite3.Connection, connection.connection.driver_connection)
     (milliseconds,) = raw.execute("PRAGMA busy_timeout").fetchone()
     raw.execute("PRAGMA busy_timeout = 0")
     try:
         if not _begun(raw, milliseconds * 1e-3):
-            connection.exec_driver_sql("BEGIN IMMEDIATE")  # to have its error from SQLAlchemy
+            connection.exec_driver_sql("BEGIN IMMEDIATE")  # for its error, wrapped by SQLAlchemy
     finally:
         raw.execute(f"PRAGMA busy_timeout = {milliseconds}")
 
 
 def _begun(raw: sqlite3.Connection, seconds: float) -> bool:
+    """Try for so many seconds to begin, and return whether that succeeded."""
     start = time.monotonic()
     while True:
         try:

@@ -1,5 +1,6 @@
-"""What is chosen from by name, and the place that is meant if nobody names one; without SQL, which
-takes longer to import than a list of names should."""
+"""Names to choose from, such as states and scopes, and the default database's URL.
+
+They are apart from the tables so that whoever needs only the names does not import SQLAlchemy."""
 
 from typing import Literal
 
@@ -18,12 +19,12 @@ TrialStatus = Literal[
     "wrong_answer",
     "skipped",
 ]
-"""How a trial ended."""
+"""The results with which a trial can end."""
 
 Scope = Literal["read", "submit", "admin"]
 SCOPES: tuple[Scope, ...] = ("read", "submit", "admin")
-"""Each may do what those before it may."""
+"""Each scope includes those before it."""
 
 Format = Literal["convtune", "metaschedule", "autotvm", "kerneltuner"]
 Kept = Literal["trials", "bests"]
-"""What a log is to hold."""
+"""The records that an exported log can hold."""

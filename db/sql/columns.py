@@ -1,4 +1,4 @@
-"""Column types and SQL that SQLite and PostgreSQL write differently, and JSON as both take it."""
+"""Column types and SQL in which SQLite and PostgreSQL differ, and JSON that both can store."""
 
 import json
 import math
@@ -29,17 +29,20 @@ def _sqlite_now(element: now, compiler: SQLCompiler, **_: Any) -> str:
 
 @compiles(now, "postgresql")
 def _postgresql_now(element: now, compiler: SQLCompiler, **_: Any) -> str:
-    # not now(): that is when the transaction began, before it waited for a lock
+    # PostgreSQL's now() is the time at which the transaction began, before it waited for a lock
     return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)"
 
 
 def utc(seconds: float) -> datetime:
+    """Return the time so many seconds after 1970 as a datetime in UTC."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
 class FreeText(TypeDecorator[str]):
-    """Text from anywhere, such as a compiler's error: what PostgreSQL can't hold (NUL, lone
-    surrogates) is replaced, so that no message can keep its row from being stored."""
+    """Text from any source, such as a compiler's error message.
+
+    Characters that PostgreSQL can't store (NUL, lone surrogates) are replaced, so that no message
+    can keep its row from being stored."""
 
     impl = Text
     cache_ok = True
@@ -51,7 +54,7 @@ class FreeText(TypeDecorator[str]):
 
 
 class Finite(TypeDecorator[float]):
-    """A float; NaN and infinity become NULL (JSON has no word for them, SQLite none for NaN)."""
+    """A float. NaN and infinity are stored as NULL: JSON has neither, and SQLite has no NaN."""
 
     impl = Double
     cache_ok = True
@@ -61,6 +64,7 @@ class Finite(TypeDecorator[float]):
 
 
 def _finite(value: Any) -> Any:
+    """Return a copy of a JSON value in which NaN and infinity are None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -71,17 +75,19 @@ def _finite(value: Any) -> Any:
 
 
 def to_json(value: Any) -> str:
-    """Compact JSON, keys in their order; NaN and infinity become null."""
+    """Return a value as compact JSON, with keys in their order. NaN and infinity become null."""
     return json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
 
 
 def canonical(value: Any) -> str:
-    """The one JSON text of a value: sorted keys, no spaces."""
+    """Return the JSON text that all equal values have: keys sorted, no spaces, and null for NaN and
+    infinity."""
     return json.dumps(_finite(value), separators=(",", ":"), sort_keys=True, allow_nan=False)
 
 
 def storable(text: str) -> bool:
-    """Whether both databases can compare against this text at all."""
+    """Return whether both databases can compare a column with this text. They can't if it contains
+    NUL or a lone surrogate; no stored text equals such a text."""
     try:
         return b"\0" not in text.encode("utf-8")
     except UnicodeEncodeError:
@@ -89,7 +95,7 @@ def storable(text: str) -> bool:
 
 
 def upsert(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """An INSERT that offers ON CONFLICT, in the connection's dialect."""
+    """Return an INSERT into the table that offers ON CONFLICT, in the connection's dialect."""
     if connection.dialect.name == "postgresql":
         return postgresql.insert(table)
     return sqlite.insert(table)

@@ -1,4 +1,6 @@
-"""Opening the database, and everything else that is done to it as a whole."""
+"""Opening a database, with the settings that SQLite and PostgreSQL need here.
+
+`migrate`, `check_schema`, `reading` and `writing` can be imported from here too."""
 
 import shutil
 import sqlite3
@@ -22,11 +24,12 @@ __all__ = ["check_schema", "migrate", "open_engine", "reading", "writing"]
 
 BUSY_SECONDS = 30
 CACHE_KIB = 512
-"""Of SQLite, for each connection of a pool. Its own 2 MiB fill over hours, and what another process
-writes empties them; the pages are in the system's cache all the same."""
+"""The size of SQLite's page cache, for each connection of a pool. SQLite's default is 2 MiB, which
+fills up over hours, and is emptied whenever another process writes. A small cache costs little,
+because the operating system caches the file too."""
 
 ROOM = 64 << 10
-"""Bytes on the disk without which SQLite can't open a database: it makes files beside it."""
+"""The free bytes on the disk that SQLite needs to open a database: it makes files beside it."""
 
 PATIENCE = {
     "connect_timeout": 10,
@@ -35,15 +38,17 @@ PATIENCE = {
     "keepalives_count": 2,
     "tcp_user_timeout": 20_000,
 }
-"""With PostgreSQL, in libpq's names: a network that swallows everything is noticed after 20 s, and
-not after a quarter of an hour or two. The last is in milliseconds."""
+"""Timeouts of connections to PostgreSQL, in libpq's names. With them, a network that drops all
+packets is noticed after 20 s instead of a quarter of an hour or two. All are in seconds, except
+tcp_user_timeout (milliseconds) and keepalives_count (packets)."""
 
 
 def open_engine(url: str | URL, busy_seconds: float = BUSY_SECONDS) -> Engine:
-    """`sqlite:///file` or `postgresql+psycopg://user:password@host/name`, connected to once.
-    `busy_seconds` is how long SQLite waits for a lock.
+    """Return an engine for `sqlite:///file` or `postgresql+psycopg://user:password@host/name`, and
+    connect once to see whether it works. `busy_seconds` is how long SQLite waits for a lock.
 
-    Raises DatabaseUnavailable, which names the URL without its password, and the way out."""
+    Raises DatabaseUnavailable, which names the URL without its password and says what to do, and
+    SchemaMismatch if a SQLite file has the tables of another program."""
     found = parsed(url)
     dialect = found.get_backend_name()
     if dialect == "sqlite":
@@ -57,7 +62,7 @@ def open_engine(url: str | URL, busy_seconds: float = BUSY_SECONDS) -> Engine:
 
 
 def parsed(url: str | URL) -> URL:
-    """Raises DatabaseUnavailable."""
+    """Return a database's URL as SQLAlchemy has it. Raises DatabaseUnavailable if it is none."""
     try:
         return make_url(url)
     except (ArgumentError, ValueError):
@@ -68,6 +73,7 @@ def parsed(url: str | URL) -> URL:
 
 
 def _connected(engine: Engine, given: URL) -> Engine:
+    """Connect once, and return the engine. If that fails, raise DatabaseUnavailable with a hint."""
     try:
         with engine.connect():
             return engine
@@ -85,10 +91,10 @@ def _connected(engine: Engine, given: URL) -> Engine:
 
 
 def why_not_opened(folder: Path) -> str:
-    """What to look for if SQLite can't open a database in that folder."""
+    """Return a hint for the user if SQLite can't open a database in this folder."""
     with suppress(OSError):
         disk = shutil.disk_usage(folder)
-        if disk.total and disk.free < ROOM:  # /proc, say, is none
+        if disk.total and disk.free < ROOM:  # total is 0 in /proc and the like, which are no disks
             return f"the disk of {folder} is full, make room"
     return "is the file a database of convtune, and may this user write it and its folder?"
 
@@ -100,7 +106,7 @@ def _postgresql(given: URL) -> Engine:
             url,
             json_serializer=to_json,
             json_deserializer=from_json,
-            max_overflow=35,  # a web server's forty threads
+            max_overflow=35,  # and 5 in the pool: one for each of a web server's 40 threads
             connect_args={name: value for name, value in PATIENCE.items() if name not in url.query},
         )
     except ModuleNotFoundError as error:
@@ -131,13 +137,13 @@ def _sqlite(url: URL, busy_seconds: float) -> Engine:
         json_serializer=to_json,
         json_deserializer=from_json,
         max_overflow=35,
-        pool_use_lifo=True,  # each connection that is used keeps statements of its own
+        pool_use_lifo=True,  # use few connections: each caches prepared statements of its own
         connect_args={"timeout": busy_seconds},
     )
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: Any) -> None:
-        connection.isolation_level = None  # BEGIN is ours, in db.sql.transaction
+        connection.isolation_level = None  # db.sql.transaction runs BEGIN, not the driver
         connection.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
@@ -150,7 +156,7 @@ def _sqlite(url: URL, busy_seconds: float) -> Engine:
 
 
 def _use_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
-    # changing to WAL does not wait for the busy timeout, and a starting neighbour may be at it
+    # SQLite does not apply busy_timeout to this change, and another process may be starting too
     deadline = time.monotonic() + busy_seconds
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Everything the storage can refuse, one sentence each:
+"""All errors that the storage raises:
 
 StorageError
 ├── DatabaseUnavailable
@@ -92,14 +92,14 @@ class ModelEnded(StorageError):
 
 
 class LeaseLost(StorageError):
-    """The job belongs to another attempt by now, or has ended: stop working on it."""
+    """Another attempt holds the job, or it is queued again or has ended: stop working on it."""
 
     def __init__(self, job_id: str, attempt: int) -> None:
         super().__init__(f"attempt {attempt} no longer holds job {job_id}; nothing was written")
 
 
 class DuplicateTrial(StorageError):
-    """One of these configurations is stored already: read known() before measuring."""
+    """A configuration has a stored trial already: read db.results.trials.known before measuring."""
 
 
 class IdempotencyConflict(StorageError):
@@ -107,7 +107,7 @@ class IdempotencyConflict(StorageError):
 
 
 class TooManyKeys(StorageError):
-    """Whoever orders has sent too many keys with their orders: send one without, or wait a day."""
+    """The orderer has too many stored Idempotency-Keys: order without one, or wait a day."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(
@@ -125,11 +125,11 @@ class BadCursor(StorageError):
 
 
 class BadKey(StorageError):
-    """A key can't be made so: the message says what to give instead."""
+    """An API key can't have this name: the message says what to give instead."""
 
 
 class QuotaExceeded(StorageError):
-    """Whoever orders has as many unfinished jobs as they may: wait for one, or cancel one."""
+    """The orderer would have too many unfinished jobs: wait until one has ended, or cancel one."""
 
     def __init__(self, limit: int, ordered: int = 1) -> None:
         super().__init__(
@@ -141,12 +141,12 @@ class QuotaExceeded(StorageError):
 
 
 class BackupRefused(StorageError):
-    """The database can't be copied, or a copy not take its place: the message says what to do."""
+    """The database can't be backed up or restored: the message says what to do."""
 
 
 class CorruptArtifact(StorageError):
-    """The stored bytes do not hash to their name, or are a signature that does not hold: tune the
-    workload again to replace them."""
+    """The stored bytes of an artifact do not match their hash, or are an invalid signature: tune
+    the workload again to replace them."""
 
     def __init__(self, sha256: str, why: str = "do not match their name") -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Ids that the outside sees: 32 hexadecimal digits, of which people may give the beginning."""
+"""Public ids of jobs and models: 32 hexadecimal digits, which users may abbreviate."""
 
 import re
 
@@ -9,14 +9,18 @@ from db.sql.transaction import reading
 
 
 def known(what: str, given: str) -> str:
-    """The id itself; raises NotFound for what nothing can be called, whatever bytes it holds."""
+    """Return the id if it has the form of one; raise NotFound otherwise, whatever bytes it holds.
+    ``what`` is the word for such a row in messages. The row need not exist."""
     if not re.fullmatch("[0-9a-f]{32}", given):
         raise NotFound(what, given)
     return given
 
 
 def begun(engine: Engine, table: Table, what: str, start: str) -> str:
-    """The id of the one row whose id begins so. Raises NotFound, AmbiguousId."""
+    """Return the id of the only row of the table whose id begins with ``start``.
+
+    ``what`` is the word for such a row in messages. Raises NotFound, and AmbiguousId if there are
+    several."""
     if not re.fullmatch("[0-9a-f]{1,32}", start):
         raise NotFound(what, start)
     query = select(table.c.id).where(table.c.id.startswith(start)).order_by(table.c.seq.desc())

@@ -1,4 +1,7 @@
-"""The tables. Times are seconds since 1970 by the database's clock; migrations/ builds the same."""
+"""The tables. Times are seconds since 1970 by the database's clock.
+
+A change here needs a new file in db/migrations/versions, because the migrations build the same
+tables."""
 
 from sqlalchemy import (
     JSON,
@@ -22,7 +25,7 @@ from sqlalchemy import (
 
 from db.sql.columns import BigId, Finite, FreeText
 
-# literal SQL: both engines use a partial index only for a condition they can compare as text
+# literal SQL: both databases use a partial index only if a query repeats its condition literally
 UNENDED = text("state IN ('queued', 'running')")
 ENDED = text("state IN ('succeeded', 'failed', 'cancelled')")
 JOINABLE = text("state IN ('queued', 'running') AND NOT cancel_requested")
@@ -34,7 +37,7 @@ devices = Table(
     "devices",
     metadata,
     Column("id", BigId, primary_key=True),
-    Column("identity", String(64), nullable=False),  # sha256 over the fingerprint but its limits
+    Column("identity", String(64), nullable=False),  # sha256 of the fingerprint without limits
     Column("kind", Text, nullable=False),
     Column("name", Text, nullable=False),
     Column("arch", Text, nullable=False),
@@ -60,7 +63,7 @@ jobs = Table(
     metadata,
     Column("seq", BigId, primary_key=True),  # order of submission; clocks can step back
     Column("id", String(32), nullable=False),
-    Column("order_key", String(64), nullable=False),  # sha256 over the whole order
+    Column("order_key", String(64), nullable=False),  # sha256 of the order: db.queue.submit.key_of
     Column("workload_id", ForeignKey("workloads.id", name="fk_jobs_workload"), nullable=False),
     Column("target", Text, nullable=False),
     Column("search", Text, nullable=False),
@@ -72,7 +75,7 @@ jobs = Table(
     Column("templates", JSON(none_as_null=True)),  # names, sorted; null: all that apply
     Column("baselines", Text, nullable=False, server_default="all"),
     Column("label", Text),
-    Column("label_folded", Text),  # as it is searched: SQLite's lower() knows ASCII only
+    Column("label_folded", Text),  # for searches in any case: SQLite's lower() knows only ASCII
     Column("seed", BigInteger),
     Column("state", Text, nullable=False),
     Column("cancel_requested", Boolean, nullable=False),
@@ -88,8 +91,9 @@ jobs = Table(
     Column("warmed", JSON(none_as_null=True)),
     Column("eta_seconds", Finite),
     Column("error", FreeText),
-    Column("ordered_by", Text),  # as db/access/quota.py names who; null where nobody is counted
-    Column("own_order", Boolean, nullable=False, server_default=true()),  # false: of models only
+    Column("ordered_by", Text),  # the orderer's name (db/access/quota.py); null if there is none
+    # false if only models ordered it: it is then cancelled with the last of them
+    Column("own_order", Boolean, nullable=False, server_default=true()),
     Column("created_at", Double, nullable=False),
     Column("started_at", Double),
     Column("finished_at", Double),
@@ -105,7 +109,7 @@ jobs = Table(
         sqlite_where=JOINABLE,
         postgresql_where=JOINABLE,
     ),
-    # apart from the unended: SQLite would take it for a claim, and sort the whole queue
+    # ended jobs only: SQLite would use an index of all states for a claim, and sort the queue
     Index("ix_jobs_ended", "state", "seq", sqlite_where=ENDED, postgresql_where=ENDED),
     Index("ix_jobs_workload", "workload_id"),
     sqlite_autoincrement=True,  # a deleted job's number never comes back: cursors hold it
@@ -117,11 +121,11 @@ models = Table(
     Column("seq", BigId, primary_key=True),
     Column("id", String(32), nullable=False),
     Column("name", Text, nullable=False),
-    Column("terms", JSON, nullable=False),  # of each of its jobs' orders
+    Column("terms", JSON, nullable=False),  # the terms on which each of its jobs was ordered
     Column("created_at", Double, nullable=False),
-    Column("cancelled_at", Double),  # when somebody asked for it
+    Column("cancelled_at", Double),  # when somebody cancelled it; its jobs may end later
     UniqueConstraint("id", name="uq_models_id"),
-    sqlite_autoincrement=True,  # as of jobs: cursors hold it
+    sqlite_autoincrement=True,  # a deleted model's number never comes back: cursors hold it
 )
 
 model_layers = Table(
@@ -137,7 +141,7 @@ model_layers = Table(
 idempotency_keys = Table(
     "idempotency_keys",
     metadata,
-    Column("ordered_by", Text, primary_key=True),  # as of jobs; empty if nobody is counted
+    Column("ordered_by", Text, primary_key=True),  # as in jobs, but empty if there is no orderer
     Column("key", Text, primary_key=True),
     Column("order_key", String(64), nullable=False),
     Column("job_seq", ForeignKey("jobs.seq", name="fk_idempotency_keys_job")),
@@ -210,7 +214,8 @@ bests = Table(
     Column("workload_id", ForeignKey("workloads.id", name="fk_bests_workload"), nullable=False),
     Column("device_id", ForeignKey("devices.id", name="fk_bests_device"), nullable=False),
     Column("job_seq", ForeignKey("jobs.seq", name="fk_bests_job"), nullable=False),
-    Column("templates", Text, nullable=False, server_default=""),  # its search's; empty: all
+    # the templates that its order was restricted to, joined by commas; empty if it was not
+    Column("templates", Text, nullable=False, server_default=""),
     Column("template", Text, nullable=False),
     Column("template_version", Integer, nullable=False),
     Column("tvm_version", Text, nullable=False),
@@ -224,7 +229,7 @@ bests = Table(
     Column("trials_measured", Integer, nullable=False),
     Column("versions", JSON, nullable=False),
     Column("tuned_at", Double, nullable=False),
-    Column("threads", Integer, nullable=False, server_default=text("0")),  # 0 of a GPU
+    Column("threads", Integer, nullable=False, server_default=text("0")),  # 0 on a GPU
     UniqueConstraint(
         "workload_id", "device_id", "threads", "templates", name="uq_bests_workload_device"
     ),
@@ -252,7 +257,7 @@ peer_times = Table(
         "workload_id", ForeignKey("workloads.id", name="fk_peer_times_workload"), nullable=False
     ),
     Column("device_id", ForeignKey("devices.id", name="fk_peer_times_device"), nullable=False),
-    Column("baselines", Text, nullable=False),  # which peers an order wants
+    Column("baselines", Text, nullable=False),  # the orders' term: which peers were timed
     Column("versions", JSON, nullable=False),
     Column("rows", JSON, nullable=False),
     Column("measured_at", Double, nullable=False),
@@ -281,7 +286,7 @@ listed_configs = Table(
     Column("place", Integer, primary_key=True),  # from 0 within its job
     Column("template_version", Integer, nullable=False),
     Column("config", JSON, nullable=False),
-    Column("source", JSON, nullable=False),  # where it was found, and what was said of it there
+    Column("source", JSON, nullable=False),  # where it comes from, and its result there
 )
 
 workers = Table(
@@ -301,7 +306,7 @@ signers = Table(
     "signers",
     metadata,
     Column("public_key", String(64), primary_key=True),  # Ed25519, hexadecimal
-    Column("host", Text, nullable=False),  # that registered it first
+    Column("host", Text, nullable=False),  # the host that registered it first
     Column("created_at", Double, nullable=False),
 )
 
@@ -310,7 +315,7 @@ api_keys = Table(
     metadata,
     Column("id", BigId, primary_key=True),
     Column("name", Text, nullable=False),
-    Column("hash", String(64), nullable=False),  # sha256 of the key, which is kept nowhere
+    Column("hash", String(64), nullable=False),  # sha256 of the key, which itself is not stored
     Column("scope", Text, nullable=False),
     Column("created_at", Double, nullable=False),
     Column("expires_at", Double),

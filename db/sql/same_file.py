@@ -1,7 +1,8 @@
-"""Whether a pooled connection to SQLite still leads to the file that the database's name says.
+"""Replacing pooled connections to a SQLite file that was deleted or replaced.
 
-A file that is deleted lives on for whoever has it open: what is written there is lost with the
-process. So each connection is looked at when it is taken from the pool, and none makes a file."""
+A deleted file lives on for processes that have it open, and what they write to it is lost when they
+end. So each connection is checked when it is taken from the pool. Once a connection was made, later
+ones do not create the file."""
 
 import sqlite3
 from contextlib import suppress
@@ -14,8 +15,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 
 def follow(engine: Engine, path: Path) -> None:
-    """Have the engine's connections replaced once there is another file, or none, at the path.
-    Where there is none, to connect fails."""
+    """Replace the engine's connections once there is another file at the path. If there is none any
+    more, connecting fails."""
     path = path.absolute()
     made = False
 
@@ -40,6 +41,7 @@ def follow(engine: Engine, path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of the file; None if there is none."""
     with suppress(FileNotFoundError):
         found = path.stat()
         return found.st_dev, found.st_ino

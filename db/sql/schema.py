@@ -1,4 +1,4 @@
-"""The schema's revision: bringing a database to this code's, and refusing another."""
+"""The schema's revision: migrating a database to this code's, and refusing unknown ones."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ _ADVISORY_LOCK = 0x636F6E7674756E65  # "convtune"
 
 
 def migrate(engine: Engine) -> None:
-    """Bring the database to this code's schema; of several processes one does it, the others wait.
+    """Upgrade the database to this code's schema, in one transaction. If several processes call
+    this at once, one upgrades and the others wait.
 
-    All or nothing. Raises SchemaMismatch if the database is of a newer release, of a development
-    version from before the first, or of another program."""
+    Raises SchemaMismatch if the database is of a newer release, of a development version from
+    before the first release, or of another program."""
     with reading(engine) as connection:
         if _revision(connection) == _head():
             return
@@ -43,7 +44,7 @@ def migrate(engine: Engine) -> None:
 
 
 def check_schema(engine: Engine) -> None:
-    """Raises SchemaMismatch, which says what to run, unless the schema is this code's."""
+    """Raise SchemaMismatch, which says what to run, unless the schema is this code's."""
     with reading(engine) as connection:
         revision = _revision(connection)
     _refuse_unknown(revision)
@@ -55,7 +56,7 @@ def check_schema(engine: Engine) -> None:
 
 
 def refuse_foreign(tables: Collection[str]) -> None:
-    """Raises SchemaMismatch for a database that has tables, and none that says their revision."""
+    """Raise SchemaMismatch if there are tables, but not the one that holds convtune's revision."""
     if tables and _VERSION.name not in tables:
         raise _foreign(f"it has other tables ({', '.join(sorted(tables)[:SHOWN_TABLES])})")
 
@@ -68,6 +69,8 @@ def _foreign(why: str) -> SchemaMismatch:
 
 
 def _refuse_unknown(revision: str | None) -> None:
+    """Raise SchemaMismatch for a revision that this code can't upgrade. None, which is an empty
+    database, can be upgraded."""
     if revision is None or revision in _revisions():
         return
     if not re.fullmatch("[0-9]{4}", revision):
@@ -85,8 +88,10 @@ def _refuse_unknown(revision: str | None) -> None:
 
 
 def _revision(connection: Connection) -> str | None:
-    """Not by alembic: its statement is a new one each time, and takes another's place among those
-    that the engine keeps compiled."""
+    """Return the database's revision; None if it is empty.
+
+    Alembic is not asked, because it builds a new statement each time, which would push another out
+    of the engine's cache of compiled statements."""
     if not connection.dialect.has_table(connection, _VERSION.name):
         return None
     return ", ".join(connection.scalars(select(_VERSION.c.version_num))) or None
@@ -98,8 +103,8 @@ def _head() -> str:
 
 @cache
 def _revisions() -> tuple[str, ...]:
-    """This code's, the newest first: the files ``v0009_tables.py`` and so on are named after them.
-    alembic would run them all to tell."""
+    """Return the revisions that this code knows, newest first. They are read from the names of the
+    files ``v0009_tables.py`` and so on, because Alembic would run all files to find them."""
     files = (_MIGRATIONS / "versions").glob("v*.py")
     return tuple(sorted((file.stem[1:].partition("_")[0] for file in files), reverse=True))
 

@@ -1,4 +1,4 @@
-"""A SQLite database as a file: where it is, whether it is whole, who is at work in it."""
+"""The file of a SQLite database: where it is, whether it is damaged, and who has it open."""
 
 import os
 import shlex
@@ -15,7 +15,7 @@ from db.sql.errors import BackupRefused
 from db.sql.url import SECRETS
 
 SIDES = ("-wal", "-shm", "-journal")
-"""What SQLite may keep beside a file, and what is no use without it."""
+"""The suffixes of the files that SQLite may keep beside a database. They are useless without it."""
 _HOLDERS = """
 SELECT DISTINCT worker FROM jobs WHERE state = 'running'
 AND lease_expires_at > (julianday('now') - 2440587.5) * 86400.0 ORDER BY worker
@@ -23,12 +23,14 @@ AND lease_expires_at > (julianday('now') - 2440587.5) * 86400.0 ORDER BY worker
 
 
 def path_of(url: str, instead: str) -> Path:
-    """The file of a database. For one on PostgreSQL, raises BackupRefused with `instead`, in
-    which the URL without its password replaces ``URL``."""
+    """Return the path of a SQLite database's file, with links resolved.
+
+    For a database on PostgreSQL, raises BackupRefused. Its message is `instead`, in which ``URL``
+    is replaced by the database's URL, without passwords and quoted for a shell."""
     found = parsed(url)
     if found.get_backend_name() != "sqlite":
         if not found.get_backend_name().startswith("postgres"):
-            open_engine(url)  # says what is supported
+            open_engine(url)  # raises DatabaseUnavailable, which says what is supported
         shown = URL.create(
             "postgresql",
             username=found.username,
@@ -38,23 +40,22 @@ def path_of(url: str, instead: str) -> Path:
             query={name: value for name, value in found.query.items() if name not in SECRETS},
         )
         raise BackupRefused(instead.replace("URL", shlex.quote(shown.render_as_string())))
-    return Path(found.database or "").resolve()  # SQLite's other files are beside a link's end
+    return Path(found.database or "").resolve()  # SQLite's side files are beside a link's target
 
 
 def must_exist(url: str) -> None:
-    """Raises BackupRefused for a file that is not there: opening it would make an empty one."""
+    """Raise BackupRefused if the database is a file that does not exist: SQLite would create it."""
     found = parsed(url)
     if found.get_backend_name() == "sqlite" and not Path(found.database or "").is_file():
         raise BackupRefused(f"there is no database {found.database}; look at TUNER_DATABASE_URL")
 
 
 def must_be_sound(path: Path) -> None:
-    """Raises BackupRefused for a database that is damaged, or that can't be read. It reads all of
-    it."""
+    """Read the whole database, and raise BackupRefused if it is damaged or can't be read."""
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
             (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    except sqlite3.OperationalError as error:  # its disk is full, say: nothing is wrong with it
+    except sqlite3.OperationalError as error:  # the disk is full, for example: it is not damaged
         raise BackupRefused(
             f"{path} can't be read ({error}); {why_not_opened(path.parent)}"
         ) from error
@@ -67,12 +68,14 @@ def must_be_sound(path: Path) -> None:
 
 
 def beside(path: Path, suffix: str) -> Path:
+    """Return the path with a suffix added to its whole name."""
     return path.with_name(path.name + suffix)
 
 
 @contextmanager
 def part_of(path: Path) -> Iterator[Path]:
-    """A name beside `path` for what is to take its place; what is left there is removed."""
+    """Yield an unused path in the folder of `path`, for a file that is to replace it. At the end,
+    the file and SQLite's side files are deleted there if they are left."""
     part = path.with_name(f".{path.name}.{uuid4().hex[:8]}.part")
     try:
         yield part
@@ -82,8 +85,10 @@ def part_of(path: Path) -> Iterator[Path]:
 
 
 def examine(path: Path, shown: Path) -> str:
-    """The schema's revision of a whole database of convtune; raises BackupRefused for any other,
-    which it calls `shown`. It reads all of it."""
+    """Read the whole database, and return its schema's revision.
+
+    Raises BackupRefused if it is damaged or is no database of convtune. The message calls the file
+    `shown`."""
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
             said = [row[0] for row in connection.execute("PRAGMA integrity_check(1)")]
@@ -107,8 +112,11 @@ def examine(path: Path, shown: Path) -> str:
 
 @contextmanager
 def alone(path: Path, *, force: bool) -> Iterator[None]:
-    """Nobody else opens the database meanwhile, and all of it is in its file. Raises BackupRefused
-    while workers hold jobs or a process has it open, unless forced."""
+    """Keep other processes from opening the database while the context lasts. All of its content is
+    then in its main file.
+
+    Raises BackupRefused if workers hold jobs in it or a process has it open. With `force` it goes
+    on even so, and others may then still use the database."""
     with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
         if not force:
             holders = _holders(connection, path)
@@ -126,10 +134,11 @@ def alone(path: Path, *, force: bool) -> Iterator[None]:
 
 
 def _holders(connection: sqlite3.Connection, path: Path) -> list[str]:
+    """Return the names of the workers that hold jobs under a lease."""
     try:
         return [str(row[0]) for row in connection.execute(_HOLDERS)]
     except sqlite3.DatabaseError as error:
-        if "no such table" in str(error):  # nobody has used it yet
+        if "no such table" in str(error):  # a database that was never migrated has no jobs
             return []
         raise BackupRefused(
             f"{path} can't be read ({error}), so nobody knows whether workers hold jobs in it; "
@@ -138,9 +147,10 @@ def _holders(connection: sqlite3.Connection, path: Path) -> list[str]:
 
 
 def _locked(connection: sqlite3.Connection) -> bool:
+    """Try to lock the database for this connection alone, and return whether that succeeded."""
     try:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        # only who is alone can leave WAL, and takes what is in it into the file
+        # SQLite leaves WAL only for the sole connection, and then writes its content to the file
         (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
         connection.execute("BEGIN EXCLUSIVE")
     except sqlite3.DatabaseError:
@@ -149,11 +159,11 @@ def _locked(connection: sqlite3.Connection) -> bool:
 
 
 def to_disk(path: Path) -> None:
-    """Wait until the file and its name are on the disk."""
+    """Wait until the file's content and its name are on the disk."""
     for each in (path, path.parent):
         opened = os.open(each, os.O_RDONLY)
         try:
-            with suppress(OSError):  # not every file system can do it for a folder
+            with suppress(OSError):  # some file systems can't do this for a folder
                 os.fsync(opened)
         finally:
             os.close(opened)

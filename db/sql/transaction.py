@@ -1,4 +1,7 @@
-"""Kinds of transaction, so that each says what it will do before it starts."""
+"""Kinds of transaction. The caller says before it starts whether it will write.
+
+All of them raise DatabaseUnavailable if the database can't be reached or does not answer, and
+DatabaseDamaged if its file is damaged."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +17,10 @@ from db.sql.url import without_passwords
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
-    """A transaction that may write; on SQLite it takes the write lock at once (BEGIN IMMEDIATE),
-    so that it can never fail halfway for having read first. Rolls back on any exception."""
+    """Open a transaction that may write. Any exception rolls it back.
+
+    On SQLite it takes the write lock at once (BEGIN IMMEDIATE). A transaction that read first and
+    then wanted the lock could fail halfway."""
     with _connected(engine) as connection, connection.begin():
         if engine.dialect.name == "sqlite":
             begin_immediate(connection)
@@ -24,8 +29,10 @@ def writing(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def one_write(engine: Engine) -> Iterator[Connection]:
-    """For a single statement that writes. PostgreSQL commits it by itself, which saves two of the
-    three times that a transaction of one statement asks the server; on SQLite as `writing`."""
+    """Open a connection for a single statement that writes.
+
+    PostgreSQL commits it by itself (AUTOCOMMIT), which takes one round trip instead of three. On
+    SQLite this is `writing`."""
     if engine.dialect.name == "sqlite":
         with writing(engine) as connection:
             yield connection
@@ -36,7 +43,8 @@ def one_write(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """One consistent view of the database; waits for no writer and holds none up."""
+    """Open a transaction that only reads, and sees the database in one state throughout. It neither
+    waits for writers nor blocks them."""
     with _connected(engine) as connection:
         if engine.dialect.name == "postgresql":
             connection.execution_options(
@@ -50,8 +58,10 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def one_read(engine: Engine) -> Iterator[Connection]:
-    """For a single statement that reads. It is one view of the database by itself, and BEGIN and
-    COMMIT around it would take longer than a look-up."""
+    """Open a connection for a single statement that reads.
+
+    A single statement sees the database in one state anyway, and BEGIN and COMMIT around it would
+    take longer than a look-up."""
     with _connected(engine) as connection:
         if engine.dialect.name == "postgresql":
             connection.execution_options(isolation_level="AUTOCOMMIT")
@@ -60,13 +70,14 @@ def one_read(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def _connected(engine: Engine) -> Iterator[Connection]:
+    """Open a connection, and turn errors of the database itself into the storage's errors."""
     try:
         with engine.connect() as connection:
             yield connection
     except (OperationalError, InterfaceError, PoolTimeout) as error:
         raise DatabaseUnavailable(without_passwords(engine.url), _cause(error)) from error
     except DatabaseError as error:
-        if type(error) is not DatabaseError:  # a constraint's, say
+        if type(error) is not DatabaseError:  # a subclass, such as a constraint's IntegrityError
             raise
         raise DatabaseDamaged(without_passwords(engine.url), _cause(error)) from error
 

@@ -1,1 +1,1 @@
-"""Backup, check, pruning."""
+"""Maintenance of the database: backup and restore, check, pruning, and reclaiming disk space."""

@@ -1,6 +1,7 @@
-"""Backup of the whole database, and restore.
+"""Backup and restore of the whole database.
 
-Both are for SQLite. For PostgreSQL they are refused with the names of PostgreSQL's own tools."""
+Both are for SQLite. For PostgreSQL they are refused, and the message has the command of
+PostgreSQL's own tool."""
 
 import os
 import shlex
@@ -42,6 +43,8 @@ PG_RESTORE = (
 
 @dataclass(frozen=True)
 class BackedUp:
+    """The result of a backup."""
+
     file: Path
     size: int  # bytes
     revision: str  # of the schema
@@ -49,15 +52,19 @@ class BackedUp:
 
 @dataclass(frozen=True)
 class Restored:
+    """The result of a restore."""
+
     file: Path  # the database
     aside: Path | None  # the database that was there before
     revision: str  # of the schema in the backup; the database has this code's
 
 
 def back_up(url: str, file: Path, *, force: bool = False) -> BackedUp:
-    """Copy the database, even while others write to it, into a file that appears when it is whole.
+    """Copy the database into a file, even while others write to the database. The file appears only
+    when it is complete.
 
-    Raises BackupRefused, also if the file exists and `force` is not set."""
+    Raises BackupRefused if the copy can't be made or the database is damaged, and if the file
+    exists and `force` is not set."""
     file = file.absolute()
     source = path_of(url, PG_DUMP + shlex.quote(str(file)))
     must_exist(url)
@@ -95,7 +102,7 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
             to_disk(part)
             with alone(path, force=force) if there else nullcontext():
                 aside = _set_aside(path) if there else None
-                for side in SIDES:  # of the database before: replayed, it would ruin this one
+                for side in SIDES:  # of the old database: SQLite would replay them into the new one
                     beside(path, side).unlink(missing_ok=True)
                 part.replace(path)
     except OSError as error:
@@ -105,7 +112,8 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
 
 
 def _may_be_replaced(path: Path, file: Path) -> bool:
-    """Whether there is a database now."""
+    """Return whether there is a database to replace. Raise BackupRefused if `file` can't be what
+    replaces it."""
     if not file.is_file():
         raise BackupRefused(f"there is no file {file}")
     if not path.parent.is_dir():
@@ -121,6 +129,7 @@ def _may_be_replaced(path: Path, file: Path) -> bool:
 
 
 def _may_be_written(file: Path, source: Path, *, force: bool) -> None:
+    """Raise BackupRefused if the backup must not be written there."""
     if not file.parent.is_dir():
         raise BackupRefused(f"there is no folder {file.parent}; create it first")
     there = os.path.lexists(file)
@@ -134,6 +143,7 @@ def _may_be_written(file: Path, source: Path, *, force: bool) -> None:
 
 
 def _bring_up_to_date(part: Path) -> None:
+    """Upgrade a database file to this code's schema."""
     engine = open_engine(URL.create("sqlite", database=str(part)))
     try:
         migrate(engine)
@@ -142,7 +152,8 @@ def _bring_up_to_date(part: Path) -> None:
 
 
 def _set_aside(path: Path) -> Path:
-    """Give the database a second name, so that its first can be replaced in one step."""
+    """Give the database a second name, so that its first can be replaced in one step. Return the
+    second."""
     aside = beside(path, f".before-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
     os.link(path, aside)
     for side in SIDES:  # there only if the database is in use and `force` is set
@@ -152,7 +163,7 @@ def _set_aside(path: Path) -> Path:
 
 
 def _as_before(model: Path, part: Path) -> None:
-    """Copy owner and mode, which say who may read and write it."""
+    """Copy owner and mode of a file, which say who may read and write it, to its replacement."""
     shutil.copymode(model, part)
     found = model.stat()
     with suppress(PermissionError):  # only root can change a file's owner

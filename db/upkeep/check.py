@@ -1,4 +1,4 @@
-"""Whether the database is undamaged and consistent."""
+"""Checking that the database is undamaged and consistent."""
 
 import hashlib
 from collections.abc import Iterator
@@ -25,11 +25,13 @@ from db.upkeep.check_signatures import broken_chains, unsigned
 from db.upkeep.prune import evidence_of
 
 MOST = 20
-"""So many findings of one kind are named; the others are counted."""
+"""The most findings of one kind that are listed; further ones are only counted."""
 
 
 @dataclass
 class Findings:
+    """The result of a check, as sentences for the user. It found no fault if ``wrong`` is empty."""
+
     wrong: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # need no action
 
@@ -41,7 +43,7 @@ class Findings:
 
 
 def check(engine: Engine) -> Findings:
-    """Read the whole database. Nothing is changed."""
+    """Read and check the whole database, without changing it."""
     findings = Findings()
     try:
         check_schema(engine)
@@ -55,7 +57,7 @@ def check(engine: Engine) -> Findings:
                 with reading(engine) as connection:
                     findings.add(look(connection))
             if findings.wrong:
-                return findings  # what follows reads it
+                return findings  # the next checks can't read a database that is damaged so
         for look in looks:
             with reading(engine) as connection:
                 findings.add(look(connection))
@@ -77,7 +79,8 @@ def _integrity(connection: Connection) -> Iterator[str]:
 
 
 def _texts(connection: Connection) -> Iterator[str]:
-    """Columns whose text is no JSON. PostgreSQL refuses to store such text."""
+    """Yield a finding for each JSON column of a row that holds other text. This is for SQLite:
+    PostgreSQL refuses to store such text."""
     for table in metadata.sorted_tables:
         for column in table.columns:
             if isinstance(column.type, JSON):
@@ -91,7 +94,8 @@ def _texts(connection: Connection) -> Iterator[str]:
 
 
 def _dangling(connection: Connection) -> Iterator[str]:
-    """Rows that refer to a missing row. PostgreSQL has no statement that checks them all."""
+    """Yield a finding for each row that refers to a missing row. SQLite checks them all with one
+    statement; PostgreSQL has none for this, so each foreign key is checked."""
     if connection.dialect.name == "sqlite":
         for row in connection.execute(text("PRAGMA foreign_key_check")):
             yield f"{row[0]}, row {row[1]}: its row in {row[2]} is missing"
@@ -107,7 +111,8 @@ def _dangling(connection: Connection) -> Iterator[str]:
 
 
 def _artifacts(connection: Connection) -> Iterator[str]:
-    """One at a time: together they may be larger than memory."""
+    """Yield a finding for each artifact whose bytes do not match its name or size. Artifacts are
+    read one at a time, because together they may be larger than memory."""
     for name in connection.execute(select(artifacts.c.sha256)).scalars().all():
         query = select(artifacts.c.content, artifacts.c.size).where(artifacts.c.sha256 == name)
         content, size = connection.execute(query).one()
@@ -137,8 +142,10 @@ def _sums(connection: Connection) -> Iterator[str]:
 
 
 def _disagreeing(connection: Connection) -> Iterator[tuple[str, str, int, int]]:
-    """Job, status, and how many of its trials are stored and were counted. The pruned trials of a
-    job are one sum, whatever their status, so there the status is empty."""
+    """Yield job, status, number of stored trials and number of counted trials, if the two differ.
+
+    Pruned trials are counted in one sum for all statuses. So the trials of a job that has any are
+    compared in total, and the status is empty."""
     of_job: dict[int, list[dict[str, int]]] = {}
     kept = (trials.c.job_seq, trials.c.status)
     counts = select(*kept, func.count()).group_by(*kept)
@@ -161,8 +168,11 @@ def _disagreeing(connection: Connection) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _trials_of_bests(connection: Connection, findings: Findings) -> None:
-    """Bests without a trial. A default configuration that wins the last round has none, so one is
-    missing only if the workload's jobs have fewer trials than were counted."""
+    """Add a finding for each best whose trial is missing, and a note of the number of bests that
+    never had a trial.
+
+    A default configuration that wins the last round has no trial. So a trial is missing only if one
+    of the workload's jobs has fewer trials than were counted."""
     short = {job for job, _, has, should in _disagreeing(connection) if has < should}
     untried = 0
     for best in connection.execute(select(bests, workloads.c.key).join(workloads)):

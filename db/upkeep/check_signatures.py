@@ -1,4 +1,4 @@
-"""Which bests have files that clients refuse."""
+"""Checking the signatures of bests: clients refuse files whose signature is invalid or missing."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,8 @@ from db.sql.models import best_artifacts, bests, workloads
 
 
 def broken_chains(connection: Connection) -> Iterator[str]:
-    """A line for each best whose signature does not hold for it, one best at a time."""
+    """Yield a finding for each signed best whose files clients would refuse. Only one best's files
+    are in memory at a time."""
     of_best = best_artifacts.c.best_id == bests.c.id
     query = (
         select(bests.c.id, workloads.c.key)
@@ -25,7 +26,8 @@ def broken_chains(connection: Connection) -> Iterator[str]:
 
 
 def unsigned(connection: Connection) -> int:
-    """How many bests have an unsigned manifest, as those of older releases do."""
+    """Return the number of bests that have a manifest but no signature, as bests of older releases
+    do."""
 
     def has(kind: str) -> Any:
         of_best = best_artifacts.c.best_id == bests.c.id

@@ -1,10 +1,13 @@
-"""Deletes what is old and no longer needed, in short transactions.
+"""Deleting old trials, lists of configurations and artifacts, in short transactions.
 
-It deletes trials, lists of configurations and artifacts that are older than a given age. It keeps
-each best with its job, its trial and its artifacts; jobs that have not ended, and all trials of the
-workloads that they tune; the last jobs of each operator on each device, from which searches of
-other shapes start (tuner/plan/warm.py); each job's row and sums, so that no count decreases; and
-models, whose layers refer to jobs."""
+These are kept at any age:
+
+- each best, with its job, its trial and its artifacts;
+- all trials of workloads that an unended job tunes;
+- the last jobs of each operator on each device, from which searches of other shapes start
+  (tuner/plan/warm.py);
+- each job's row and its sums, so that no count decreases;
+- models, whose layers refer to jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,8 +45,8 @@ from db.sql.models import (
 from db.sql.transaction import reading, writing
 
 WARM_JOBS = 16
-"""So many of the last jobs with a right trial stay whole, for each operator on each device: four
-times the number of workloads that a warm start reads."""
+"""The number of last jobs with an ok trial whose trials are kept, for each operator on each device:
+four times the number of workloads that a warm start reads."""
 BATCH = 500  # trials in one transaction
 ARTIFACTS_AT_ONCE = 20
 
@@ -60,7 +63,8 @@ class Pruned:
 
 
 def prune(engine: Engine, days: float, *, dry_run: bool = False) -> Pruned:
-    """Delete what is older than `days` by the database's clock. With `dry_run`, only count."""
+    """Delete what is older than `days` by the database's clock, and return how much that was. With
+    `dry_run`, only count it."""
     with reading(engine) as connection:
         cutoff = connection.execute(select(now() - days * 86400.0)).scalar_one()
         old = connection.execute(_old_jobs(cutoff)).all()
@@ -76,6 +80,7 @@ def prune(engine: Engine, days: float, *, dry_run: bool = False) -> Pruned:
 
 
 def _old_jobs(cutoff: float) -> Any:
+    """Return a SELECT of the ended jobs whose trials may be deleted."""
     rank = func.row_number().over(
         partition_by=(workloads.c.operator, jobs.c.device_id), order_by=jobs.c.seq.desc()
     )
@@ -94,6 +99,7 @@ def _old_jobs(cutoff: float) -> Any:
 
 
 def _trials_of(engine: Engine, job: Row[Any], cutoff: float, *, dry_run: bool) -> int:
+    """Delete a job's old trials that nothing needs, and return their number."""
     old = and_(trials.c.job_seq == job.seq, trials.c.created_at < cutoff)
     if dry_run:
         with reading(engine) as connection:
@@ -103,7 +109,7 @@ def _trials_of(engine: Engine, job: Row[Any], cutoff: float, *, dry_run: bool) -
     removed = 0
     while True:
         with writing(engine) as connection:
-            # locked: no job of this workload can be ordered meanwhile and see a trial that goes
+            # locked, so that no job of this workload is ordered meanwhile, and sees trials vanish
             workload = select(workloads.c.id).where(workloads.c.id == job.workload_id)
             connection.execute(workload.with_for_update())
             wanted = _wanted(connection, job.workload_id)
@@ -117,7 +123,7 @@ def _trials_of(engine: Engine, job: Row[Any], cutoff: float, *, dry_run: bool) -
 
 
 def evidence_of(best: Row[Any]) -> ColumnElement[bool]:
-    """SQL: whether a trial has the configuration of this row of ``bests``."""
+    """Return an SQL condition: the trial is one of the configuration of this row of ``bests``."""
     return and_(
         trials.c.workload_id == best.workload_id,
         trials.c.device_id == best.device_id,
@@ -129,7 +135,8 @@ def evidence_of(best: Row[Any]) -> ColumnElement[bool]:
 
 
 def _wanted(connection: Connection, workload_id: int) -> ColumnElement[bool]:
-    """SQL: whether a best rests on a trial of this workload, or a job may need it again."""
+    """Return an SQL condition: a best rests on this trial of the workload, or an unended job tunes
+    the workload."""
     at_work = exists().where(jobs.c.workload_id == workload_id, UNENDED)
     of_workload = connection.execute(select(bests).where(bests.c.workload_id == workload_id))
     return or_(at_work, *map(evidence_of, of_workload))
@@ -150,7 +157,8 @@ def _note(connection: Connection, seq: int, count: int) -> None:
 
 
 def _configs_of(engine: Engine, job: Row[Any], cutoff: float, *, dry_run: bool) -> int:
-    """Delete the list of a job, unless a best came of it."""
+    """Delete the job's list of configurations if the job ended before the cutoff and made no best.
+    Return how many configurations were deleted."""
     old = and_(
         listed_configs.c.job_seq == job.seq,
         exists().where(jobs.c.seq == job.seq, jobs.c.finished_at < cutoff),
@@ -166,7 +174,7 @@ def _configs_of(engine: Engine, job: Row[Any], cutoff: float, *, dry_run: bool) 
 
 
 def _artifacts(engine: Engine, cutoff: float, *, dry_run: bool) -> tuple[int, int]:
-    """Delete artifacts. Returns how many, and their bytes."""
+    """Delete old artifacts that belong to no best. Return their number, and their size in bytes."""
     unnamed = and_(
         artifacts.c.created_at < cutoff,
         not_(exists().where(best_artifacts.c.sha256 == artifacts.c.sha256)),
@@ -179,8 +187,8 @@ def _artifacts(engine: Engine, cutoff: float, *, dry_run: bool) -> tuple[int, in
     count = size_of_all = 0
     while True:
         with writing(engine) as connection:
-            # locked before they are read again: who stores a best with one of them waits, and
-            # stores it anew
+            # locked, and then checked again: a job that stores a best with such a file waits for
+            # this transaction, and stores the file anew
             some = select(artifacts.c.sha256).where(unnamed).limit(ARTIFACTS_AT_ONCE)
             names: Sequence[str] = (
                 connection.execute(some.with_for_update(skip_locked=True)).scalars().all()

@@ -1,4 +1,4 @@
-"""Returns the space of deleted rows to the disk."""
+"""Reclaiming the disk space of deleted rows."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,15 +15,19 @@ PRUNED_TABLES = (trials, listed_configs, artifacts)
 
 @dataclass(frozen=True)
 class Space:
+    """What became of the space of deleted rows."""
+
     how: Literal["vacuum", "reused"]
-    """`vacuum`: SQLite's file is smaller by it, and PostgreSQL's tables have room that new rows
-    take. `reused`: new rows take the room."""
+    """`vacuum`: SQLite's file has shrunk, and PostgreSQL's tables have space for new rows.
+    `reused`: VACUUM was not run, and SQLite's file keeps the space for new rows."""
     bytes: int  # of the whole database afterwards
 
 
 def reclaim(engine: Engine) -> Space:
-    """Run VACUUM. On SQLite it rewrites the database, and other writers wait for it. So it is not
-    run while workers hold jobs, because their leases could run out."""
+    """Run VACUUM, and return what became of the space.
+
+    On SQLite, VACUUM rewrites the database while other writers wait. So it is not run while workers
+    hold jobs, because their leases could run out. Raises DatabaseUnavailable if it fails there."""
     how: Literal["vacuum", "reused"] = "vacuum"
     if engine.dialect.name == "postgresql":
         names = ", ".join(table.name for table in PRUNED_TABLES)
@@ -37,7 +41,7 @@ def reclaim(engine: Engine) -> Space:
 
 
 def size(engine: Engine) -> int:
-    """Bytes of the whole database."""
+    """Return the size of the whole database in bytes. On SQLite, this is its main file."""
     asked = (
         "SELECT pg_database_size(current_database())"
         if engine.dialect.name == "postgresql"
@@ -48,6 +52,7 @@ def size(engine: Engine) -> int:
 
 
 def _held(engine: Engine) -> bool:
+    """Return whether a worker holds a job under a lease that has not run out."""
     holding = (jobs.c.state == "running", jobs.c.lease_expires_at > now())
     with reading(engine) as connection:
         query = select(func.count()).select_from(jobs).where(*holding)

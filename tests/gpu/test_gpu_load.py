@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm_ffi
 
 import templates
 from tests.gpu.loaded import loaded
@@ -96,6 +97,24 @@ def test_it_is_captured_in_a_graph(library: Library) -> None:
     graph.replay()
     torch.cuda.synchronize()
     assert right(out, expected(x, w))
+
+
+def test_a_call_by_address_runs_on_the_current_stream(library: Library) -> None:
+    x, w = arrays(library)
+    reference = expected(x, w)
+    late, out = torch.zeros_like(x), x.new_empty(library.workload.output.shape)
+    by_address = library.by_address(0)
+    assert by_address is not None
+    by_address(late.data_ptr(), w.data_ptr(), out.data_ptr())
+    torch.cuda.synchronize()
+    of_others = tvm_ffi.get_raw_stream(tvm_ffi.device("cuda:0"))
+    with torch.cuda.stream(torch.cuda.Stream()):
+        torch.cuda._sleep(200_000_000)
+        late.copy_(x)
+        by_address(late.data_ptr(), w.data_ptr(), out.data_ptr())
+        torch.cuda.current_stream().synchronize()
+    assert right(out, reference)
+    assert tvm_ffi.get_raw_stream(tvm_ffi.device("cuda:0")) == of_others
 
 
 def test_tensors_need_no_alignment_but_their_elements(library: Library) -> None:

@@ -41,7 +41,23 @@ def error(y: Any, x: Any, w: Any) -> float:
     return float((y.double().cpu() - exact).abs().max() / exact.abs().max())
 
 
-def test_two_threads_and_a_graph_call_one_library_at_once(library: Library) -> None:
+def by_address(library: Library, gpu: int) -> Any:
+    run = library.by_address(gpu)
+    assert run is not None
+
+    def call(x: Any, w: Any) -> Any:
+        y = torch.empty(WORK.length, device=x.device)
+        run(x.data_ptr(), w.data_ptr(), y.data_ptr())
+        return y
+
+    return call
+
+
+@pytest.mark.parametrize("addresses", [False, True])
+def test_two_threads_and_a_graph_call_one_library_at_once(
+    library: Library, addresses: bool
+) -> None:
+    called = by_address(library, 0) if addresses else library
     inputs = [given() for _ in range(3)]
     replayed = torch.empty(WORK.length, device="cuda")
     library(*inputs[2], replayed)
@@ -62,7 +78,7 @@ def test_two_threads_and_a_graph_call_one_library_at_once(library: Library) -> N
                     graph.replay()
                     outputs[2].append(replayed.clone())
                 else:
-                    outputs[number].append(library(*inputs[number]))
+                    outputs[number].append(called(*inputs[number]))
             torch.cuda.current_stream().synchronize()
 
     threads = [threading.Thread(target=call, args=(number,)) for number in range(3)]
@@ -76,8 +92,9 @@ def test_two_threads_and_a_graph_call_one_library_at_once(library: Library) -> N
         assert all(torch.equal(each, mine[0]) for each in mine[1:])
 
 
-def test_two_gpus_compute_with_one_library_at_once(library: Library) -> None:
-    """Whichever of them is PyTorch's current one."""
+@pytest.mark.parametrize("addresses", [False, True])
+def test_two_gpus_compute_with_one_library_at_once(library: Library, addresses: bool) -> None:
+    """Whichever of them is PyTorch's current one; by address it must be the tensors' own."""
     if torch.cuda.device_count() < 2:
         pytest.skip("needs two GPUs")
     inputs = [given("cuda:0"), given("cuda:1")]
@@ -85,9 +102,12 @@ def test_two_gpus_compute_with_one_library_at_once(library: Library) -> None:
     together = threading.Barrier(2)
 
     def call(number: int) -> None:
+        if addresses:
+            torch.cuda.set_device(number)  # of this thread
+        called = by_address(library, number) if addresses else library
         together.wait()
         for _ in range(ROUNDS):
-            outputs[number].append(library(*inputs[number]))
+            outputs[number].append(called(*inputs[number]))
 
     threads = [threading.Thread(target=call, args=(number,)) for number in range(2)]
     for thread in threads:

@@ -58,13 +58,23 @@ def training() -> Training:
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The libraries that were called."""
     made: list[Path] = []
-    of_tensors = Library.of_tensors
+    of_tensors, by_address = Library.of_tensors, Library.by_address
 
     def told(library: Library, *given: Any) -> Any:
         made.append(library.path)
         return of_tensors(library, *given)
 
+    def told_by_address(library: Library, gpu: int | None) -> Any:
+        run: Any = by_address(library, gpu)
+
+        def call(*addresses: int) -> None:
+            made.append(library.path)
+            run(*addresses)
+
+        return call
+
     monkeypatch.setattr(Library, "of_tensors", told)
+    monkeypatch.setattr(Library, "by_address", told_by_address)
     return made
 
 

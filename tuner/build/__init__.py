@@ -1,1 +1,1 @@
-"""From a program to a library."""
+"""Compiling a program (a TVM schedule) and linking it into a shared library."""

@@ -9,15 +9,16 @@ from templates.dtypes import BYTES_PER_ELEMENT
 
 
 def element_aligned(module: Any) -> Any:
-    """The module with its parameters aligned to their elements, and no more.
+    """Return the module with each parameter aligned to the size of one element, and no more.
 
-    TVM promises 64 bytes for every buffer and compiles aligned vector accesses on the strength
-    of it; NumPy gives 16, a slice one element's, and such an access outside its alignment is a
-    segmentation fault. Schedules come from TE, which has no word for this, so it is written into
-    the program's own JSON. What the function allocates for itself keeps its alignment.
+    TVM assumes that every buffer starts at a multiple of 64 bytes and compiles aligned vector
+    accesses on that assumption. NumPy aligns an array to 16 bytes and a slice to one element only,
+    and an aligned access to such memory is a segmentation fault. TE, which the schedules come from,
+    can't express a parameter's alignment, so it is changed in the JSON of the module. Buffers that
+    the function allocates itself keep TVM's alignment.
 
-    ``tvm.ir.load_json`` looks for programs of older versions first, which takes longer than the
-    rest.
+    The JSON is read back by ``serialization.from_json_graph_str``: ``tvm.ir.load_json`` would first
+    look for programs of older versions, which takes longer than everything else here.
     """
     from tvm_ffi import serialization
 

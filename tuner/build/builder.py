@@ -1,4 +1,4 @@
-"""Building in a pool of long-lived processes, each of which imports TVM once."""
+"""Builder: a pool of long-lived child processes that build libraries; each imports TVM once."""
 
 from __future__ import annotations
 
@@ -24,30 +24,37 @@ from tuner.process.confine import Confinement
 from tuner.process.stopping import LOOK_SECONDS, result_of
 
 BUILD_SECONDS = 60.0
+"""Default limit of a build, in seconds."""
 NICENESS = 10
-"""Builds run at a lower priority than measurements."""
+"""Niceness of the processes that build: they must not slow down measurements."""
 MEMORY_SHARE, LEAST_MEMORY_BYTES = 0.25, 4 << 30
-"""Share of the machine's memory for each process that builds, and its minimum."""
+"""The memory limit of each process that builds: a share of the machine's memory, but at least so
+many bytes."""
 
 COMPILER = ("tvm.s_tir", "tuner.build.compile")
-"""What a process that builds imports."""
+"""Modules that a process that builds imports when it starts."""
 
 T = TypeVar("T")
 
 log = structlog.get_logger()
 
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TVM_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-"""Nothing that is built asks the GPU anything. Each process that sees one has TVM make a context
-on it, which takes half a gigabyte of its memory."""
+"""Environment of the processes that build. A build needs no GPU, and TVM creates a context, half a
+gigabyte of GPU memory, in each process that sees one; so they see none."""
 
 
 class Builder:
-    """Builds up to ``workers`` libraries at once. Raises NoLinker if none can be linked."""
+    """A pool of processes that builds up to ``workers`` libraries at once."""
 
     def __init__(
         self, workers: int, timeout: float = BUILD_SECONDS, keep: Path | None = None
     ) -> None:
-        """What lies in the folder ``keep`` is not compiled again."""
+        """Start no process yet: :meth:`warm_up` or the first order does.
+
+        ``timeout`` is the limit of each build in seconds. ``keep`` is a folder of compiled
+        libraries: a program found there is not compiled again, and a compiled one is added. Raises
+        NoLinker if the host has no compiler that can link a library.
+        """
         must_link()
         if keep is not None:
             kept.make_room(keep)
@@ -71,8 +78,11 @@ class Builder:
             self._threads.submit(self._call, ready, (), self._timeout)
 
     def submit(self, order: BuildOrder) -> Future[Built]:
-        """Start a build as soon as a process is free. Its result is a :class:`Built`, never an
-        exception."""
+        """Queue a build, which starts as soon as a process is free.
+
+        The future's result is a :class:`Built`. A failed build is one, too, with its reason, and
+        not an exception.
+        """
         future = self._threads.submit(self._build, order)
         self._submitted[future] = order.library
         future.add_done_callback(self._submitted.pop)
@@ -80,10 +90,13 @@ class Builder:
 
     @contextmanager
     def folder(self, prefix: str) -> Iterator[Path]:
-        """A temporary folder for libraries. When it is left, builds into it are dropped or killed:
-        what still writes there would keep it from being removed. A linker may write for a moment
-        longer than the process that is waited for; what that leaves goes with the scratch
-        folder."""
+        """Yield a temporary folder for libraries and remove it on exit.
+
+        On exit, builds into the folder that are queued are cancelled and those that run are killed,
+        because a build that still writes there would keep the folder from being removed. A linker
+        may write for a moment longer than the process that started it; the files that this leaves
+        go when the scratch folder is removed.
+        """
         with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
             folder = Path(name)
             try:
@@ -92,13 +105,19 @@ class Builder:
                 self._drop(folder)
 
     def call(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
-        """Run a function in one of the processes, after what is queued. Raises as
-        :meth:`Child.call` does."""
+        """Return ``function(*arguments)``, run in one of the processes after what is queued
+        already. ``timeout`` is in seconds. Raises what :meth:`Child.call` raises.
+        """
         return result_of(self._threads.submit(self._call, function, arguments, timeout))
 
     def sourced(self, built: Built) -> Built:
-        """The same with its source. The assembly for a CPU takes LLVM a quarter of a build's time,
-        and is only wanted of what is stored. None is no reason to lose that."""
+        """Return ``built`` with its source.
+
+        A GPU's library has it already. For a CPU the source is the assembly, which takes LLVM a
+        quarter of a build's time and is only needed for libraries that are stored. If it can't be
+        had, that is logged and ``built`` is returned as it is, because a library without its source
+        is still useful.
+        """
         if built.source:
             return built
         try:
@@ -109,10 +128,12 @@ class Builder:
         return replace(built, source=source)
 
     def _drop(self, folder: Path) -> None:
+        """Cancel or kill each build whose library lies in the folder, and wait until all have
+        ended."""
         submitted = self._submitted.copy().items()
         inside = [build for build, library in submitted if library.is_relative_to(folder)]
         left = {build for build in inside if not build.cancel()}
-        while left:  # one may have been about to start
+        while left:  # a build that could not be cancelled may not have reached its process yet
             with self._lock:
                 for child, library in self._building.items():
                     if library.is_relative_to(folder):
@@ -147,7 +168,7 @@ class Builder:
             self._idle.put(child)
 
     def close(self) -> None:
-        """Kill the builds that run, and drop those that are queued."""
+        """Kill the builds that run and drop those that are queued."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         for child in self._children:
             child.kill()
@@ -163,6 +184,8 @@ class Builder:
 
 
 def confinement() -> Confinement:
-    """The limits of a process that builds. It may start processes, because a linker is one."""
+    """Return the limits of a process that builds. It may start processes, because it runs the
+    linker.
+    """
     share = int(MEMORY_SHARE * psutil.virtual_memory().total)
     return Confinement(memory_bytes=max(share, LEAST_MEMORY_BYTES))

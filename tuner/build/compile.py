@@ -1,4 +1,7 @@
-"""One configuration's program as a shared library. Runs in a builder's child; imports TVM."""
+"""Building one candidate: its schedule, compiled and linked into a shared library.
+
+Runs in a process of the builder. The functions that compile import TVM.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import json
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +25,12 @@ from tuner.build.linker import LIBRARIES, identity, linker
 
 @dataclass(frozen=True)
 class BuildOrder:
-    """What to build. ``program`` is ``module:name`` of a template's class, or of a function of
-    (workload, kind) that gives a schedule and needs no configuration."""
+    """One library to build.
+
+    ``program`` is ``module:name`` of a template's class if ``config`` is a configuration of its
+    space. If ``config`` is None, it names a function of (workload, kind of target) that returns a
+    schedule. ``target`` is the JSON of TVM's target, ``library`` the path to write to.
+    """
 
     workload_key: str
     program: str
@@ -31,16 +39,24 @@ class BuildOrder:
     library: Path
 
 
-LINKED = tuple(Path(__file__).with_name(name) for name in ("openmp.c", "addresses.c"))
-"""Sources that are compiled into each library for a CPU."""
+_ADDRESSES = Path(__file__).with_name("addresses.c")
+LINKED = {"llvm": (Path(__file__).with_name("openmp.c"), _ADDRESSES), "cuda": (_ADDRESSES,)}
+"""C sources that are compiled and linked into each library, by the kind of its target."""
 EMPTY = "tuner.measure.empty:empty"
+"""The program that does nothing, as :attr:`BuildOrder.program` names it."""
 EMPTY_WORKLOAD = Conv1dWorkload(M=1, N=1)
+"""The workload of the empty program, which needs some arguments although it does not use them."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """The result. ``status`` is ``ok``, ``schedule_error``, ``build_error`` or
-    ``build_timeout``; a GPU's source, elements of the workspace, seconds of each step."""
+    """The result of a build.
+
+    ``status`` is ``ok``, ``schedule_error``, ``build_error`` or ``build_timeout``; ``error`` is the
+    reason if it is not ``ok``. ``source`` is the CUDA source, "" for a CPU until
+    :meth:`Builder.sourced` adds the assembly. ``workspace`` is in float32 elements. ``seconds`` has
+    the time of the steps ``schedule`` and ``build``; None if the build failed.
+    """
 
     status: str
     order: BuildOrder
@@ -51,23 +67,27 @@ class Built:
 
 
 def ready() -> None:
-    """Does nothing: a process that can call it has imported the compiler."""
+    """Do nothing: a process that has answered this call has imported the compiler."""
 
 
 def program_of(template: object) -> str:
-    """The import path by which a child finds a template, or what else makes programs."""
+    """Return ``module:name`` of a template's class, by which a process that builds imports it.
+
+    A template that serves a gradient through its forward workload (:class:`AsForward`) is named by
+    the template inside.
+    """
     kind = type(template.template if isinstance(template, AsForward) else template)
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def program(order: BuildOrder) -> Any:
-    """The template or function that the order's ``program`` names."""
+    """Return the template's class, or the function, that ``order.program`` names."""
     module, name = order.program.split(":")
     return getattr(importlib.import_module(module), name)
 
 
 def scheduled(order: BuildOrder) -> Any:
-    """The order's schedule."""
+    """Return the TVM schedule of the order."""
     workload = templates.parse_key(order.workload_key)
     if order.config is None:
         return program(order)(workload, order.target["kind"])
@@ -75,8 +95,11 @@ def scheduled(order: BuildOrder) -> Any:
 
 
 def build(order: BuildOrder, keep: Path | None = None) -> Built:
-    """Schedule, compile and link. A failure is a result with its reason, not an exception. What
-    lies in the folder ``keep`` is not compiled again, and what is compiled is put there."""
+    """Schedule, compile and link the order's program.
+
+    A failure is a :class:`Built` with its reason, not an exception. ``keep`` is a folder of
+    compiled libraries: a program found there is not compiled again, and a compiled one is added.
+    """
     start = time.perf_counter()
     try:
         schedule = scheduled(order)
@@ -96,7 +119,11 @@ def build(order: BuildOrder, keep: Path | None = None) -> Built:
 def compile_library(
     module: Any, target: dict[str, Any], library: Path, keep: Path | None = None
 ) -> str:
-    """Write the module's shared library. Returns the CUDA source, nothing of a CPU."""
+    """Compile a module and write its shared library. Return the CUDA source, or "" for a CPU.
+
+    ``target`` is the JSON of TVM's target; ``keep`` is as for :func:`build`. Raises what TVM, NVRTC
+    and the linker raise.
+    """
     import tvm
     from tvm.support import cc
 
@@ -110,8 +137,7 @@ def compile_library(
 
         cuda_compile.install(target["arch"])
     executable = tvm.compile(aligned, target=tvm.target.Target(target))
-    linked = [] if target["kind"] == "cuda" else _linked(library.parent, keep)
-    options = [*linked, *LIBRARIES]
+    options = [*_linked(LINKED[target["kind"]], library.parent, keep), *LIBRARIES]
     executable.export_library(str(library), fcompile=cc.create_shared, cc=linker(), options=options)
     source = str(executable.mod.imports[0].inspect_source()) if target["kind"] == "cuda" else ""
     if keep is not None:
@@ -120,7 +146,7 @@ def compile_library(
 
 
 def assembly(order: BuildOrder) -> str:
-    """Of a library for a CPU."""
+    """Return the assembly of the order's library for a CPU. It is scheduled and compiled anew."""
     import tvm
 
     module = element_aligned(scheduled(order).mod)
@@ -128,16 +154,19 @@ def assembly(order: BuildOrder) -> str:
     return str(executable.mod.inspect_source("asm"))
 
 
-def _linked(folder: Path, keep: Path | None) -> list[str]:
-    """LINKED as object files in the folder. Each is compiled once for all libraries there, or for
-    all that share the folder ``keep``, as it takes longer than to link one of them."""
-    made = [folder / source.with_suffix(".o").name for source in LINKED]
-    for source, path in zip(LINKED, made, strict=True):
+def _linked(sources: Sequence[Path], folder: Path, keep: Path | None) -> list[str]:
+    """Return the paths of the sources as object files in ``folder``.
+
+    To compile one takes longer than to link a library, so each is compiled once for all libraries
+    in the folder, or once for all builds that share the folder ``keep``.
+    """
+    made = [folder / source.with_suffix(".o").name for source in sources]
+    for source, path in zip(sources, made, strict=True):
         if path.exists():
             continue
         name = kept.key(identity(), source.read_text())
         found = None if keep is None else kept.read(keep, name)
-        with tempfile.TemporaryDirectory(dir=folder) as own:  # others may be at it
+        with tempfile.TemporaryDirectory(dir=folder) as own:  # other processes may compile it, too
             compiled = Path(own) / path.name
             if found is not None:
                 compiled.write_bytes(found.binary)
@@ -151,12 +180,15 @@ def _linked(folder: Path, keep: Path | None) -> list[str]:
 
 
 def name_of(module: Any, target: dict[str, Any]) -> str:
-    """The key of all that a library comes from: program, target, what compiles and links it."""
+    """Return the key of a library in the folder ``keep``: a hash of all that its bytes depend on.
+
+    These are the program, the target, and the versions and options of what compiles and links it.
+    """
     import tvm
     import tvm_ffi
 
     tools = [tvm.__version__, tvm_ffi.__version__, identity()]
-    tools += [source.read_text() for source in LINKED]
+    tools += [source.read_text() for source in LINKED[target["kind"]]]
     if target["kind"] == "cuda":
         from tuner.build import cuda_compile
 
@@ -166,5 +198,6 @@ def name_of(module: Any, target: dict[str, Any]) -> str:
 
 
 def _brief(error: Exception, limit: int = 2000) -> str:
+    """Return an error's type and message, with the middle left out if they exceed ``limit``."""
     text = f"{type(error).__name__}: {error}"
     return text if len(text) <= limit else f"{text[: limit // 2]} … {text[-limit // 2 :]}"

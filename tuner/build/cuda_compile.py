@@ -1,7 +1,8 @@
-"""CUDA source to machine code by NVRTC: no toolkit and no headers on the host.
+"""Compiling CUDA source to machine code with NVRTC: the host needs no toolkit and no CUDA headers.
 
-TVM's own ``compile_cuda`` calls NVRTC too, but reads CUDA's and CCCL's headers each time: 1.0 s
-for a kernel that takes 0.17 s with the few lines below, and both packages must be installed.
+TVM's own ``compile_cuda`` calls NVRTC, too, but reads CUDA's and CCCL's headers each time: 1.0 s
+for a kernel that takes 0.17 s with the few declarations below. Both packages would have to be
+installed.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ OPTIONS = (
     "--use_fast_math",
     "--ptxas-options=--register-usage-level=10",
 )
-"""TVM's own choice. They affect the result, so they are stored with it."""
+"""NVRTC's options, which are those of TVM. They affect a kernel's time and its errors, so they are
+stored with its results."""
 
 ARCH_SPECIFIC = {"sm_90": "sm_90a"}
-"""Code for exactly one compute capability may use all its instructions, as those of warpgroups."""
+"""By arch, the one that NVRTC compiles for instead. Code for exactly one compute capability may use
+all of its instructions, for example those for warpgroups."""
 
 HEADERS = {
     "cuda/std/cstdint": """
@@ -82,20 +85,25 @@ inline bool __hgt(nv_bfloat16 a, nv_bfloat16 b) { return float(a) > float(b); }
 inline bool __hlt(nv_bfloat16 a, nv_bfloat16 b) { return float(a) < float(b); }
 """,
 }
-"""The names that TVM's kernels use of the headers that they include: the first two in every kernel,
-the others in kernels with float16 or bfloat16, which only load, store and convert them. bfloat16
-needs sm_80; for older devices TVM makes whole numbers of it."""
+"""The headers that TVM's kernels include, each with the declarations that the kernels use. The
+first two are included by every kernel, the others by kernels with float16 or bfloat16, which only
+load, store, convert and compare such numbers. The bfloat16 header needs sm_80; for older devices
+TVM compiles bfloat16 to integer operations."""
 
 
 def identity() -> str:
-    """What machine code depends on beside its source and its arch."""
+    """Return a text that names what machine code depends on beside its source and its arch."""
     from cuda.bindings import nvrtc
 
     return repr((checked(nvrtc.nvrtcVersion()), OPTIONS, ARCH_SPECIFIC, HEADERS))
 
 
 def install(arch: str) -> None:
-    """Make TVM compile its CUDA source with :func:`cubin` for that arch."""
+    """Make TVM compile its CUDA source with :func:`cubin` for that arch, in this process.
+
+    Raises NoLinker if the host has neither a driver nor a compiler for the stub, and
+    MissingRuntime.
+    """
     import tvm_ffi
 
     load_driver_or_stub()
@@ -106,13 +114,18 @@ def install(arch: str) -> None:
 
 
 def cubin(source: str, arch: str) -> bytes:
-    """The machine code of CUDA source for an arch such as ``sm_90``. Raises RuntimeError with
-    the compiler's log."""
+    """Return the machine code of CUDA source for an arch such as ``sm_90``.
+
+    Raises RuntimeError with the compiler's log if the source does not compile.
+    """
     return compiled(source, arch)[0]
 
 
 def compiled(source: str, arch: str) -> tuple[bytes, str]:
-    """The same, and the compiler's log, which has what it advises."""
+    """Return the machine code, as :func:`cubin` does, and the compiler's log.
+
+    The log also has the warnings and remarks of a compilation that succeeded.
+    """
     from cuda.bindings import nvrtc
 
     names = [name.encode() for name in HEADERS]

@@ -1,7 +1,7 @@
-"""What was compiled before, in a folder: libraries with their sources, by all that they come from.
+"""A cache of builds: libraries and their sources, by a hash of all that they depend on.
 
-The programs of a job's last round, of a search that is repeated or of a warm start are often those
-of an earlier one. Scheduling one takes a tenth of the time that compiling and linking it takes.
+The programs of a job's last round, of a repeated search or of a warm start are often those of an
+earlier search. Scheduling a program takes a tenth of the time that compiling and linking it takes.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOST_BYTES = 1 << 30
-"""What a folder may hold. The entries that were used longest ago go first."""
+"""Limit for all entries of a folder. The least recently used ones are removed first."""
 DIGEST, LENGTH = 32, 8
-"""Bytes at an entry's start: the digest of all that follows, and how long the binary is."""
+"""Bytes of the two fields at an entry's start: the SHA-256 of everything that follows it, and the
+length of the binary."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A library, or a GPU's machine code, and the source that belongs to it."""
+    """A library, or an object file, and the source that belongs to it ("" if it has none)."""
 
     binary: bytes
     source: str
 
 
 def key(*parts: str) -> str:
-    """The name of what is made from the parts, and from nothing else."""
+    """Return the name of an entry: a hash of the parts, which are all that the entry depends on."""
     told = hashlib.sha256()
     for part in parts:
         told.update(hashlib.sha256(part.encode()).digest())
@@ -36,7 +37,7 @@ def key(*parts: str) -> str:
 
 
 def read(folder: Path, name: str) -> Entry | None:
-    """None where there is none, or no whole one."""
+    """Return the entry of that name and mark it as used; None if it is missing or damaged."""
     path = folder / name
     try:
         content = path.read_bytes()
@@ -44,14 +45,19 @@ def read(folder: Path, name: str) -> Entry | None:
     except OSError:
         return None
     rest = content[DIGEST:]
-    if hashlib.sha256(rest).digest() != content[:DIGEST]:  # the machine went down meanwhile, say
+    # for example, the machine went down while the entry was written
+    if hashlib.sha256(rest).digest() != content[:DIGEST]:
         return None
     end = LENGTH + int.from_bytes(rest[:LENGTH])
     return Entry(rest[LENGTH:end], rest[end:].decode())
 
 
 def write(folder: Path, name: str, entry: Entry) -> None:
-    """Keep it if that is possible: whoever has made it has it anyway."""
+    """Keep the entry under that name if it can be written.
+
+    An OSError, such as that of a full disk, is ignored: the caller has the library already, and
+    only a later build takes longer.
+    """
     rest = len(entry.binary).to_bytes(LENGTH) + entry.binary + entry.source.encode()
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +72,10 @@ def write(folder: Path, name: str, entry: Entry) -> None:
 
 
 def make_room(folder: Path, most: int = MOST_BYTES) -> None:
-    """Remove entries until the folder holds ``most`` bytes. Several processes may do so at once."""
+    """Remove the least recently used entries until the folder holds at most ``most`` bytes.
+
+    Several processes may do so at the same time.
+    """
     found = []
     with suppress(OSError):
         for path in folder.iterdir():
@@ -77,6 +86,6 @@ def make_room(folder: Path, most: int = MOST_BYTES) -> None:
     for _, size, path in sorted(found):
         if total <= most:
             return
-        with suppress(OSError):  # another user's, say
+        with suppress(OSError):  # the entry may belong to another user
             path.unlink(missing_ok=True)
             total -= size

@@ -1,4 +1,4 @@
-"""The host's compiler, which links libraries."""
+"""The host's C or C++ compiler, which links libraries."""
 
 import os
 import shutil
@@ -10,13 +10,17 @@ from tempfile import TemporaryDirectory
 from tuner.errors import NoLinker
 
 NAMES = ("g++", "clang++", "c++", "gcc", "clang", "cc")
+"""Compilers that are looked for, in this order."""
 LIBRARIES = ("-nostdlib", "-lm", "-lc", "-lgcc")
-"""What a library is linked with, behind its objects. It needs nothing of C++, and to look through
-that takes twice as long as all else of a link."""
+"""Options behind a library's objects. A library needs nothing of the C++ runtime, and to search
+that takes twice as long as the rest of the link."""
 
 
 def linker() -> str:
-    """The path of CXX if that is set, else of the first of NAMES that exists. Raises NoLinker."""
+    """Return the compiler's path: that of CXX if it is set, else of the first of NAMES that exists.
+
+    Raises NoLinker if there is none.
+    """
     asked = os.environ.get("CXX")
     for name in [asked] if asked else NAMES:
         path = shutil.which(name)
@@ -26,14 +30,21 @@ def linker() -> str:
 
 
 def must_link() -> None:
-    """Raises NoLinker if there is no compiler, or if it lacks an assembler, a linker or the C
-    library's files: each job would fail, one candidate after the other."""
+    """Raise NoLinker if there is no compiler, or if it can't link a shared library.
+
+    It can't if an assembler, a linker or the C library's files are missing. Without this check each
+    candidate of each job would fail.
+    """
     _must_link(linker())
 
 
 @cache
 def _must_link(compiler: str) -> None:
-    """Once a process, unless it raises: a command asks first, and its builder again."""
+    """Link an empty library.
+
+    The answer is cached for the process unless it raises, because a command asks first and its
+    builder once more.
+    """
     with TemporaryDirectory() as folder:
         to = ["-o", f"{folder}/empty.so", *LIBRARIES]
         command = [compiler, "-shared", "-fPIC", "-x", "c", os.devnull, *to]
@@ -44,7 +55,7 @@ def _must_link(compiler: str) -> None:
 
 
 def identity() -> str:
-    """What tells this linker from another, and from its own next version."""
+    """Return a text that tells this linker from another, and from another version of itself."""
     path = Path(linker()).resolve()
     seen = path.stat()
     return f"{path} {seen.st_size} {seen.st_mtime_ns} {' '.join(LIBRARIES)}"

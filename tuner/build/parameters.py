@@ -1,4 +1,4 @@
-"""Whether a program takes its workload's arguments, and what it takes beside them."""
+"""Checking a program's parameters against its workload's arguments, and finding its workspace."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from tuner.library.workspace import FUNCTION
 
 
 def workspace(module: Any, workload: Workload) -> int:
-    """How many elements of workspace the module's ``main`` takes behind the workload's arguments: a
-    parameter in one dimension of float32. The module is given a function that says so, by which
-    its library is known to need it. Raises ValueError if the parameters are others."""
+    """Return how many float32 elements of workspace the module's ``main`` takes; 0 if it takes
+    none.
+
+    The workspace is a parameter behind the workload's arguments, with one dimension. If there is
+    one, a function that returns its elements is added to the module, by which the compiled library
+    says how much it needs. Raises ValueError if the parameters are not the workload's arguments.
+    """
     kinds = [parameter.ty for parameter in module["main"].params]
     found = [(tuple(map(int, kind.shape)), str(kind.dtype)) for kind in kinds]
     wanted = [(argument.shape, argument.dtype) for argument in workload.arguments]
@@ -30,7 +34,7 @@ def workspace(module: Any, workload: Workload) -> int:
 
 
 def _constant(value: int) -> Any:
-    """A function of nothing."""
+    """Return a TIR function without parameters that returns ``value``."""
     from tvm import ir, tirx
     from tvm.script.ir_builder import IRBuilder
     from tvm.tirx.script.builder import ir as build

@@ -1,7 +1,7 @@
-"""A libcuda.so.1 for a host that compiles for a GPU and has none.
+"""A stub of libcuda.so.1, for a host that compiles for a GPU and has none.
 
-TVM's CUDA runtime, which turns machine code into a part of a library, is linked to the driver's
-library and can't be loaded without one. No function of it is called while a library is built.
+TVM's CUDA runtime, which packs machine code into a library, is linked to the driver's library and
+can't be loaded without one. While a library is built, none of the driver's functions is called.
 """
 
 from __future__ import annotations
@@ -25,12 +25,16 @@ FUNCTIONS = (
     "cuModuleUnload",
     "cuTensorMapEncodeTiled",
 )
-"""The driver's functions that TVM's runtime links to."""
+"""The driver's functions that TVM's CUDA runtime is linked to."""
 CUDA_ERROR_STUB_LIBRARY = 34
 
 
 def load_driver_or_stub() -> None:
-    """Load the driver's library, or one whose functions all fail. Raises NoLinker."""
+    """Load the driver's library or, if the host has none, a stub whose functions all return an
+    error.
+
+    Raises NoLinker if the stub can't be linked because the host has no compiler.
+    """
     try:
         ctypes.CDLL(NAME, mode=ctypes.RTLD_GLOBAL)
     except OSError:

@@ -1,1 +1,1 @@
-"""The runner, and the round in which finalists and baselines are compared."""
+"""The runner of candidates, and the round in which finalists and baselines are compared."""

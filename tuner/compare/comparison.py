@@ -1,4 +1,4 @@
-"""The comparison round: everything is timed in turns until it is settled which is fastest."""
+"""The comparison round: subjects are timed in turns until it is settled which is fastest."""
 
 from __future__ import annotations
 
@@ -20,27 +20,34 @@ from tuner.process.child import Child
 TURNS, FEWEST_TURNS = 20, 3
 """Turns of a round, and the fewest that a slow subject takes."""
 FIRST_TURNS, FAR = 6, 1.5
-"""Of six turns the interval of a ratio is all of them. A finalist that was slower than the fastest
-in each takes no more turns, nor does a peer that was so many times as slow."""
+"""After six turns some subjects drop out. The interval of a ratio then spans all six turns. A
+finalist that was slower than the fastest in each of them takes no more turns, nor does a peer that
+took more than 1.5 times as long as the fastest of ours in each."""
 ROUGH_TURNS = 4
-"""Turns of a round that nothing is to be settled by."""
+"""Turns of a rough round, which is not meant to settle anything."""
 SECONDS = 0.5
-"""Seconds that a subject's samples may take. A slower one sits out some turns."""
+"""Seconds that a subject's samples may take. A slower subject sits out some turns."""
 FURTHER_TURNS = COLD_SAMPLES = 10
+"""Turns that are added at a time while a round is not settled; and samples of a cold time."""
 ROUGH_COLD_SAMPLES = 0
-"""Besides the first, which is dropped if there are others."""
+"""Samples of a cold time in a rough round. Neither number includes the first sample, which is
+dropped if there are others."""
 SETTLE_SECONDS = 4.0
-"""For the turns after the first twenty, as long as the round is not settled."""
+"""Seconds for the turns after the first twenty, which are taken while the round is not settled."""
 SAME = 0.01
 """A smaller relative difference between two times does not matter."""
 ROUND_SECONDS = 900.0
-"""Limit for entering, and for all samples of a process."""
+"""Limit of each call of a round's process, in which subjects are entered or samples are taken."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """The result of one subject. ``timing`` has a ``warm`` summary and, for some libraries, a
-    ``cold`` one. ``level`` says if the time is that of the kernel or of the call."""
+    """The result of one subject of a round.
+
+    ``timing`` has a ``warm`` summary and, for some libraries, a ``cold`` one. ``max_error`` is the
+    subject's largest error; None for the empty program. ``level`` says whether the time is that of
+    the kernel or of the call.
+    """
 
     name: str
     timing: dict[str, Summary]
@@ -49,15 +56,19 @@ class Entry:
 
     @property
     def time_us(self) -> float:
-        """Warm median."""
+        """The warm median in µs."""
         return float(self.timing["warm"]["median_us"])
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The table of a round. ``dropped`` are those that failed, with the reason; ``load`` is how
-    many processors other programs kept busy meanwhile; ``overtaken`` are finalists that were slower
-    than another in each of the first turns and took no more."""
+    """The results of a round.
+
+    ``entries`` has the subjects that were timed, by name, and ``dropped`` the reasons for which
+    others were not. ``clocks`` are the GPU's after the round, empty for a CPU. ``load`` is how many
+    processors other programs kept busy meanwhile. ``overtaken`` are the finalists that were slower
+    than another one in each of the first turns and took no more.
+    """
 
     entries: dict[str, Entry]
     dropped: dict[str, str]
@@ -67,17 +78,20 @@ class Comparison:
 
     @property
     def empty_us(self) -> float:
-        """The cost of a launch, µs."""
+        """The time of the empty program in µs, which is the cost of a launch."""
         return self.entries[EMPTY].time_us
 
     def ranked(self, finalists: Collection[str]) -> list[Entry]:
-        """Those of these finalists that were timed, fastest first. What was overtaken comes last:
-        the turns that it took may have been quicker than the later ones."""
+        """Return the entries of those of the ``finalists`` that were timed, fastest first.
+
+        Overtaken ones come last, because the turns that they took may have been quicker than the
+        later turns.
+        """
         timed = [self.entries[name] for name in finalists if name in self.entries]
         return sorted(timed, key=lambda entry: (entry.name in self.overtaken, entry.time_us))
 
     def with_cold(self, cold: dict[str, Summary]) -> Comparison:
-        """The same, with cold summaries beside the warm ones."""
+        """Return the same results, with these cold summaries beside the warm ones."""
         entries = {
             name: replace(entry, timing=entry.timing | {"cold": cold[name]})
             for name, entry in self.entries.items()
@@ -86,14 +100,15 @@ class Comparison:
         return replace(self, entries=self.entries | entries)
 
     def noise(self, name: str) -> dict[str, Any]:
-        """How quiet the machine was while that subject was measured."""
+        """Return how quiet the machine was while that subject was measured: :func:`quiet.noise`."""
         warm = self.entries[name].timing["warm"]
         probe = self.entries[EMPTY].timing["warm"] if EMPTY in self.entries else None
         return noise(probe, self.load, warm)
 
 
 class Stage:
-    """A child process in which some of the subjects are ready to be timed."""
+    """A child process in which some of the subjects are ready to be timed, as its parent sees
+    it."""
 
     def __init__(self, child: Child) -> None:
         self._child = child
@@ -101,13 +116,18 @@ class Stage:
         self.dropped: dict[str, str] = {}
 
     def enter(self, enter: Callable[..., Entered], *arguments: Any) -> None:
-        """Make subjects ready by a function of :mod:`tuner.compare.stage`. Raises ChildFailed."""
+        """Make subjects ready in the process with ``enter``, a function of
+        :mod:`tuner.compare.stage`.
+
+        Raises ChildFailed.
+        """
         found = self._child.call(enter, *arguments, timeout=ROUND_SECONDS)
         self.subjects |= found.subjects
         self.dropped |= found.dropped
 
     def enter_or_drop(self, name: str, enter: Callable[..., Entered], *arguments: Any) -> None:
-        """As :meth:`enter`. If the process fails, ``name`` is dropped with the reason."""
+        """Make subjects ready as :meth:`enter` does; if the process fails, drop ``name``
+        instead."""
         try:
             self.enter(enter, *arguments)
         except ChildFailed as error:
@@ -115,18 +135,24 @@ class Stage:
             self.dropped[name] = f"left out: {error}"
 
     def sample(self, names: Sequence[str]) -> list[Sample]:
-        """A sample of each. Raises ChildFailed."""
+        """Take a sample of each of these subjects, one after the other. Raises ChildFailed."""
         return self._child.call(sample, list(names), timeout=ROUND_SECONDS)
 
     def cold(
         self, order: RunOrder, names: Sequence[str], settle_seconds: float = SETTLE_SECONDS
     ) -> dict[str, Summary]:
-        """Cold summaries of libraries, rough ones with 0. Raises ChildFailed."""
+        """Return cold summaries of libraries, rough ones if ``settle_seconds`` is 0.
+
+        Raises ChildFailed.
+        """
         count = COLD_SAMPLES if settle_seconds > 0 else ROUGH_COLD_SAMPLES
         return self._child.call(cold, order, list(names), count, timeout=ROUND_SECONDS)
 
     def clocks(self) -> dict[str, Any]:
-        """The GPU's clocks, now. Raises ChildFailed."""
+        """Return the GPU's present clocks, as :func:`tuner.device.cuda_facts.clocks` does.
+
+        Raises ChildFailed.
+        """
         return self._child.call(clocks, timeout=ROUND_SECONDS)
 
 
@@ -135,10 +161,12 @@ def compare(
     finalists: Collection[str] = (),
     settle_seconds: float = SETTLE_SECONDS,
 ) -> Comparison:
-    """Time the subjects of all stages in turns. After twenty turns the round goes on, up to
-    ``settle_seconds``, until it is settled which of the ``finalists`` is fastest. Of these only
-    those that may still be the fastest take part after the first six turns, and of peers only those
-    that are not far slower. With 0 the round has four turns.
+    """Time the subjects of all stages in turns.
+
+    After six turns, finalists that can't be the fastest and peers that are far slower than ours
+    drop out. After twenty turns the round goes on, for up to ``settle_seconds``, until it is
+    settled which of the ``finalists`` is fastest; only those that may still be take part. If
+    ``settle_seconds`` is 0, the round is a rough one of four turns.
 
     Raises ChildFailed if a process ends.
     """
@@ -175,7 +203,10 @@ def compare(
 
 
 def _turns(subject: Subject, turns: int) -> int:
-    """How many of so many turns a subject takes."""
+    """Return how many of ``turns`` turns a subject takes: as many as fit :data:`SECONDS`.
+
+    A slow one still takes :data:`FEWEST_TURNS`, unless it wants fewer.
+    """
     most = turns if subject.most is None else min(turns, subject.most)
     least = min(FEWEST_TURNS, most)
     return max(least, min(most, int(SECONDS / max(subject.seconds, 1e-9))))
@@ -187,9 +218,12 @@ def _take(
     shares: dict[str, tuple[int, int]],
     turns: range,
 ) -> None:
-    """Add to ``samples``, by turn; a subject takes its share, so many of so many turns, one without
-    a share none. A single process is asked for all turns at once, because a GPU would idle between
-    them."""
+    """Take these turns, and add the samples to ``samples`` by subject and turn.
+
+    ``shares`` says for each subject that takes part how many of how many turns it takes. If all of
+    them are in one process, that is asked for all turns at once, because a GPU would idle between
+    requests.
+    """
     taking = [stage for stage in stages if stage.subjects.keys() & shares.keys()]
     blocks = [turns] if len(taking) == 1 else [range(turn, turn + 1) for turn in turns]
     for block in blocks:
@@ -208,16 +242,20 @@ def _take(
 
 
 def _is_in(turn: int, wanted: int, turns: int) -> bool:
-    """Whether a subject that takes ``wanted`` of so many turns takes this one. They are spread
-    evenly. The first turn is dropped later."""
+    """Return whether a subject that takes ``wanted`` of ``turns`` turns takes part in this one.
+
+    Its turns are spread evenly. Turn 0, whose samples are dropped later, is an extra one.
+    """
     if turn == 0:
         return wanted > 1
     return turn * wanted // turns > (turn - 1) * wanted // turns
 
 
 def _is_settled(samples: dict[str, dict[int, Sample]], finalists: Collection[str]) -> bool:
-    """Whether it is settled which finalist is fastest. It is if the interval of the ratio of the
-    first two leaves out 1, or if it lies within SAME of 1."""
+    """Return whether it is settled which finalist is fastest.
+
+    It is if the interval of the ratio of the first two leaves out 1, or lies within SAME of 1.
+    """
     ranked = _ranked(samples, finalists)
     if len(ranked) < 2:
         return True
@@ -226,7 +264,7 @@ def _is_settled(samples: dict[str, dict[int, Sample]], finalists: Collection[str
 
 
 def _contenders(samples: dict[str, dict[int, Sample]], finalists: Collection[str]) -> list[str]:
-    """The fastest of the finalists, and those whose ratio to it may be 1."""
+    """Return the fastest of the finalists, and those whose ratio to it may be 1."""
     (fastest, first), *others = _ranked(samples, finalists)
     return [fastest, *[name for name, times in others if _ratio(first, times)[0] <= 1]]
 
@@ -237,8 +275,10 @@ def _behind(
     others: Collection[str],
     times_as_slow: float,
 ) -> list[str]:
-    """Which of these are so many times as slow as the fastest of the others, as the interval of the
-    ratio says."""
+    """Return which of ``names`` are certainly slower than the fastest of ``others``.
+
+    They are if the interval of the ratio lies above ``times_as_slow``.
+    """
     fastest = _ranked(samples, others)[:1]
     return [
         name
@@ -251,8 +291,10 @@ def _behind(
 def _ranked(
     samples: dict[str, dict[int, Sample]], names: Collection[str]
 ) -> list[tuple[str, dict[int, float]]]:
-    """Those of these that were timed, the fastest median first, with seconds by turn. The first
-    turn does not count."""
+    """Return the subjects among ``names`` that were timed, with their seconds by turn.
+
+    The one with the fastest median comes first. Turn 0 does not count.
+    """
     times = {
         name: {turn: s.seconds for turn, s in samples[name].items() if turn > 0}
         for name in names
@@ -262,9 +304,11 @@ def _ranked(
 
 
 def _ratio(first: dict[int, float], second: dict[int, float]) -> tuple[float, float]:
-    """The 95 % interval of the median ratio of the second to the first, turn by turn: that of order
-    statistics (Conover, "Practical Nonparametric Statistics", 3.2), in the normal
-    approximation."""
+    """Return the 95 % interval of the median ratio of the second's times to the first's.
+
+    Times of the same turn are compared. The interval is that of order statistics (Conover,
+    "Practical Nonparametric Statistics", 3.2), in the normal approximation.
+    """
     ratios = sorted(second[turn] / first[turn] for turn in first.keys() & second.keys())
     count = len(ratios)
     if not count:

@@ -1,4 +1,4 @@
-"""The interface of what measures for a job: this machine's device, or a farm of servers."""
+"""Measuring: the interface of what measures for a job, a device here or a farm of servers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tuner.measure.trial import Measured
 
 @dataclass(frozen=True)
 class Delivered:
-    """A library with the manifest that goes with it."""
+    """A library, and its manifest as a JSON object."""
 
     library: Path
     manifest: dict[str, Any]
 
 
 class Measuring(Protocol):
-    """Checks and times libraries of one workload.
+    """Something that checks and times the libraries of one workload.
 
-    ``max_in_flight`` is how many libraries it takes before it has answered the first.
-    ``overlaps_builds`` says whether builds may run while it measures. ``peer_versions`` is what
-    the times of its peers depend on; None if they are of no use to another job.
+    ``max_in_flight`` is how many libraries may be submitted before the first is measured.
+    ``overlaps_builds`` says whether builds may run during measurements. ``peer_versions`` is
+    everything that the times of the peers depend on; None if another job must not use these times.
     """
 
     @property
@@ -38,7 +38,8 @@ class Measuring(Protocol):
     def peer_versions(self) -> dict[str, str] | None: ...
 
     def submit(self, library: Path) -> Future[Measured]:
-        """Queue a library to be measured. A crash or a hang is a result, not an exception."""
+        """Queue a library to be checked and timed. A crash or a hang is a result, not an
+        exception."""
         ...
 
     def compare(
@@ -47,14 +48,19 @@ class Measuring(Protocol):
         finalists: Collection[str] = (),
         groups: Sequence[str] = (),
     ) -> Comparison:
-        """The round of these libraries, ``empty`` among them, and of those groups of peers
-        (:mod:`tuner.peers`), until it is settled which of the ``finalists`` is fastest. Raises
-        ChildFailed."""
+        """Return a round of these libraries, by name, and of those groups of peers.
+
+        ``libraries`` must have the empty program, named ``empty``. The groups are those of
+        :mod:`tuner.peers`. The round lasts until it is settled which of the ``finalists`` is
+        fastest. Raises ChildFailed.
+        """
         ...
 
     def deliver(self, delivered: Mapping[str, Delivered], groups: Sequence[str] = ()) -> Comparison:
-        """The libraries as their users have them, each loaded by a fresh process and checked once
-        more: the call, on a CPU the kernel too (:func:`tuner.compare.stage.of` names them), in
-        turns with each other and with those groups of peers. One that is wrong there is dropped.
-        Raises ChildFailed."""
+        """Return a round of libraries as their users have them, and of those groups of peers.
+
+        Each library is loaded by a fresh process and checked once more. Its call is timed and, on a
+        CPU, its kernel, too; :func:`tuner.compare.stage.of` gives the names of these subjects. A
+        library that is wrong there is dropped. Raises ChildFailed.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Processes of peers that are begun before they are needed: while a job searches, or before it."""
+"""Processes of peers that are started before they are needed: during a job's search, or earlier."""
 
 from __future__ import annotations
 
@@ -22,23 +22,27 @@ from tuner.process.child import Child
 from tuner.process.stopping import LOOK_SECONDS, check_stopped, pause, result_of
 
 RUNTIME = ("tvm", "tuner.compare.stage")
-"""What a process that runs libraries is forked with. One with peers on the host has what their
-users import, and nothing else."""
+"""Modules that are imported before a process for libraries is forked. A process for peers on the
+host imports what their users import, and nothing else."""
 ON_A_GPU = (*RUNTIME, "torch")
-"""The same with PyTorch, which takes seconds to import, for a GPU's peers and a library's calls."""
+"""Modules for a GPU's peers and for calls of libraries: RUNTIME, and PyTorch, whose import takes
+seconds."""
 BEGIN_SECONDS = 120.0
 """Limit for importing and for compiling, not counting pauses. A process that takes longer is
-killed, and another does in the round what it did not."""
+killed, and in the round another one does what is missing."""
 A_DAY = 86_400.0
+"""A timeout that is never reached: BEGIN_SECONDS is checked apart, because pauses don't count."""
 START_LOOK_SECONDS = 0.05
 AHEAD = {"cpu": 1, "cuda": 2}
-"""Spare processes of each group. A GPU's import for longer than a quick job takes: they are begun
-two jobs ahead."""
+"""Spare processes of each group, by kind of device. The imports for a GPU take longer than a quick
+job, so these processes are started two jobs ahead."""
 
 
 class PeerProcess:
-    """The process of a group of peers, beside a device of that kind. It imports their libraries at
-    once, and can have them compile for a workload. Close it in the end."""
+    """A process for the peers of a group, beside a device of that kind (``cpu``, ``cuda``).
+
+    It imports their libraries at once, and can have them compile for a workload. It must be closed.
+    """
 
     def __init__(self, kind: str, group: str) -> None:
         self._kind, self._group = kind, group
@@ -47,8 +51,8 @@ class PeerProcess:
         self._begun = _in_a_thread(partial(self._call, import_libraries, group))
 
     def compile(self, workload_key: str, cases: Future[None], folder: Path) -> None:
-        """Have the libraries compile for the workload, as soon as its ``cases`` are in the
-        folder."""
+        """Have the libraries compile for the workload once its ``cases`` are written to
+        ``folder``."""
         imported = self._begun
 
         def begin() -> None:
@@ -60,8 +64,11 @@ class PeerProcess:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The process does nothing meanwhile. What it is forked from is waited for: that imports
-        for all of its kind, and can't be paused."""
+        """Pause the process.
+
+        If the process that it is forked from is still importing, that is waited for: it imports for
+        all processes of its kind and can't be paused.
+        """
         while self._child.pid is None and not self._begun.done():
             pause(START_LOOK_SECONDS)
         start = time.monotonic()
@@ -73,22 +80,26 @@ class PeerProcess:
             self._paused_seconds += time.monotonic() - start
 
     def wait(self) -> None:
-        """Until all that was begun is done, or has failed."""
+        """Wait until importing and compiling are done or have failed."""
         while wait([self._begun], LOOK_SECONDS).not_done:
             check_stopped()
 
     def stage(self) -> Stage:
-        """The process, once all that was begun is done. Raises ChildFailed if it failed, or took
-        too long."""
+        """Return the process, ready for a round, once importing and compiling are done.
+
+        Raises ChildFailed if one of them failed or took too long.
+        """
         result_of(self._begun)
         return Stage(self._child)
 
     def close(self) -> None:
+        """End the process."""
         self._child.kill()
         wait([self._begun])
         self._child.close()
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Call a function in the process within :data:`BEGIN_SECONDS`, not counting pauses."""
         start, paused = time.monotonic(), self._paused_seconds
 
         def check() -> None:
@@ -100,8 +111,11 @@ class PeerProcess:
 
 
 class PeerProcesses:
-    """A worker's processes of peers for its next jobs: spare ones, begun when a job ends or, beside
-    a GPU, which they leave alone, when it begins."""
+    """A worker's spare processes of peers, for its next jobs.
+
+    New ones are started when a job ends. Beside a GPU, whose times they do not disturb, they are
+    started when a job begins.
+    """
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -109,8 +123,11 @@ class PeerProcesses:
         self._taken: list[str] = []
 
     def take(self, groups: Sequence[str]) -> dict[str, PeerProcess]:
-        """One for each of these groups whose library may be here. The caller closes them. Spare
-        ones of other groups end, because nobody would pause them."""
+        """Return a process for each of these groups whose library may be installed.
+
+        The caller closes them. Spare processes of other groups are ended, because the runner would
+        not pause them.
+        """
         self._taken = [group for group in groups if here(group)]
         found = dict[str, PeerProcess]()
         for group in self._taken:
@@ -123,7 +140,10 @@ class PeerProcesses:
         return found
 
     def renew(self) -> None:
-        """Begin those that were taken last, as the next job will probably take the same."""
+        """Start spare processes for the groups that were taken last.
+
+        The next job will probably take the same.
+        """
         for group in self._taken:
             spare = self._spare.setdefault(group, deque())
             while len(spare) < AHEAD[self._kind]:
@@ -131,13 +151,14 @@ class PeerProcesses:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The spare ones do nothing meanwhile."""
+        """Pause the spare processes."""
         with ExitStack() as stack:
             for process in chain.from_iterable(self._spare.values()):
                 stack.enter_context(process.paused())
             yield
 
     def close(self) -> None:
+        """End the spare processes."""
         for group in [*self._spare]:
             self._end(group)
 
@@ -147,7 +168,10 @@ class PeerProcesses:
 
 
 def _in_a_thread(begin: Callable[[], None]) -> Future[None]:
-    """It is done there. A program that ends does not wait for it, as it would for an executor's."""
+    """Run ``begin`` in a new thread. Return its end, or its error, as a future.
+
+    It is a daemon thread: a program that ends does not wait for it, as it would for an executor's.
+    """
     begun: Future[None] = Future()
 
     def run() -> None:
@@ -163,7 +187,10 @@ def _in_a_thread(begin: Callable[[], None]) -> Future[None]:
 
 
 def child_of(kind: str, group: str) -> Child:
-    """A new process for the peers of a group, which on a GPU are timed beside the kernels."""
+    """Return a new process for the peers of a group.
+
+    A GPU's own peers are timed in one process with the kernels, so theirs has TVM's runtime, too.
+    """
     if beside_kernels(group, kind):
         return Child(ENVIRONMENT, confinement=LIMITED, importing=ON_A_GPU)
     return Child(confinement=LIMITED, importing=IMPORTED[group])

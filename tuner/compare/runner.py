@@ -1,4 +1,5 @@
-"""Running candidates in a child that is killed at its deadline and replaced after a fault."""
+"""Runner: measuring candidates in a child that is killed at its deadline and replaced after a
+fault."""
 
 from __future__ import annotations
 
@@ -28,28 +29,28 @@ from tuner.process.child import Child
 from tuner.process.stopping import result_of
 
 RUN_SECONDS = 30.0
+"""Default limit for checking and timing one library."""
 REFERENCE_SECONDS = 900.0
+"""Limit for drawing the inputs and computing their references."""
 ANSWER_BYTES = 1 << 20
-"""Limit for an answer of a process that runs candidates. A candidate can make it send more."""
+"""Limit for an answer of a process that runs candidates: a candidate can make it send any
+number."""
 FEW = 4
+"""How many libraries a GPU's runner takes before it has measured the first."""
 AHEAD_MEMORY = 1 / 64
-"""Peers compile while the job searches if a set of the workload's tensors takes at most this share
-of the device's memory: each peer has one of its own, and candidates have theirs."""
+"""Peers compile during the job's search if a set of the workload's tensors takes at most this share
+of the device's memory, because each peer allocates a set and the candidates have theirs."""
 
 log = structlog.get_logger()
 
 
 class Runner:
-    """Checks and times libraries of one workload on one device, one at a time.
+    """Checks and times the libraries of one workload on one device, one at a time.
 
     The inputs are drawn and their references computed once, into a folder that :meth:`close`
-    removes. For large workloads that takes seconds, during which the first libraries are built.
-    The first method that needs them waits, and raises ChildFailed if they can't be made. Then a GPU
-    is made ready, too.
-
-    ``peers`` are processes of groups of peers, which compile meanwhile, and end with the runner. On
-    a CPU they pause while a library is measured. What else the worker does on the host pauses in
-    the context of ``timing``, while peers are timed there.
+    removes. For a large workload that takes seconds, during which the first libraries are built. A
+    GPU is then made ready, too. The first method that needs the inputs waits for both. It raises
+    ChildFailed if the inputs can't be made.
     """
 
     def __init__(
@@ -62,10 +63,20 @@ class Runner:
         peers: Mapping[str, PeerProcess] = MappingProxyType({}),
         timing: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
+        """Start the child, which draws the inputs, and have the peers compile.
+
+        ``timeout`` is the limit in seconds for checking and timing one library. ``settle_seconds``
+        is as for :func:`tuner.compare.comparison.compare`: if it is 0, all times are rough.
+
+        ``peers`` are processes of groups of peers, by group. They compile meanwhile, and end with
+        the runner. On a CPU they are paused while a library is measured. ``timing()`` is a context
+        in which the rest of the worker's work on the host is paused: the delivered libraries are
+        timed in it.
+        """
         self._workload_key, self._device, self._timeout = workload_key, device, timeout
         self._settle_seconds = settle_seconds
         self._peers, self._timing = dict(peers), timing
-        with ExitStack() as unless_begun:  # no room for a folder, say
+        with ExitStack() as unless_begun:  # closes the peers if, for example, the disk is full
             for process in self._peers.values():
                 unless_begun.callback(process.close)
             self._folder = tempfile.TemporaryDirectory(
@@ -95,7 +106,10 @@ class Runner:
                 process.compile(workload_key, self._written, Path(self._folder.name))
 
     def order(self, library: Path) -> RunOrder:
-        """The order to measure a library. Waits for the cases, and for the GPU."""
+        """Return the order to measure a library. This waits for the cases, and for the GPU.
+
+        Raises ChildFailed if the cases can't be made.
+        """
         result_of(self._written)
         result_of(self._ready)
         return RunOrder(
@@ -108,7 +122,10 @@ class Runner:
         )
 
     def measure(self, library: Path) -> Measured:
-        """The result of a library. A crash or a hang of its process is a result, too."""
+        """Check and time a library. A crash or a hang of its process is a result, too.
+
+        Raises ChildFailed if the cases can't be made.
+        """
         order = self.order(library)
         try:
             with self._peers_paused():
@@ -118,14 +135,17 @@ class Runner:
         except ChildCrashed as error:
             return Measured("run_error", error=str(error))
         except ChildError as error:
-            self._child.close()  # a CUDA error stays with the process it happened in
+            self._child.close()  # after a CUDA error the process can't use the GPU any more
             return Measured("run_error", error=str(error))
         if measured.status == "wrong_answer" and self._device.kind == "cuda":
-            self._child.close()  # it may have written into the references on the device
+            self._child.close()  # the library may have overwritten the references on the device
         return measured
 
     def _get_ready(self) -> None:
-        """If that fails, the first library says why."""
+        """Make the GPU ready for the first library.
+
+        A failure is only logged: the first library's measurement will fail with the reason.
+        """
         folder, limits = Path(self._folder.name), self._device.limits
         try:
             result_of(self._written)
@@ -143,22 +163,25 @@ class Runner:
 
     @property
     def max_in_flight(self) -> int:
-        """One on a CPU: a library is measured when the result before it is stored. A GPU is given
-        a few, so that it need not wait for the proposal of the next."""
+        """How many libraries may be submitted before the first is measured.
+
+        One on a CPU: a library is measured once the result before it is stored. A GPU is given a
+        few, so that it need not wait until the next one is proposed and built.
+        """
         return FEW if self.overlaps_builds else 1
 
     @property
     def overlaps_builds(self) -> bool:
-        """Builds disturb the times of a CPU, but not those of a GPU."""
+        """Whether builds may run during measurements: on a CPU they would disturb the times."""
         return self._device.kind == "cuda"
 
     @property
     def peer_versions(self) -> dict[str, str] | None:
-        """Those of this machine; None of a rough round."""
+        """The versions that the peers' times depend on; None if the times are rough."""
         return of_peers(self._device) if self._settle_seconds > 0 else None
 
     def submit(self, library: Path) -> Future[Measured]:
-        """:meth:`measure`, as soon as what was submitted before is measured."""
+        """Queue a library for :meth:`measure`, after those that were submitted before."""
         return self._thread.submit(self.measure, library)
 
     def compare(
@@ -167,13 +190,15 @@ class Runner:
         finalists: Collection[str] = (),
         groups: Sequence[str] = (),
     ) -> Comparison:
-        """The round of these libraries, ``empty`` among them, and of those groups of peers, in
-        processes that have run no candidate. On a GPU the fastest of the ``finalists`` is timed
-        cold, too. Raises ChildFailed."""
+        """Return a round of these libraries and groups of peers, as :meth:`Measuring.compare` does.
+
+        It runs in processes that have run no candidate. On a GPU the fastest of the ``finalists``
+        is timed cold, too. Raises ChildFailed.
+        """
         order = self.order(libraries[EMPTY])
         inside = [group for group in groups if beside_kernels(group, self._device.kind)]
         for process in self._peers.values():
-            process.wait()  # what they do would disturb
+            process.wait()  # a process that still compiles would disturb the round
         with self._processes() as stack:
             if inside:
                 stage = self._stage_of(inside[0], stack)
@@ -187,7 +212,7 @@ class Runner:
             apart = [group for group in groups if group not in inside]
             others = self._others(apart, order, stack)
             found = compare([stage, *others], finalists, self._settle_seconds)
-            if self._device.kind == "cpu":  # a delivered kernel is timed cold
+            if self._device.kind == "cpu":  # there deliver() times the kernels cold
                 return found
             clocks = stage.clocks()
             fastest = [entry.name for entry in found.ranked(finalists)[:1]]
@@ -195,9 +220,10 @@ class Runner:
             return replace(found.with_cold(cold), clocks=clocks)
 
     def deliver(self, delivered: Mapping[str, Delivered], groups: Sequence[str] = ()) -> Comparison:
-        """The libraries as their users have them, each loaded from disk and checked by a fresh
-        process: their calls, on a CPU their kernels too, in turns with those groups of peers. One
-        that is wrong is dropped. Raises ChildFailed."""
+        """Return a round of libraries as their users have them, as :meth:`Measuring.deliver` does.
+
+        On a CPU the kernels are timed cold, too. Raises ChildFailed.
+        """
         orders = {name: self.order(each.library) for name, each in delivered.items()}
         with self._processes() as stack, self._timing():
             imported = ON_A_GPU if self._device.kind == "cuda" else RUNTIME
@@ -219,11 +245,12 @@ class Runner:
             return found
 
     def ready(self) -> None:
-        """Wait until inputs and references are there. Raises ChildFailed."""
+        """Wait until the inputs and references are written. Raises ChildFailed if that fails."""
         result_of(self._written)
 
     def _others(self, groups: Sequence[str], order: RunOrder, stack: ExitStack) -> list[Stage]:
-        """A process for each of these groups whose library may be here, its peers entered."""
+        """Return a stage, with the peers entered, for each of these groups that may be
+        installed."""
         stages = []
         for group in groups:
             if here(group):
@@ -233,7 +260,7 @@ class Runner:
         return stages
 
     def _stage_of(self, group: str, stack: ExitStack) -> Stage:
-        """The process of the group that was begun before, or else a new one."""
+        """Return a stage in the group's process that was started ahead, or else in a new one."""
         process = self._peers.pop(group, None)
         if process is not None:
             stack.enter_context(closing(process))
@@ -245,6 +272,7 @@ class Runner:
 
     @contextmanager
     def _peers_paused(self) -> Iterator[None]:
+        """Pause the processes of peers, unless they may run during measurements."""
         with ExitStack() as stack:
             for process in () if self.overlaps_builds else self._peers.values():
                 stack.enter_context(process.paused())
@@ -252,12 +280,14 @@ class Runner:
 
     @contextmanager
     def _processes(self) -> Iterator[ExitStack]:
-        """For processes that end with the context. The one that runs candidates ends before."""
+        """End the process that runs candidates. Yield a stack for others, which end with the
+        context."""
         self._child.close()
         with ExitStack() as stack:
             yield stack
 
     def close(self) -> None:
+        """End all processes, also if one is measuring, and remove the folder of the cases."""
         self._child.kill()
         self._thread.shutdown()
         for process in self._peers.values():
@@ -273,12 +303,15 @@ class Runner:
 
 
 def _fresh(child: Child, stack: ExitStack) -> Stage:
+    """Return a stage in that process, which ends with the stack's context."""
     return Stage(stack.enter_context(closing(child)))
 
 
 def runtime_only(device: Device) -> dict[str, str]:
-    """The environment of a process that runs kernels: TVM without its compiler, and as many
-    threads as the device has."""
+    """Return the environment of a process that runs kernels on that device.
+
+    It loads TVM without its compiler and, on a CPU, uses as many threads as the device has.
+    """
     if device.kind == "cpu":
         return ENVIRONMENT | threading_environment(device.limits.units)
     return ENVIRONMENT

@@ -1,6 +1,7 @@
-"""One process of a comparison round: what is ready to be timed in it, and its samples.
+"""The functions of a stage, a child process of a comparison round, which time its subjects.
 
-This runs in a child process. What is entered stays until the process ends.
+The class :class:`tuner.compare.comparison.Stage` calls them. Subjects that were entered stay until
+the process ends.
 """
 
 from __future__ import annotations
@@ -33,21 +34,25 @@ from tuner.peers.torch_arrays import to_tensor
 from tuner.process.deadline import deadline
 
 EMPTY = "empty"
+"""Name of the empty program in a round."""
 KERNEL, CALL = "kernel", "call"
-"""What a time is of: the kernel, or the call from Python that reaches it."""
+"""The level of a time: that of the kernel, or of the call from Python that reaches it."""
 SLOW_SECONDS = 2.0
-"""A subject whose call takes longer is timed once."""
+"""A library whose call takes longer is timed once."""
 PREPARE_SECONDS = 60.0
-"""A peer that is not ready to be timed after that is dropped. The first that PyTorch compiles on a
-machine takes up to half of it."""
+"""A peer that takes longer to be ready is dropped. The first one that PyTorch compiles on a machine
+takes up to half of this."""
 SAMPLE_SECONDS, ROUGH_SAMPLE_SECONDS = 20e-3, 1e-3
-"""Of calls in a sample, and in one of a rough round."""
+"""Length of a sample, and of one in a rough round."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Something that is ready to be timed. One sample takes about ``seconds``. At most ``most``
-    samples are wanted, or one each turn if that is None. ``is_peer`` is false of what is ours."""
+    """Something that is ready to be timed.
+
+    ``seconds`` is about what one sample of ``calls`` calls takes. ``most`` is how many samples are
+    wanted at most; None is one in each turn. ``is_peer`` is false for libraries of ours.
+    """
 
     seconds: float
     calls: int
@@ -59,21 +64,26 @@ class Subject:
 
 @dataclass(frozen=True)
 class Entered:
-    """What is ready, by name, and what was dropped, with the reason."""
+    """The subjects that are ready, by name, and the reasons for which others were dropped."""
 
     subjects: dict[str, Subject]
     dropped: dict[str, str]
 
 
 _samplers: dict[str, Sampler] = {}
+"""The samplers of all subjects that were entered, by the subject's name."""
 _kernels: dict[str, Kernel] = {}
+"""The kernels of libraries that were entered, by the subject's name."""
 _compiled: dict[tuple[str, str], list[Peer]] = {}
-"""By workload and group."""
+"""Peers that have compiled and were not entered yet, by workload key and group."""
 
 
 def enter_libraries(order: RunOrder, libraries: dict[str, Path]) -> Entered:
-    """Check and enter libraries by name, ``empty`` among them. A wrong one is dropped. One that
-    crashes raises, or ends the process."""
+    """Check libraries, and make them ready to be timed under their names.
+
+    The one named ``empty`` is the empty program, which is not checked. A wrong library is dropped.
+    One that crashes raises an error or ends the process.
+    """
     workload = templates.parse_key(order.workload_key)
     cases, tensors = read_cases(order.workload_key, order.cases), Tensors(workload, order.kind)
     subjects: dict[str, Subject] = {}
@@ -105,8 +115,11 @@ def enter_libraries(order: RunOrder, libraries: dict[str, Path]) -> Entered:
 
 
 def compile_peers(workload_key: str, cases: Path, kind: str, group: str) -> None:
-    """What entering a group of peers can begin with while other processes time something on the
-    device: libraries are imported, and compile. One that fails is left to :func:`enter_peers`."""
+    """Do the part of entering a group of peers that can be done ahead, during a job's search.
+
+    Their libraries are imported and compile. A peer that fails is tried again by
+    :func:`enter_peers`, which reports its error.
+    """
     workload = templates.parse_key(workload_key)
     case = read_cases(workload_key, cases)[0]
     found = []
@@ -118,8 +131,11 @@ def compile_peers(workload_key: str, cases: Path, kind: str, group: str) -> None
 
 
 def enter_peers(order: RunOrder, group: str) -> Entered:
-    """Enter a group of peers. One that fails, or takes too long to be ready, is dropped. One that
-    is wrong is timed all the same, and its error is reported with its time."""
+    """Make a group of peers ready to be timed.
+
+    A peer that fails, or takes too long to be ready, is dropped. A wrong one is timed all the same,
+    and its error is reported with its time.
+    """
     workload = templates.parse_key(order.workload_key)
     case = read_cases(order.workload_key, order.cases)[0]
     compiled = {peer.name: peer for peer in _compiled.pop((order.workload_key, group), [])}
@@ -141,10 +157,13 @@ def enter_peers(order: RunOrder, group: str) -> Entered:
 
 
 def enter_delivered(order: RunOrder, manifest: dict[str, Any], name: str) -> Entered:
-    """The library as its user has it: loaded from disk by :class:`tuner.library.load.Library`, and
-    called on arrays. It is checked once more. Its subjects are its kernel, on a CPU, and its
-    call, if the device's arrays can be had here; :func:`of` gives their names. Raises
-    WrongAnswer."""
+    """Make a library ready to be timed as its user has it.
+
+    It is loaded from disk by :class:`tuner.library.load.Library`, called on arrays, and checked
+    once more. On a CPU its kernel is a subject. Its call is one if arrays on the device can be
+    made, for which a GPU needs PyTorch. :func:`of` gives the subjects' names. Raises WrongAnswer if
+    the library is wrong.
+    """
     named_kernel, named_call = of(name, KERNEL), of(name, CALL)
     workload = templates.parse_key(order.workload_key)
     cases = read_cases(order.workload_key, order.cases)
@@ -170,20 +189,23 @@ def enter_delivered(order: RunOrder, manifest: dict[str, Any], name: str) -> Ent
 
 
 def of(name: str, level: str) -> str:
-    """The name under which a delivered library's kernel or call takes part."""
+    """Return the name of a delivered library's kernel or call as a subject."""
     return f"{name}'s {level}"
 
 
 def sample(names: Sequence[str]) -> list[Sample]:
-    """A sample of each, one after the other. Then wait until no thread of this process spins,
-    because other processes are timed next."""
+    """Take a sample of each of these subjects, one after the other.
+
+    Then wait until no thread of this process spins, because another process is timed next.
+    """
     samples = [taken(_samplers[name]) for name in names]
     rest()
     return samples
 
 
 def cold(order: RunOrder, names: Sequence[str], count: int) -> dict[str, Summary]:
-    """Cold summaries of libraries."""
+    """Return cold summaries of these libraries, each of ``count`` samples and a dropped first
+    one."""
     clock = clock_for(order.kind, order.cache_bytes, templates.parse_key(order.workload_key).bytes)
     found = {}
     for name in names:
@@ -194,12 +216,12 @@ def cold(order: RunOrder, names: Sequence[str], count: int) -> dict[str, Summary
 
 
 def reason(error: Exception) -> str:
-    """Why something failed, in a line or two."""
+    """Return an error's type and message, in at most 500 characters."""
     return f"{type(error).__name__}: {error}"[:500]
 
 
 class _Once:
-    """One call by the host's clock, for subjects that take seconds."""
+    """A sampler of one call by the host's clock, for subjects that take seconds."""
 
     calls, disturbed = 1, False
 
@@ -214,7 +236,8 @@ class _Once:
 
 
 class _Queued:
-    """Many calls that return before the device is done, and one wait for all of them."""
+    """A sampler of many calls that return before the device is done, and one wait for all of
+    them."""
 
     calls, disturbed = 1000, False
 
@@ -234,8 +257,11 @@ class _Queued:
 def _called(
     library: Library, given: Sequence[Array], kind: str
 ) -> tuple[Callable[[], Any] | None, Callable[[], None] | None]:
-    """The call of the library, its outputs given, on arrays of the device and, on a GPU, what waits
-    for it. (None, None) on a GPU without PyTorch."""
+    """Return a call of the library on arrays of the device, outputs given, and a wait for its end.
+
+    The wait is None on a CPU, where a call returns when it is done. Both are None on a GPU without
+    PyTorch.
+    """
     outputs = [
         np.empty(output.shape, in_numpy(output.dtype)) for output in library.workload.outputs
     ]
@@ -253,12 +279,15 @@ def _called(
 
 
 def _with_outputs(library: Library, arrays: Sequence[Any]) -> Callable[[], Any]:
+    """Return a call of the library on these arrays, the outputs last."""
     known = len(library.workload.given)
     given, outputs = arrays[:known], tuple(arrays[known:])
     return partial(library, *given, out=outputs if len(outputs) > 1 else outputs[0])
 
 
 def _prepared(peer: Peer, case: Case, *, compiled: bool) -> tuple[Kernel, float]:
+    """Return a peer as a clock times it, and its largest error. Raise TimeoutError after a
+    while."""
     with deadline(PREPARE_SECONDS):
         kernel = peer.ready() if compiled else peer.prepare(*case.given)
         errors = [
@@ -269,6 +298,7 @@ def _prepared(peer: Peer, case: Case, *, compiled: bool) -> tuple[Kernel, float]
 
 
 def _warm(order: RunOrder, workload: Workload, kernel: Kernel, kind: str | None = None) -> Sampler:
+    """Return a warm sampler by the clock of ``kind``, by default that of the order's device."""
     clock = clock_for(kind or order.kind, order.cache_bytes, workload.bytes)
     return clock.warm(kernel, ROUGH_SAMPLE_SECONDS if order.rough else SAMPLE_SECONDS)
 
@@ -276,6 +306,7 @@ def _warm(order: RunOrder, workload: Workload, kernel: Kernel, kind: str | None 
 def _ready(
     name: str, sampler: Sampler, level: str, error: float | None, most: int | None = None
 ) -> Subject:
+    """Keep the sampler under that name, and return its subject, whose ``seconds`` are measured."""
     _samplers[name] = sampler
     once = sampler.sample()
     seconds = (min(once, sampler.sample()) if most is None else once) * sampler.calls

@@ -1,1 +1,1 @@
-"""What is here to tune for."""
+"""The CPU or GPU that is tuned for: what it is, and how it is found."""

@@ -1,4 +1,4 @@
-"""What this machine's CPU is."""
+"""The facts of this machine's CPU: its instruction sets, threads, cache, clock and bandwidth."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ FEATURES = (
     "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl",
     "avx512vbmi", "avx512ifma", "avx512fp16",
 )  # fmt: skip
-"""Instruction sets that a hypervisor may hide from a CPU whose model has them, as LLVM spells
+"""Instruction sets, as LLVM spells them, that a hypervisor may hide from a CPU whose model has
 them."""
 CPUINFO = {"avx512fp16": "avx512_fp16"}
 """Names of instruction sets that /proc/cpuinfo spells differently."""
 
 
 def threads() -> int:
-    """How many threads this process may use. A CPU is tuned for so many."""
+    """Return how many threads this process may use, which is how many a CPU is tuned for."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def device() -> Device:
-    """This machine's CPU, with all threads that this process may use."""
-    import psutil  # here, because calling a library does not need it
+    """Return this machine's CPU, with all threads that this process may use."""
+    import psutil  # here, because a process that only calls a library does not need it
 
     arch = _llvm_name()
     flags = _flags()
@@ -69,14 +69,19 @@ def device() -> Device:
 
 
 def missing_instructions(vector_bytes: int) -> str | None:
-    """The instructions that this CPU lacks for vector registers of so many bytes; None if none."""
+    """Return an instruction set that this CPU lacks for vector registers of ``vector_bytes`` bytes.
+
+    It is spelled as LLVM does. Return None if the CPU has it.
+    """
     needed = {32: "avx2", 64: "avx512f"}.get(vector_bytes)
     return None if needed is None or needed in _flags() else needed
 
 
 def _llvm_name() -> str:
-    """LLVM's name for this CPU. TVM's compiler is loaded, not imported, which would take a second
-    and more."""
+    """Return LLVM's name for this CPU.
+
+    TVM's compiler is loaded as a library and not imported, which would take more than a second.
+    """
     import tvm_ffi
 
     spec = find_spec("tvm")
@@ -87,6 +92,7 @@ def _llvm_name() -> str:
 
 
 def _cpuinfo(field: str) -> str:
+    """Return the first value of a field of /proc/cpuinfo; "" if there is none."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(field)), "")
@@ -97,13 +103,16 @@ def _flags() -> set[str]:
 
 
 def name() -> str:
-    """As in the device."""
+    """Return the name of this machine's CPU, as its :class:`Device` has it."""
     return _cpuinfo("model name") or platform.processor() or platform.machine()
 
 
 def _clock_hz() -> float:
-    """The highest clock the system reports, 0 if it reports none. Times lanes and two fused
-    multiply-adds a cycle (as on current x86 cores) it bounds the float32 rate."""
+    """Return the highest clock that the system reports, in Hz; 0 if it reports none.
+
+    The product of clock, lanes and two fused multiply-adds a cycle (as on current x86 cores) bounds
+    the float32 rate.
+    """
     import psutil
 
     frequency = psutil.cpu_freq()
@@ -111,6 +120,7 @@ def _clock_hz() -> float:
 
 
 def _last_cache_bytes() -> int:
+    """Return the size of the largest cache of processor 0; 32 MiB if the system does not say."""
     sizes = [
         path.read_text().strip()
         for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("*/size")
@@ -121,8 +131,11 @@ def _last_cache_bytes() -> int:
 
 @cache
 def _copy_bandwidth() -> float:
-    """Bytes per second, read and written, in the best of five copies larger than any cache:
-    measured once by each process."""
+    """Return the memory bandwidth in bytes per second, of reads and writes together.
+
+    It is that of the best of five copies of 64 MiB of float32, and is measured once in each
+    process.
+    """
     source = np.ones(2**24, np.float32)
     sink = np.empty_like(source)
     best = float("inf")

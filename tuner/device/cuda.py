@@ -1,4 +1,4 @@
-"""What every call of CUDA's bindings needs."""
+"""Error handling for calls of CUDA's Python bindings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import Any
 
 
 def checked(result: tuple[Any, ...]) -> Any:
-    """The value of a cuda-bindings call. Raises RuntimeError with the name of its error."""
+    """Return the value of a cuda-bindings call; None if it has none.
+
+    Raises RuntimeError with the error's name if the call failed.
+    """
     error, *values = result
     if int(error) != 0:
         raise RuntimeError(f"CUDA: {error.name}")

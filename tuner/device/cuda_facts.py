@@ -1,4 +1,4 @@
-"""What this machine's GPU is, by CUDA's runtime and NVML."""
+"""The facts of this machine's GPU, from CUDA's runtime and NVML."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from tuner.device.cuda import checked
 from tuner.device.device import Device
 
 LANES_PER_UNIT = {"6.0": 64, "7.0": 64, "7.2": 64, "7.5": 64, "8.0": 64}
-"""float32 lanes of a multiprocessor (CUDA C++ Programming Guide, throughput of native arithmetic
-instructions); 128 on every other compute capability since 5.0."""
+"""float32 lanes of a multiprocessor by compute capability (CUDA C++ Programming Guide, throughput
+of native arithmetic instructions). Every other capability since 5.0 has 128."""
 PCI_BUS_ID_BYTES = 32
 DEVICE_FILES = ("nvidia*", "dxg")
+"""Patterns of the device files in /dev: those of NVIDIA's driver, and WSL's."""
 
 
 def missing() -> str | None:
-    """Why CUDA can't be used here, or None if it can."""
+    """Return why CUDA can't be used here, or None if it can."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -34,14 +35,17 @@ def missing() -> str | None:
 
 
 def count() -> int:
-    """How many GPUs are visible."""
+    """Return how many GPUs are visible to this process. Raises RuntimeError if CUDA fails."""
     from cuda.bindings import runtime
 
     return int(checked(runtime.cudaGetDeviceCount()))
 
 
 def device() -> Device:
-    """GPU 0 of those visible; choose another with CUDA_VISIBLE_DEVICES."""
+    """Return the first visible GPU; CUDA_VISIBLE_DEVICES chooses another.
+
+    Raises RuntimeError if CUDA fails; :func:`missing` says why beforehand.
+    """
     from cuda.bindings import runtime
 
     properties = checked(runtime.cudaGetDeviceProperties(0))
@@ -79,7 +83,10 @@ def device() -> Device:
 
 
 def target(limits: DeviceLimits) -> dict[str, Any]:
-    """TVM's target for a GPU with these limits; TVM's checks need them spelled out."""
+    """Return the JSON of TVM's target for a GPU with these limits.
+
+    TVM checks kernels against the limits only if they are spelled out in the target.
+    """
     return {
         "kind": "cuda",
         "arch": limits.arch,
@@ -91,7 +98,10 @@ def target(limits: DeviceLimits) -> dict[str, Any]:
 
 
 def pci_bus_id() -> str:
-    """The bus id of the first visible GPU. NVML's own numbers count all GPUs, visible or not."""
+    """Return the PCI bus id of the first visible GPU, by which NVML finds it.
+
+    NVML's own numbers count all GPUs, visible or not.
+    """
     from cuda.bindings import runtime
 
     named: bytes = checked(runtime.cudaDeviceGetPCIBusId(PCI_BUS_ID_BYTES, 0))
@@ -99,14 +109,16 @@ def pci_bus_id() -> str:
 
 
 def device_files() -> tuple[str, ...]:
-    """The files that a process must write in order to use a GPU: the driver's, or WSL's."""
+    """Return the files that a process must be able to write in order to use a GPU."""
     found = [path for pattern in DEVICE_FILES for path in Path("/dev").glob(pattern)]
     return tuple(str(path) for path in sorted(found) if path.is_char_device())
 
 
 def clocks() -> dict[str, Any]:
-    """Clocks (MHz), temperature (°C) and power (W) of GPU 0 of those visible, now; empty if
-    NVML is not installed."""
+    """Return the present clocks (MHz), temperature (°C) and power (W) of the first visible GPU.
+
+    Return an empty dict if NVML is not installed or fails.
+    """
     try:
         import pynvml
     except ImportError:
@@ -126,7 +138,7 @@ def clocks() -> dict[str, Any]:
 
 
 def _driver() -> str:
-    """The driver's version as the kernel module states it, else CUDA's version of it."""
+    """Return the version of the driver, or else the CUDA version that it supports."""
     path = Path("/sys/module/nvidia/version")
     if path.exists():
         return path.read_text().strip()
@@ -137,6 +149,7 @@ def _driver() -> str:
 
 
 def _attribute(attribute: Any) -> int:
+    """Return an attribute of the first visible GPU."""
     from cuda.bindings import runtime
 
     return int(checked(runtime.cudaDeviceGetAttribute(attribute, 0)))

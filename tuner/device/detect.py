@@ -1,4 +1,4 @@
-"""Which device this machine has."""
+"""Finding the device of this machine."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from tuner.errors import NoDevice
 
 
 def detect(target: str = "auto") -> Device:
-    """The device for ``auto`` (CUDA if there is a GPU, else the CPU), ``cpu`` or ``cuda``.
+    """Return this machine's device for a target: ``auto``, ``cpu`` or ``cuda``.
 
-    Raises NoDevice for ``cuda`` on a machine without a usable GPU, with what is missing.
+    ``auto`` is the GPU if there is a usable one, else the CPU. Raises NoDevice, which says what is
+    missing, for ``cuda`` on a machine without a usable GPU.
     """
     if target == "cpu":
         return cpu_facts.device()

@@ -10,8 +10,11 @@ from templates.limits import DeviceLimits
 
 @dataclass(frozen=True)
 class Device:
-    """Results are kept per fingerprint. ``target`` is the JSON of TVM's target; ``limits`` is
-    what the templates may depend on."""
+    """A device, whose fingerprint results are kept by.
+
+    ``kind`` is ``cpu`` or ``cuda``. ``target`` is the JSON of TVM's target; ``limits`` is all that
+    the templates may depend on.
+    """
 
     kind: str
     name: str
@@ -23,11 +26,15 @@ class Device:
 
     @property
     def identity(self) -> tuple[str, str, str, int, str]:
-        """What tells it from others: its limits are measured in part, and never twice the same."""
+        """Return the facts that tell this device from others.
+
+        The limits are not among them, because some are measured and differ a little each time.
+        """
         return self.kind, self.name, self.arch, self.memory_bytes, self.driver
 
     def fingerprint(self) -> dict[str, Any]:
-        """What the storage keeps: the identity, and the limits beside it."""
+        """Return the JSON object that the storage keeps of the device: its identity and its
+        limits."""
         return {
             "kind": self.kind,
             "name": self.name,

@@ -1,4 +1,4 @@
-"""Which GPUs of a machine to use, by the names of CUDA_VISIBLE_DEVICES."""
+"""Choosing which GPUs of a machine to use, by the names that CUDA_VISIBLE_DEVICES takes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from tuner.errors import NoDevice
 
 
 def chosen(asked: str) -> list[str]:
-    """``all`` that are visible, or those of a list of numbers, counted among the visible.
+    """Return the GPUs that ``asked`` names, as CUDA_VISIBLE_DEVICES names them.
 
-    Raises NoDevice if there is none, or none of that number."""
+    ``asked`` is ``all``, for all that are visible, or a list such as ``0,1`` of numbers that count
+    the visible GPUs from 0. Raises NoDevice if CUDA can't be used, or if a number is wrong or comes
+    twice.
+    """
     missing = cuda_facts.missing()
     if missing is not None:
         raise NoDevice(missing)
@@ -19,7 +22,10 @@ def chosen(asked: str) -> list[str]:
 
 
 def among(asked: str, visible: list[str]) -> list[str]:
-    """As :func:`chosen`, from these visible GPUs. Raises NoDevice."""
+    """Return the GPUs that ``asked`` names among these visible ones, as :func:`chosen` does.
+
+    Raises NoDevice if a number is wrong or comes twice.
+    """
     if asked == "all":
         return visible
     numbers = [part.strip() for part in asked.split(",")]
@@ -33,6 +39,7 @@ def among(asked: str, visible: list[str]) -> list[str]:
 
 
 def _visible() -> list[str]:
+    """Return the visible GPUs: the entries of CUDA_VISIBLE_DEVICES, or numbers if it is not set."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named:
         return [each.strip() for each in named.split(",")]

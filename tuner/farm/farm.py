@@ -1,4 +1,4 @@
-"""The servers that a tracker has under one key."""
+"""Farm: the RPC servers that a tracker has under one key."""
 
 from __future__ import annotations
 
@@ -13,23 +13,35 @@ from tuner.process.child import Child
 from tuner.process.stopping import pause
 
 ASK_SECONDS = 20.0
+"""Limit for the tracker's answer."""
 FREE_SECONDS = 20.0
+"""How long :meth:`Farm.await_free` waits for a free server."""
 LOOK_SECONDS = 0.5
+"""Pause between two questions to the tracker."""
 
 
 class Farm:
-    """``tracker`` is host and port. Servers of one key are to have the same device: that of the
-    first that answers is the farm's, and others are left out."""
+    """The servers that the tracker at ``tracker``, a host and a port, has under ``key``.
+
+    All servers of a key should have the same device. That of the first one to answer is the farm's;
+    servers with another are not used.
+    """
 
     def __init__(self, tracker: tuple[str, int], key: str) -> None:
-        """Raises NoServer if the tracker does not answer or no server is free."""
+        """Ask a server for its device.
+
+        Raises NoServer if the tracker does not answer or no server is free; ForeignServer if the
+        server has other versions of convtune or TVM.
+        """
         self.tracker, self.key = tracker, key
         self._child = Child(ENVIRONMENT, importing=IMPORTED)
         self.device = self._first()
 
     def await_free(self, seconds: float = FREE_SECONDS) -> None:
-        """Return as soon as a server is free: one that a job has just left takes a moment. Raises
-        NoServer if none is in time, or the tracker does not answer."""
+        """Return as soon as a server is free: one that a job has just left takes a moment.
+
+        Raises NoServer if none is free within ``seconds``, or if the tracker does not answer.
+        """
         deadline = time.monotonic() + seconds
         while (servers := self._servers()).free == 0:
             if time.monotonic() > deadline:
@@ -44,7 +56,11 @@ class Farm:
         timeout: float,
         settle_seconds: float = SETTLE_SECONDS,
     ) -> FarmRunner:
-        """A session with each server that there is now. Raises NoServer if there is none."""
+        """Return a runner with a session for each server that there is now.
+
+        ``seed``, ``timeout`` and ``settle_seconds`` are those of
+        :class:`tuner.compare.runner.Runner`. Raises NoServer if there is no server.
+        """
         servers = self._servers()
         if servers.known == 0:
             raise NoServer(self.tracker, self.key, "the tracker has none under this key")
@@ -60,9 +76,11 @@ class Farm:
         )
 
     def close(self) -> None:
+        """End the process that asks the tracker."""
         self._child.close()
 
     def _servers(self) -> link.Servers:
+        """Return how many servers there are. Raises NoServer if the tracker does not answer."""
         try:
             return self._child.call(link.servers, self.tracker, self.key, timeout=ASK_SECONDS)
         except ChildTimeout as error:
@@ -72,6 +90,7 @@ class Farm:
             raise NoServer(self.tracker, self.key, str(error)) from error
 
     def _first(self) -> Device:
+        """Return the device of the first server that is free."""
         try:
             known = self._servers().known
             said = self._child.call(link.connect, self.tracker, self.key, timeout=CONNECT_SECONDS)
@@ -81,5 +100,5 @@ class Farm:
         except ChildFailed as error:
             raise NoServer(self.tracker, self.key, str(error)) from error
         finally:
-            self._child.close()  # the session ends with its process: the server is free again
+            self._child.close()  # this ends the session, so the server is free again
         return wire.introduced(said).device

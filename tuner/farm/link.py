@@ -1,5 +1,8 @@
-"""The near end of a session with an RPC server, in a process of its own: one that waits for a
-server that has vanished can be killed."""
+"""The worker's end of a session with an RPC server.
+
+These functions run in a child process, which can be killed while it waits for a server that has
+vanished.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +18,22 @@ STOCK = (
 )
 
 _sessions: list[Any] = []
+"""The session of this process, or none."""
 
 
 class Lost(Exception):
-    """The tracker or the server does not answer, or is none."""
+    """The tracker or the server does not answer, or is not one of ours."""
 
 
 class Servers(NamedTuple):
-    """How many a tracker has under a key, and how many of them no worker holds."""
+    """How many servers a tracker has under a key, and how many of them no worker uses."""
 
     known: int
     free: int
 
 
 def servers(tracker: tuple[str, int], key: str) -> Servers:
-    """What the tracker has under the key."""
+    """Return how many servers the tracker has under the key."""
     from tvm import rpc
 
     summary = rpc.connect_tracker(*tracker).summary()
@@ -39,10 +43,14 @@ def servers(tracker: tuple[str, int], key: str) -> Servers:
 
 
 def connect(tracker: tuple[str, int], key: str) -> dict[str, Any]:
-    """Wait for a free server and begin a session; what it says of itself. Raises Lost."""
+    """Wait for a free server and begin a session. Return what the server says of itself.
+
+    The session before, if there was one, ends. Raises Lost if no server can be had, or if it is
+    TVM's own and not ``tuner rpc-server``.
+    """
     from tvm import rpc
 
-    _sessions.clear()  # which ends the one before
+    _sessions.clear()  # dropping a session ends it
     try:
         session = rpc.connect_tracker(*tracker).request(key, max_retry=1)
     except RuntimeError as error:
@@ -56,8 +64,10 @@ def connect(tracker: tuple[str, int], key: str) -> dict[str, Any]:
 
 
 def ask(name: str, given: dict[str, Any], files: dict[str, Path]) -> dict[str, Any]:
-    """The answer of one of the server's functions, the files uploaded before it under their names.
-    Raises Lost."""
+    """Upload the files under their names, and call one of the server's functions.
+
+    Return its answer. Raises Lost if the connection fails, or the function raises.
+    """
     (session,) = _sessions
     try:
         for uploaded, path in files.items():

@@ -1,4 +1,4 @@
-"""A job's measuring on several RPC servers at once."""
+"""FarmRunner: a job's measuring on several RPC servers at once."""
 
 from __future__ import annotations
 
@@ -26,26 +26,29 @@ from tuner.process.stopping import result_of
 log = structlog.get_logger()
 
 ENVIRONMENT = {"TVM_USE_RUNTIME_LIB": "1"}
+"""Environment of the processes with sessions: TVM without its compiler."""
 IMPORTED = ("tvm.rpc", "tuner.farm.link")
+"""Modules that these processes import when they start."""
 CONNECT_SECONDS = 15.0
-"""A server is waited for so long before the tracker is asked anew."""
+"""How long to wait for a free server before the tracker is asked anew."""
 PAUSE_SECONDS = 1.0
 STRANGE_PAUSE_SECONDS = 3.0
-"""After a server that is not for this job, which the tracker may well hand out again."""
+"""Pause after a server that can't be used for this job: the tracker may offer it again at once."""
 PATIENCE_SECONDS = 30.0
-"""So long without any server, and the job is given back."""
+"""If there has been no server for so long, the job is given back."""
 COMPARISON_SECONDS = 1800.0
 TRIES = 3
-"""What has lost so many servers is not sent to another."""
+"""A task during which so many servers were lost fails, because it may be the cause."""
 CARRY_SECONDS = 60.0
-"""For an upload, and the far end's own cleaning up, on top of what a call may take there."""
+"""Time for uploads and for the server's cleaning up, in addition to the limit of a call."""
 STAY_SECONDS = 60.0
-"""A server without work is given a sign of life so often: left alone, it ends its session."""
+"""How often a server without work gets a sign of life: without one it ends its session."""
 
 
 @dataclass
 class _Task:
-    """A call of one of the server's functions. ``future`` is what ``read`` makes of its answer."""
+    """A call of one of the server's functions. ``future`` gets what ``read`` makes of its answer;
+    ``lost`` counts the servers that were lost during the call."""
 
     name: str
     given: dict[str, Any]
@@ -56,11 +59,11 @@ class _Task:
     future: Future[Any] = field(default_factory=Future)
 
     def begin(self) -> bool:
-        """False where nobody waits for it any more."""
+        """Return whether to send the task: False if its future has been cancelled."""
         return self.lost > 0 or self.future.set_running_or_notify_cancel()
 
     def end(self, answer: dict[str, Any]) -> None:
-        """Raises ForeignServer if the answer is none."""
+        """Set the future from the server's answer. Raise ForeignServer if that can't be read."""
         try:
             value = self.read(answer)
         except ChildFailed as error:
@@ -70,8 +73,12 @@ class _Task:
 
 
 class FarmRunner:
-    """One thread and one child process for each server. What was in flight on a server that is
-    lost goes to the next server."""
+    """Checks and times the libraries of one workload on the servers that a tracker has under a key.
+
+    There are one thread and one child process for each server. A task that was in flight on a
+    server that is lost goes to the next one. :class:`tuner.compare.measuring.Measuring` has the
+    interface.
+    """
 
     def __init__(
         self,
@@ -85,6 +92,8 @@ class FarmRunner:
         timeout: float,
         settle_seconds: float = SETTLE_SECONDS,
     ) -> None:
+        """Start ``servers`` threads, each of which waits for a server of its own with that
+        device."""
         self._tracker, self._key, self._device = tracker, key, device
         self._opening = {
             "workload_key": workload_key,
@@ -97,7 +106,7 @@ class FarmRunner:
         self._changed = threading.Condition()
         self._over = threading.Event()
         self._dead: Exception | None = None
-        self._reason = ""  # of the last server that was not to be had
+        self._reason = ""  # why the last server that was tried could not be used
         self._sessions, self._connected, self._alone_since = 0, 0, time.monotonic()
         self._unfit: set[str] = set()  # servers that can't draw the job's inputs
         self._children = [
@@ -113,21 +122,21 @@ class FarmRunner:
 
     @property
     def max_in_flight(self) -> int:
-        """Two for each server, so that none waits for the worker."""
+        """How many libraries may be submitted at a time: two for each server, so none is idle."""
         return 2 * len(self._children)
 
     @property
     def overlaps_builds(self) -> bool:
-        """Builds run on another machine than what is measured."""
+        """Whether builds may run during measurements. They may: they run on another machine."""
         return True
 
     @property
     def peer_versions(self) -> dict[str, str] | None:
-        """None: the next round may be on another server, with other versions."""
+        """None: the next round may be on another server, where peers have other versions."""
         return None
 
     def submit(self, library: Path) -> Future[Measured]:
-        """Measure on whichever server is next. Raises NoServer, as its future does."""
+        """Queue a library for the next free server. Raises NoServer, as its future does."""
         given, files = {"library": library.name}, {library.name: library}
         return self._add(_Task("measure", given, files, self._timeout, _measured))
 
@@ -137,13 +146,13 @@ class FarmRunner:
         finalists: Collection[str] = (),
         groups: Sequence[str] = (),
     ) -> Comparison:
-        """The round on one server. Raises ChildFailed, NoServer."""
+        """Return a round of the libraries on one server. Raises ChildFailed, NoServer."""
         names = {name: path.name for name, path in libraries.items()}
         given = {"libraries": names, "finalists": list(finalists), "groups": list(groups)}
         return self._compared("compare", given, libraries.values())
 
     def deliver(self, delivered: Mapping[str, Delivered], groups: Sequence[str] = ()) -> Comparison:
-        """The delivered libraries on one server. Raises ChildFailed, NoServer."""
+        """Return a round of delivered libraries on one server. Raises ChildFailed, NoServer."""
         given = {
             "delivered": {
                 name: {"library": each.library.name, "manifest": each.manifest}
@@ -154,12 +163,14 @@ class FarmRunner:
         return self._compared("deliver", given, [each.library for each in delivered.values()])
 
     def _compared(self, name: str, given: dict[str, Any], files: Iterable[Path]) -> Comparison:
+        """Have one server run a round with these uploaded files, and return it."""
         carried = {path.name: path for path in files}
         task = _Task(name, given, carried, COMPARISON_SECONDS, _comparison)
         found: Comparison = result_of(self._add(task))
         return found
 
     def close(self) -> None:
+        """End all sessions and processes. What is still queued fails with NoServer."""
         with self._changed:
             self._over.set()
             self._changed.notify_all()
@@ -178,6 +189,7 @@ class FarmRunner:
         self.close()
 
     def _add(self, task: _Task) -> Future[Any]:
+        """Queue a task. Return its future. Raises the error for which the runner has ended."""
         with self._changed:
             if self._dead is not None:
                 raise self._dead
@@ -186,18 +198,21 @@ class FarmRunner:
         return task.future
 
     def _lane(self, child: Child) -> None:
+        """Serve one server after the other until all is over. Runs in a thread of its own."""
         try:
             while not self._over.is_set():
                 if not self._session(child):
                     self._give_up_if_alone()
                     time.sleep(PAUSE_SECONDS)
-        except Exception as error:  # no process can be started, say
+        except Exception as error:  # for example, no process can be started
             log.exception("rpc_lane_crashed")
             self._end(error)
 
     def _session(self, child: Child) -> bool:
-        """Connect, and serve until the server is lost or all is over. False where there was no
-        serving."""
+        """Connect to a server, and send it tasks until it is lost or all is over.
+
+        Return False if no session could begin.
+        """
         server = self._connect(child)
         if server is None:
             return False
@@ -246,12 +261,13 @@ class FarmRunner:
                 raise
 
     def _next(self) -> _Task | None:
-        """None if there is nothing to do for a while, or no more."""
+        """Return the next task; None if there is none for a while, or all is over."""
         with self._changed:
             self._changed.wait_for(lambda: self._tasks or self._over.is_set(), STAY_SECONDS)
             return self._tasks.popleft() if self._tasks and not self._over.is_set() else None
 
     def _stays(self, child: Child) -> bool:
+        """Give the server a sign of life. Return False if it is lost or all is over."""
         if self._over.is_set():
             return False
         try:
@@ -266,6 +282,7 @@ class FarmRunner:
             log.warning("rpc_server_lost", key=self._key, doing=doing, reason=str(error))
 
     def _lose(self, task: _Task, error: TunerError) -> None:
+        """Queue a task again whose server was lost, unless that has happened too often."""
         task.lost += 1
         self._note_lost(task.name, error)
         if task.lost >= TRIES:
@@ -276,7 +293,7 @@ class FarmRunner:
             self._changed.notify()
 
     def _connect(self, child: Child) -> str | None:
-        """Which server it is; None if none was free, or it is not for this job."""
+        """Begin a session. Return the server's id; None if no server is free or suitable."""
         try:
             said = child.call(link.connect, self._tracker, self._key, timeout=CONNECT_SECONDS)
             introduced = wire.introduced(said)
@@ -301,11 +318,14 @@ class FarmRunner:
         return introduced.server
 
     def _turn_away(self, child: Child) -> None:
-        child.close()  # it is free for others
+        child.close()  # the server is free for other workers
         self._over.wait(STRANGE_PAUSE_SECONDS)
 
     def _open(self, child: Child, server: str) -> bool:
-        """Inputs and references, which may take minutes. The job fails where no server can."""
+        """Have the server draw the inputs and compute their references, which may take minutes.
+
+        Return False if it can't. If no server can, the job fails.
+        """
         seconds = REFERENCE_SECONDS + CARRY_SECONDS
         try:
             answer = child.call(link.ask, "open", self._opening, {}, timeout=seconds)
@@ -322,7 +342,7 @@ class FarmRunner:
             nowhere = len(self._unfit) >= len(self._children)
         if nowhere:
             self._end(ChildFailed(answer["failed"]))
-        child.close()  # it is free for others
+        child.close()  # the server is free for other workers
         return False
 
     def _note_awaited(self, error: ChildFailed) -> None:
@@ -330,6 +350,7 @@ class FarmRunner:
             log.info("rpc_server_awaited", key=self._key, reason=str(error))
 
     def _give_up_if_alone(self) -> None:
+        """End the runner with NoServer if it has had no server for :data:`PATIENCE_SECONDS`."""
         with self._changed:
             alone = self._sessions == 0 and not self._over.is_set()
             if not alone or time.monotonic() - self._alone_since < PATIENCE_SECONDS:
@@ -340,7 +361,7 @@ class FarmRunner:
         self._end(NoServer(self._tracker, self._key, why))
 
     def _end(self, error: Exception) -> None:
-        """What waits will not be done, nor what is still to come."""
+        """Let tasks that wait, and those to come, fail with this error or an earlier one."""
         with self._changed:
             self._dead = self._dead or error
             tasks, self._tasks = list(self._tasks), deque()
@@ -350,7 +371,10 @@ class FarmRunner:
 
 
 def _identity(device: Device) -> dict[str, Any]:
-    """By what results are kept apart: not by limits, some of which vary with a CPU's clock."""
+    """Return the facts by which results are kept apart.
+
+    The limits are not among them, because some of them vary with a CPU's clock.
+    """
     return {name: fact for name, fact in device.fingerprint().items() if name != "limits"}
 
 

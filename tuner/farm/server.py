@@ -1,7 +1,7 @@
-"""TVM's RPC server with this machine's device behind it. Runs until it is asked to end.
+"""A process with TVM's RPC server, which offers this machine's device. It runs until it is ended.
 
-``python -m tuner.farm.server '{"tracker": ["10.0.0.1", 9190], "key": "h200", …}'``; its command
-is ``tuner rpc-server``, which starts it anew where it ends.
+``python -m tuner.farm.server '{"tracker": ["10.0.0.1", 9190], "key": "h200", …}'`` starts it.
+``tuner rpc-server`` does so for users, and starts it anew if it ends.
 """
 
 from __future__ import annotations
@@ -26,23 +26,27 @@ from tuner.settings import Settings
 log = structlog.get_logger()
 
 DETECT_SECONDS = 120.0
+"""Limit for detecting the device."""
 PORTS = 100
-"""The server takes the first free port of so many."""
+"""The server listens on the first free port of so many."""
 
 
 def serve(
     tracker: tuple[str, int], key: str, host: str, port: int, address: str | None, target: str
 ) -> None:
-    """Offer the device to the tracker, under the key, at ``address``: where workers reach the
-    server that listens on ``host``; None leaves that to the tracker. Returns where TVM's server has
-    given up."""
+    """Offer this machine's device to the tracker, under the key, until TVM's server gives up.
+
+    The server listens on ``host``, at the first free port from ``port`` on. ``address`` is where
+    workers reach it; None leaves that to the tracker. ``target`` is ``auto``, ``cpu`` or ``cuda``.
+    Raises ChildFailed if the target's device can't be used.
+    """
     child = Child()
     try:
         device = child.call(detect, target, timeout=DETECT_SECONDS)
     finally:
         child.close()
     if device.kind == "cuda":
-        can_be_confined(exercise)  # sessions are forked from here, and know it then
+        can_be_confined(exercise)  # sessions are forked from this process and inherit the answer
     os.environ |= ENVIRONMENT  # nothing is compiled here
     bring(["tvm.rpc.server"])
     import tvm_ffi
@@ -51,7 +55,7 @@ def serve(
     for name, function in Session(device, uuid4().hex).functions().items():
         tvm_ffi.register_global_func(name, function)
     threading.excepthook = _say_why_it_ends
-    # TVM's Server runs this in a child of its own, where nobody would see its thread end
+    # TVM's Server class would run this in a child process, where nobody sees its thread end
     state = PopenRPCServerState(
         host, port, port + PORTS, tracker_addr=tracker, key=key, custom_addr=address
     )
@@ -61,10 +65,12 @@ def serve(
 
 
 def _say_why_it_ends(ended: threading.ExceptHookArgs) -> None:
+    """Log the error that has ended a thread of TVM's server."""
     log.warning("rpc_server_lost", reason=f"{ended.exc_type.__name__}: {ended.exc_value}")
 
 
 def main() -> None:
+    """Serve with the arguments in the command line's JSON, and exit with 1."""
     given = json.loads(sys.argv[1])
     logs.configure(Settings().log_format)
     serve(**given | {"tracker": tuple(given["tracker"])})

@@ -1,8 +1,8 @@
-"""The far end of a session: what a worker may ask of an RPC server. Each function takes and gives
-the text of a JSON object; TVM carries it.
+"""The server's end of a session: the functions that a worker may call on an RPC server.
 
-Runs in the process that TVM's server forks for a session. No candidate is loaded here: they run
-in the runner's own child, under its deadline and its limits, as on any worker's device.
+Each function takes and returns the text of a JSON object, which TVM transmits. They run in the
+process that TVM's server forks for a session. No candidate is loaded there: candidates run in the
+runner's child process, with its deadline and its limits, as on any worker's device.
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ from tuner.process.scratch import must_have_room
 from tuner.settings import Settings
 
 IDLE_SECONDS = 600.0
-"""A session that is asked nothing for so long ends: its worker's host may have vanished."""
+"""A session that gets no call for so long ends, because the worker's host may have vanished."""
 LOOK_SECONDS = 5.0
+"""How often an idle session is looked for."""
 
 Answer = Callable[[str], str]
 
 
 class Session:
-    """One worker's use of this machine's device; at most one runner at a time. ``server`` is the
-    same in all sessions of a server, and in no other's."""
+    """One worker's use of this machine's device, with at most one runner at a time.
+
+    ``server`` is an id that all sessions of a server share, and no other server has.
+    """
 
     def __init__(self, device: Device, server: str) -> None:
         self._device, self._server = device, server
@@ -45,19 +48,23 @@ class Session:
         self._busy, self._asked = False, time.monotonic()
 
     def functions(self) -> dict[str, Answer]:
-        """By the names under which TVM is to know them."""
+        """Return the functions by the names under which TVM is to register them."""
         asked = (self.describe, self.open, self.measure, self.compare, self.deliver, self.stay)
         return {wire.FUNCTION.format(each.__name__): self._answering(each) for each in asked}
 
     def describe(self, _: dict[str, Any]) -> dict[str, Any]:
-        """The device, and the versions that must be the worker's too."""
+        """Begin the session. Return the device, and the versions that the worker must have, too."""
         self._begin()
         device = wire.device_to_json(self._device)
         return {"server": self._server, "device": device, "same": wire.SAME}
 
     def open(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Draw the inputs of a ``workload_key`` by ``seed`` and work out their references;
-        ``timeout`` is for each measurement, ``settle_seconds`` as of a Runner."""
+        """Start a runner for ``workload_key``, whose inputs it draws by ``seed``.
+
+        ``timeout`` and ``settle_seconds`` are those of :class:`tuner.compare.runner.Runner`. Raises
+        ChildFailed if the inputs or references can't be made, NoDiskSpace if they do not fit the
+        scratch space.
+        """
         self.close()
         key: str = given["workload_key"]
         must_have_room(cases.size(templates.parse_key(key)), Settings().scratch_bytes)
@@ -68,7 +75,7 @@ class Session:
         return {}
 
     def measure(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Check and time the uploaded ``library``."""
+        """Check and time the uploaded ``library``, and remove it."""
         library = _uploaded(given["library"])
         try:
             return wire.measured_to_json(self._opened().measure(library))
@@ -76,13 +83,14 @@ class Session:
             library.unlink(missing_ok=True)
 
     def compare(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The round of the uploaded ``libraries`` by name, with ``groups`` of peers."""
+        """Return a round of the uploaded ``libraries``, by name, and of ``groups`` of peers."""
         libraries = {name: _uploaded(file) for name, file in given["libraries"].items()}
         found = self._opened().compare(libraries, given["finalists"], given["groups"])
         return wire.comparison_to_json(found)
 
     def deliver(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The uploaded libraries with their manifests, as their users have them."""
+        """Return a round of the uploaded libraries as users have them, and of ``groups`` of
+        peers."""
         delivered = {
             name: Delivered(_uploaded(each["library"]), each["manifest"])
             for name, each in given["delivered"].items()
@@ -91,40 +99,49 @@ class Session:
         return wire.comparison_to_json(found)
 
     def stay(self, _: dict[str, Any]) -> dict[str, Any]:
-        """Nothing but a sign of the worker's life."""
+        """Do nothing: the call is a sign of the worker's life."""
         return {}
 
     def close(self) -> None:
+        """End the runner, if there is one."""
         if self._runner is not None:
             self._runner.close()
         self._runner = None
 
     def _opened(self) -> Runner:
+        """Return the runner. Raises LookupError if there is none yet."""
         if self._runner is None:
             raise LookupError("open comes first")
         return self._runner
 
     def _begin(self) -> None:
-        """Only in the session's own process, after the fork."""
-        die_with_parent()  # else it would measure on, beside the sessions of the next server
-        tempfile.tempdir = str(Path.cwd())  # TVM's for this session, which its server removes
+        """Prepare the session's process, after TVM has forked it."""
+        die_with_parent()  # it must not go on measuring beside the sessions of the next server
+        tempfile.tempdir = str(Path.cwd())  # TVM's folder for the session, which its server removes
         Finalize(None, self._end, exitpriority=1)
         threading.Thread(target=self._end_when_idle, daemon=True).start()
 
     def _end_when_idle(self) -> None:
+        """End the session if it gets no call for :data:`IDLE_SECONDS`. Runs in a thread."""
         while self._busy or time.monotonic() - self._asked < IDLE_SECONDS:
             time.sleep(LOOK_SECONDS)
-        self._end()  # the other thread waits in TVM for a word from the worker
+        self._end()  # the main thread can't: it waits in TVM for the worker's next call
 
     def _end(self) -> None:
-        """However the connection ended: TVM's server would end too, and leave the folder, if this
-        process exited with an error, as it does where the connection is reset."""
+        """Close the runner and end this process with exit code 0, however the connection ended.
+
+        TVM's server would end, too, and leave the session's folder behind, if this process exited
+        with an error, as it does if the connection is reset.
+        """
         try:
             self.close()
         finally:
             os._exit(0)
 
     def _answering(self, function: Callable[[dict[str, Any]], dict[str, Any]]) -> Answer:
+        """Return the function as one from text to text, which also answers ChildFailed and
+        NoDiskSpace."""
+
         def answer(text: str) -> str:
             self._busy = True
             try:
@@ -138,5 +155,5 @@ class Session:
 
 
 def _uploaded(name: str) -> Path:
-    """A file of this session; TVM puts uploads into its folder."""
+    """Return the path of a file that was uploaded in this session: TVM puts it into its folder."""
     return Path.cwd() / Path(name).name

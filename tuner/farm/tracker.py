@@ -1,4 +1,4 @@
-"""The RPC tracker, as seen by who is about to offer it a device."""
+"""A check of the RPC tracker, before a device is offered to it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import socket
 from tuner.errors import NoTracker
 
 SECONDS = 10.0
+"""Limit for the connection."""
 
 
 def must_answer(tracker: tuple[str, int]) -> None:
-    """Raises NoTracker. TVM's server would ask for a minute and end with a traceback."""
+    """Raise NoTracker if nothing listens at the tracker's address.
+
+    TVM's server would try for a minute and end with a traceback.
+    """
     try:
         socket.create_connection(tracker, SECONDS).close()
     except OSError as error:

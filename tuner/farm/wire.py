@@ -1,4 +1,4 @@
-"""What crosses between a worker and an RPC server, as JSON."""
+"""What worker and RPC server send each other, as JSON."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tuner.measure.trial import Measured
 from tuner.measure.versions import TVM
 
 FUNCTION = "convtune.{}"
-"""By what name TVM knows a function of :mod:`tuner.farm.session`."""
+"""Pattern of the names under which TVM registers the functions of :mod:`tuner.farm.session`."""
 
 SAME = {"convtune": __version__, "apache-tvm": TVM, "timing_protocol": PROTOCOL}
-"""What worker and server must agree in, or their times would not be comparable."""
+"""Versions that must be the same on worker and server: else times would not be comparable."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Introduction:
-    """What a server of this program's versions says of itself; ``server`` tells it from others."""
+    """What a server says of itself: its id, which no other server has, and its device."""
 
     server: str
     device: Device
@@ -41,7 +41,7 @@ def measured_to_json(measured: Measured) -> dict[str, Any]:
 
 
 def measured_from_json(value: dict[str, Any]) -> Measured:
-    """Raises ForeignServer if it is none."""
+    """Return the result of a trial. Raises ForeignServer if the value is not one."""
     return _read(Measured, value)
 
 
@@ -50,18 +50,21 @@ def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def comparison_from_json(value: dict[str, Any]) -> Comparison:
-    """Raises ForeignServer if it is none."""
+    """Return the results of a round. Raises ForeignServer if the value is not one."""
     return _read(Comparison, value)
 
 
 def introduced(said: dict[str, Any]) -> Introduction:
-    """Raises ForeignServer if a server is of other versions, or does not say what it is."""
+    """Return what a server says of itself, with its versions checked.
+
+    Raises ForeignServer if they are others than this program's, or if the value can't be read.
+    """
     check_same(_read(dict[str, Any], said.get("same", {})))
     return _read(Introduction, said)
 
 
 def check_same(theirs: dict[str, Any]) -> None:
-    """Raises ForeignServer if a server's versions are not this program's."""
+    """Raise ForeignServer if a server's versions are not this program's."""
     for name, ours in SAME.items():
         if theirs.get(name) != ours:
             raise ForeignServer(
@@ -71,6 +74,7 @@ def check_same(theirs: dict[str, Any]) -> None:
 
 
 def _read(kind: type[T], value: Any) -> T:
+    """Return the value as ``kind``. Raises ForeignServer if it does not have its fields."""
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as refused:

@@ -1,1 +1,1 @@
-"""The seed documents' steps, measured."""
+"""The ladder: the seed documents' schedules, step by step, measured on a device."""

@@ -1,4 +1,4 @@
-"""The ladder of an operator, climbed on the device at hand."""
+"""Climbing the ladder of an operator: its rungs are built, checked and timed on a device."""
 
 from __future__ import annotations
 
@@ -38,12 +38,14 @@ from tuner.settings import Settings
 log = structlog.get_logger()
 
 RUNG_SECONDS = 120.0
+"""Limit for checking and timing one library of the search of a rung."""
 MOST_STEPS = {"cpu": 1e10, "cuda": 2e11}
-"""Beyond these one call of a plain loop takes many seconds: the rung is left out."""
+"""By kind of device, the most multiply-adds of a call. A plain loop would take many seconds for
+more, so such a rung is left out."""
 
 
 def rungs_of(operator: str, document: str | None = None) -> tuple[Rung, ...]:
-    """The rungs of an operator, or those of one document. Raises UnknownDocument."""
+    """Return the rungs of an operator, or those of one of its documents. Raises UnknownDocument."""
     rungs = templates.operator(operator).rungs
     known = list(dict.fromkeys(rung.document.number for rung in rungs))
     if document is not None and document not in known:
@@ -60,9 +62,15 @@ def climb(
     seed: int = 0,
     settle_seconds: float = SETTLE_SECONDS,
 ) -> Ladder:
-    """Build, check and time the rungs, beside the tuned best's library (its bytes), the peers at
-    hand and the empty program. Raises NothingWorked if not even that can be built, or if the
-    workload is not plain, as it is in every document."""
+    """Build, check and time the rungs in one round, and return them as a table.
+
+    The round also has the peers that are installed, the empty program and, if ``best`` is given,
+    the tuned best, whose library's bytes it is. A rung with trials is the best configuration of a
+    search with ``seed``. ``settle_seconds`` is as for :func:`tuner.compare.comparison.compare`.
+
+    Raises NothingWorked if the workload is not plain, as the documents' workloads are, or if not
+    even the empty program can be built.
+    """
     if not workload.is_plain:
         raise NothingWorked(
             "a ladder's rungs add no bias and no residual, have no activation, and know no other "
@@ -95,8 +103,10 @@ def climb(
 def climb_and_store(
     engine: Engine, device: Device, settings: Settings, workload: Workload, document: str | None
 ) -> Ladder:
-    """Climb beside the best that the database has for the workload on this device, and keep the
-    table there. Raises UnknownDocument, NothingWorked."""
+    """Climb beside the best that the database has for the workload on this device.
+
+    Store the table in the database, and return it. Raises UnknownDocument, NothingWorked.
+    """
     rungs = rungs_of(workload.operator, document)
     device_id = devices.upsert_device(engine, device.fingerprint()).id
     found = bests.lookup(engine, workload.key, device=device_id)
@@ -121,7 +131,7 @@ def climb_and_store(
 
 
 def _left_out(workload: Workload, device: Device, rungs: Sequence[Rung]) -> dict[str, str]:
-    """Which rungs are not built, and why."""
+    """Return the rungs that are not built, with the reasons."""
     reasons = {}
     for rung in rungs:
         if rung.steps(workload) > MOST_STEPS[device.kind]:
@@ -139,6 +149,7 @@ def _build(
     left_out: dict[str, str],
     folder: Path,
 ) -> dict[str, Built]:
+    """Return what was built of the empty program and of the rungs without trials, by name."""
     orders = {EMPTY: (EMPTY_WORKLOAD.key, EMPTY_PROGRAM)}
     orders |= {
         r.name: (workload.key, r.program) for r in rungs if r.name not in left_out and not r.trials
@@ -153,7 +164,10 @@ def _build(
 def _search(
     rung: Rung, plan: Plan, builder: Builder, runner: Runner, folder: Path
 ) -> tuple[dict[str, Built], str]:
-    """The best of the rung's template, built, by the rung's name, and what came of the search."""
+    """Search the space of the rung's template, and build the best configuration.
+
+    Return it by the rung's name, or nothing if no trial worked, and a note about the search.
+    """
     inside = folder / rung.name
     inside.mkdir()
     config, tried = best_of(plan, builder, runner, inside, rung.trials)
@@ -165,7 +179,12 @@ def _search(
 
 
 def _measure(runner: Runner, libraries: dict[str, Path], kind: str) -> Comparison:
-    """A library that takes the process down with it must not take the others' times."""
+    """Return a round of the libraries and all peers.
+
+    If a process of the round crashes, the round is repeated without the libraries that fail when
+    each is measured alone. If none of them does, a peer is to blame, and it is repeated without
+    peers.
+    """
     try:
         return runner.compare(libraries, groups=groups(kind))
     except ChildFailed as error:
@@ -176,6 +195,5 @@ def _measure(runner: Runner, libraries: dict[str, Path], kind: str) -> Compariso
         if name != EMPTY and (found := runner.measure(path)).status != "ok"
     }
     sound = {name: path for name, path in libraries.items() if name not in faulty}
-    # if none is faulty, it was a peer
     compared = runner.compare(sound, groups=groups(kind) if faulty else ())
     return replace(compared, dropped=compared.dropped | faulty)

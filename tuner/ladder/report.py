@@ -1,4 +1,4 @@
-"""A ladder as a table, and as a picture."""
+"""Showing a ladder as a table on a terminal, and as an SVG picture."""
 
 from __future__ import annotations
 
@@ -21,11 +21,15 @@ COLOURS = {
     "empty": "#909090",
     "floor": "#909090",
 }
+"""Colours of the bars, by what their rows are."""
 BAR, GAP, LABEL, PLOT, MARGIN, TOP = 18, 6, 280, 560, 110, 64
+"""Lengths in the picture, in pixels: of a bar's height, of the gaps between bars, of the space for
+labels and for bars, and of the right and upper margins."""
 
 
 def show_ladder(ladder: Ladder, console: Console) -> None:
-    """Rungs in the documents' order, then the best, the peers, the empty program, the floor."""
+    """Print the rungs in the documents' order, then the best, the peers, the empty program, the
+    floor."""
     device, workload = ladder.device, ladder.workload
     console.print(f"{workload.operator} {as_options(workload)} on {device.name} ({device.arch})")
     table = Table(box=None)
@@ -56,8 +60,10 @@ def show_ladder(ladder: Ladder, console: Console) -> None:
 
 
 def picture(ladder: Ladder) -> str:
-    """An SVG: a bar for each time on a logarithmic scale, shortest time shortest bar; a mark for
-    what the document measured on its T4."""
+    """Return an SVG picture: a bar for each time, on a logarithmic scale.
+
+    The shortest bar is the shortest time. A mark shows the document's own figure on its T4.
+    """
     rows = [row for row in ladder.rows if row.time_us]
     times = [time for row in rows for time in (row.time_us, row.t4_us) if time]
     low = math.floor(math.log10(min(times, default=1.0)))
@@ -90,6 +96,7 @@ def picture(ladder: Ladder) -> str:
 
 
 def _bars(rows: Sequence[Row], x: Callable[[float], float]) -> list[str]:
+    """Return the SVG elements of all bars; ``x`` gives a time's position."""
     parts = []
     for number, row in enumerate(rows):
         top = TOP + number * (BAR + GAP)

@@ -1,4 +1,4 @@
-"""What a climb gave, as a table."""
+"""Ladder: the measured rungs, and what they are compared with, as a table."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ FLOOR = "floor"
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; times in µs. ``note`` says why there is no time, which rung is the
-    same program on this device, or what a search chose. ``t4_us`` is the document's own figure,
-    for its own shape."""
+    """One line of the table, with times in µs.
+
+    ``adds`` is what a rung adds to the one before. ``over_naive`` and ``over_before`` say how many
+    times as fast the row is as the first timed rung, and as the rung before in the same document.
+    ``t4_us`` is the document's own figure, for a T4 and its own shape. ``note`` says why there is
+    no time, which rung is the same program on this device, or what a search chose.
+    """
 
     name: str
     what: Literal["rung", "best", "peer", "empty", "floor"]
@@ -41,7 +45,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Ladder:
-    """Rungs in the documents' order, then what they are compared with."""
+    """The measured rungs in the documents' order, then everything that they are compared with."""
 
     workload: Workload
     device: Device
@@ -66,7 +70,7 @@ class Ladder:
         return [asdict(row) for row in self.rows]
 
     def documents_json(self) -> list[dict[str, Any]]:
-        """What the T4's figures are for."""
+        """Return the documents, with the workloads that their T4's figures are for."""
         return [
             {"number": d.number, "title": d.title, "workload": d.workload.model_dump()}
             for d in self.documents
@@ -81,7 +85,10 @@ def table(
     notes: Mapping[str, str],
     tuned: bool,
 ) -> Ladder:
-    """``notes`` are by rung; ``tuned`` says whether the best was there to be measured."""
+    """Return a round as a table.
+
+    ``notes`` are by rung. ``tuned`` says whether the best was there to be timed.
+    """
     rows = [
         *_rung_rows(rungs, found, notes),
         *_other_rows(workload, device, found, rungs, tuned),
@@ -92,7 +99,7 @@ def table(
 
 
 def same_programs(rungs: Sequence[Rung], built: Mapping[str, Built]) -> dict[str, str]:
-    """Which rungs give the same code here as an earlier one."""
+    """Return which rungs have the same library as an earlier one, as notes by rung."""
     first: dict[bytes, str] = {}
     notes = {}
     for rung in rungs:
@@ -107,9 +114,10 @@ def same_programs(rungs: Sequence[Rung], built: Mapping[str, Built]) -> dict[str
 
 
 def _rung_rows(rungs: Sequence[Rung], found: Comparison, notes: Mapping[str, str]) -> list[Row]:
+    """Return a row for each rung."""
     rows: list[Row] = []
     naive: float | None = None
-    before: tuple[str, float] | None = None  # the last timed rung of the document
+    before: tuple[str, float] | None = None  # document and time of the last timed rung
     for rung in rungs:
         entry, number = found.entries.get(rung.name), rung.document.number
         time_us = _median(entry)
@@ -138,6 +146,7 @@ def _rung_rows(rungs: Sequence[Rung], found: Comparison, notes: Mapping[str, str
 def _other_rows(
     workload: Workload, device: Device, found: Comparison, rungs: Sequence[Rung], tuned: bool
 ) -> list[Row]:
+    """Return the rows below the rungs: the best, the peers, the empty program and the floor."""
     names = {rung.name for rung in rungs}
     naive = next(
         (_median(found.entries.get(r.name)) for r in rungs if r.name in found.entries), None
@@ -195,14 +204,14 @@ def _median(entry: Entry | None) -> float | None:
 
 
 def _wrong(entry: Entry | None, workload: Workload) -> str | None:
-    """Peers are timed even where they are wrong."""
+    """Return a note if the output was wrong: peers are timed in any case."""
     if entry is None or entry.max_error is None or entry.max_error <= workload.max_error:
         return None
     return f"wrong: error {entry.max_error:.3g}, allowed {workload.max_error:.3g}"
 
 
 def _finite(error: float | None) -> float | None:
-    """JSON has no NaN."""
+    """Return the error, or None if it is NaN or infinite, which JSON can't express."""
     return error if error is not None and math.isfinite(error) else None
 
 

@@ -1,1 +1,1 @@
-"""Calling a compiled kernel, and whom to believe."""
+"""Loading and calling a compiled library, and deciding whose signatures to trust."""

@@ -1,27 +1,61 @@
-"""A library's call by the addresses of its tensors: tuner/build/addresses.c is its other end."""
+"""Calling a library by the addresses of its tensors. tuner/build/addresses.c is the other side."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from templates.argument import Argument
+from templates.argument import Argument, workspace_of
 from templates.dtypes import BYTES_PER_ELEMENT
 
 _CODES = {"float32": 2, "float16": 2, "bfloat16": 4}
-"""DLPack's of each dtype's kind."""
+"""DLPack's type code of each dtype."""
+Call = Callable[..., object]
 
 
-def call_of(module: Any, arguments: Sequence[Argument]) -> Callable[..., object] | None:
-    """The kernel as a function of addresses in the arguments' order, each that of a contiguous
-    tensor of the argument's shape and dtype on the CPU: nothing is checked. None if a loaded
-    library has no such function, as those of a GPU and of earlier releases."""
-    if not module.implements_function("describe"):
+def on_cpu(module: Any, arguments: Sequence[Argument]) -> Call | None:
+    """Return the kernel as a function of addresses in the arguments' order.
+
+    Each address must be that of a contiguous tensor of the argument's shape and dtype on the CPU;
+    nothing is checked. Return None if a loaded library has no such function, because an earlier
+    release compiled it, or if it has too many tensors or axes."""
+    if not _described(module, arguments):
         return None
+    call: Call = module["at"]
+    return call
+
+
+def on_gpu(module: Any, arguments: Sequence[Argument], workspace: int, gpu: int) -> Call | None:
+    """Return the same for PyTorch's tensors on the GPU of that number, which must be current.
+
+    A call is queued on PyTorch's current stream. The workspace, of so many float32 elements, comes
+    from PyTorch's allocator."""
+    arguments = *arguments, *workspace_of(workspace)
+    if not module.implements_function("on_stream") or not _described(module, arguments):
+        return None
+    torch = sys.modules["torch"]
+    run: Call = module["on_stream"]
+    current_stream = torch._C._cuda_getCurrentRawStream
+    if not workspace:
+        return lambda *addresses: run(gpu, current_stream(gpu), *addresses)
+    empty = torch._C._dynamo.guards._empty_strided_cuda
+    like = (workspace,), (1,), torch.float32
+
+    def with_workspace(*addresses: int) -> None:
+        memory = empty(*like)  # PyTorch gives it to nobody before the kernel is queued
+        run(gpu, current_stream(gpu), *addresses, memory.data_ptr())
+
+    return with_workspace
+
+
+def _described(module: Any, arguments: Sequence[Argument]) -> bool:
+    """Tell the library how its tensors look. Return whether it takes them by address."""
+    if not module.implements_function("describe"):
+        return False
     describe = module["describe"]
     for number, argument in enumerate(arguments):
         kind = _CODES[argument.dtype], 8 * BYTES_PER_ELEMENT[argument.dtype]
         if describe(number, *kind, *argument.shape) != 0:
-            return None
-    call: Callable[..., object] = module["at"]
-    return call
+            return False
+    return True

@@ -1,4 +1,4 @@
-"""NumPy's arrays of bfloat16 as DLPack tensors, which NumPy itself refuses to make of them."""
+"""NumPy arrays of bfloat16 as DLPack tensors, which NumPy itself can't make of them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ import numpy as np
 
 NAME = "bfloat16"
 _CODE = 4
-"""kDLBfloat of DLPack's DLDataTypeCode."""
+"""The value kDLBfloat of DLPack's DLDataTypeCode."""
 _TYPE_IN_TENSOR = 20
-"""Bytes before a DLTensor's type: its data's address, its device's type and id, its rank."""
+"""Offset of the type in a DLTensor, in bytes. The address of the data, the device's type and id and
+the number of axes come before it."""
 _TENSOR_IN_CAPSULE = {b"dltensor": 0, b"dltensor_versioned": 32}
-"""By a capsule's name, bytes before the DLTensor: for the second the version, the manager's context
-and deleter, and flags."""
+"""By a capsule's name, the offset of the DLTensor in bytes. In the second kind the version, the
+manager's context and deleter, and the flags come before it."""
 
 
 def is_bfloat16(array: Any) -> bool:
-    # the kind first: NumPy puts a name together each time
+    """Return whether it is a NumPy array of bfloat16."""
+    # the kind is compared first, because NumPy composes the name anew each time
     return isinstance(array, np.ndarray) and array.dtype.kind == "V" and array.dtype.name == NAME
 
 
 class Shared:
-    """The same memory for whoever reads DLPack: NumPy's own tensor of 16-bit numbers, whose type is
-    changed before anybody sees it."""
+    """A NumPy array of bfloat16 for readers of DLPack, in the same memory.
+
+    It exports the array as 16-bit integers and changes the type in the DLPack tensor before anybody
+    reads it.
+    """
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self._bits = array.view(np.uint16)
@@ -41,7 +46,7 @@ class Shared:
 
 
 def _api(name: str, result: Any, *more: Any) -> Any:
-    """A function of Python's C API that takes an object first."""
+    """Return a function of Python's C API whose first parameter is an object."""
     return ctypes.PYFUNCTYPE(result, ctypes.py_object, *more)((name, ctypes.pythonapi))
 
 

@@ -1,7 +1,7 @@
-"""The call of a library, written out for its arguments.
+"""The call of a library, as source code that is generated for its arguments.
 
-It takes some two microseconds, which loops over the arguments would lengthen by a quarter. So its
-source is made for their names, as ``collections.namedtuple`` makes its own.
+A call takes some two microseconds. Loops over the arguments would lengthen it by a quarter, so its
+source is written out for their names, as ``collections.namedtuple`` does for its fields.
 """
 
 from __future__ import annotations
@@ -57,8 +57,11 @@ def plain_and_apart(torch, arguments, sizes):
 
 @cache
 def call(names: tuple[str, ...], outputs: tuple[str, ...]) -> Callable[..., Any]:
-    """A method that takes arrays by these names or by position, then ``out``: a tuple of arrays if
-    there are several outputs."""
+    """Return a ``__call__`` for inputs and outputs of these names.
+
+    It takes the inputs by position or by name, then ``out``, which is a tuple of arrays if there
+    are several outputs, and ``cast``.
+    """
     outs = ("out",) if len(outputs) == 1 else outputs
     every = (*names, *outs)
     last = range(len(names), len(every))

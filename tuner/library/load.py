@@ -1,4 +1,7 @@
-"""A compiled library as something to call. Neither TVM's compiler nor the service is needed."""
+"""Library: a compiled kernel that is called like a function; load: reading one from disk.
+
+Neither TVM's compiler nor the service is needed.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,18 @@ from tuner.library.runtime import load_runtime, take_threads
 _AS_IT_IS = nullcontext()
 _NO_MORE_CHANGES = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 _modules: dict[str, Any] = {}
-"""By a library's sha256, what was loaded: it stays for as long as the process."""
+"""Loaded modules by the SHA-256 of their library; they stay for the life of the process."""
 
 
 class Library:
-    """The kernel of one workload on one kind of device: ``library(x, w)`` gives the output, or a
-    tuple of several.
+    """The compiled kernel of one workload for one kind of device, which is called like a function.
 
-    ``workload`` says the arguments, ``manifest`` what else is known of it, ``path`` where it is,
-    ``threads`` how many of the CPU it runs on (None on a GPU).
+    ``library(x, w)`` returns the output, or a tuple if there are several. The parameters have the
+    names and the order of the workload's inputs.
+
+    ``workload`` has the shapes and dtypes of the arguments, ``manifest`` everything else that is
+    known of the library, ``path`` is its file. ``kind`` is ``cpu`` or ``cuda``. ``threads`` is the
+    number of CPU threads that it runs on; None on a GPU.
     """
 
     def __new__(cls, path: Path, manifest: Manifest) -> Self:
@@ -45,10 +51,13 @@ class Library:
         return made
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
-        """With a manifest whose signature was checked: :func:`load` does that.
+        """Load the library at ``path``. The manifest's signature must have been checked: use
+        :func:`load`.
 
-        Raises BrokenArtifact if the bytes are not those that the manifest names, or are no
-        library; ForeignDevice, MissingRuntime."""
+        Raises BrokenArtifact if the bytes are not those that the manifest names, or are not a
+        library; ForeignDevice if this CPU lacks instructions that it needs; MissingRuntime if TVM's
+        runtime is not installed or can't be loaded.
+        """
         self.path = path
         self.manifest = manifest.all
         self.workload = manifest.workload
@@ -80,64 +89,79 @@ class Library:
             self._queued, self._run = self._run, self._with_workspace
 
     def __call__(self, *given: Any, out: Any = None, cast: bool = False, **named: Any) -> Any:
-        """The output of what is given, in the order of the workload's arguments or by their names:
-        ``out``, or a new array of the first one's own library. If there are several outputs, it is
-        a tuple of them, and so is ``out``.
+        """Compute the output from the inputs, in the workload's order or by their names.
 
-        All are contiguous and of their arguments' dtypes and shapes, on the library's kind of
-        device; what is given may be read-only. With ``cast``, what has another real dtype is
-        converted: one copy of it at every call, with the rounding and the overflow of its own
-        library's conversion. The output stays of the workload's dtype.
+        The output is written to ``out`` and returned. Without ``out`` a new array is made by the
+        library (NumPy, PyTorch) of the first input. If there are several outputs, a tuple of them
+        is returned, and ``out`` is a tuple, too.
 
-        On CUDA the kernel is queued on PyTorch's current stream; the call does not wait for it.
-        PyTorch does not see the call: there is no gradient, and what records or transforms it is
-        refused. Raises WrongShape, WrongDtype, WrongDevice, WrongLayout or another WrongArgument,
-        which name the argument.
+        All arrays must be contiguous, on the library's kind of device, and of the shapes and dtypes
+        of their arguments. Inputs may be read-only. An output must not share memory with another
+        argument. With ``cast`` an input of another real dtype is converted: each call copies it,
+        and its own library's conversion decides about rounding and overflow. The output keeps the
+        workload's dtype.
+
+        On CUDA the kernel is queued on PyTorch's current stream, and the call does not wait for it.
+        PyTorch does not see the call and computes no gradient. While gradients are enabled, a
+        tensor that requires one is refused. So is a call that torch.jit.trace, make_fx, torch.func
+        or forward-mode differentiation would have to record or transform.
+
+        Raises WrongShape, WrongDtype, WrongDevice, WrongLayout or another WrongArgument, whose
+        message names the argument.
         """
-        raise NotImplementedError  # each library has its own, with its arguments' names
+        raise NotImplementedError  # each library's subclass has its own, with its arguments' names
 
     def of_tensors(self, *given: Any) -> Any:
-        """What a call gives, in half the time, for PyTorch's tensors of which the caller knows that
-        they are plain, need no grad, and that nothing records or transforms the call."""
+        """Return the output of PyTorch tensors, as a call does, in half the time.
+
+        The caller must know that the tensors are plain and need no gradient, and that nothing
+        records or transforms the call: this is not checked. Raises what a call raises.
+        """
         outputs = [given[0].new_empty(shape) for shape in self._shapes]
         try:
             self._on_tensors(*given, *outputs)
         except (TypeError, ValueError, RuntimeError, BufferError):
-            return self(*given)  # says what is wrong, if it is the tensors
+            return self(*given)  # its error says what is wrong with the tensors
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     @cached_property
     def _on_tensors(self) -> Callable[..., object]:
-        """What runs it on PyTorch's tensors: the kernel itself, if nothing has to be added."""
+        """The function that runs the library on PyTorch's tensors: the kernel itself, if nothing
+        has to be added to its call."""
         if self._workspace:
             return self._with_workspace
         several = self.kind == "cuda" and _gpus(sys.modules["torch"]) > 1
         return self._on_gpu if several else self._main
 
-    @cached_property
-    def at(self) -> Callable[..., object] | None:
-        """The kernel on contiguous tensors of which only the addresses are given, in the arguments'
-        order, the outputs' last, and nothing is checked. None if it can't be called so."""
-        if self.kind != "cpu" or self._workspace:
-            return None
-        return addresses.call_of(self._module, self.arguments)
+    def by_address(self, gpu: int | None) -> Callable[..., object] | None:
+        """Return the kernel as a function of its tensors' addresses; None if it has no such form.
+
+        The tensors are contiguous, in the arguments' order with the outputs last, and nothing is
+        checked. ``gpu`` is the number of the GPU that they are on, which must be current at each
+        call; PyTorch must be imported then."""
+        if gpu is not None:
+            return addresses.on_gpu(self._module, self.arguments, self._workspace, gpu)
+        return None if self._workspace else addresses.on_cpu(self._module, self.arguments)
 
     def _cast(self, *given: Any) -> tuple[Any, ...]:
+        """Return the inputs, each converted to its argument's dtype if it has another real one."""
         return tuple(
             tensors.cast(array, argument.dtype)
             for array, argument in zip(given, self.workload.given, strict=True)
         )
 
     def _fresh(self, first: Any) -> Any:
+        """Return new outputs, made by the library that ``first`` is an array of. Raises
+        WrongArgument."""
         try:
             made = [tensors.empty_like(first, each.shape, each.dtype) for each in self._outputs]
         except WrongArgument:
-            tensors.viewed(self.arguments[0], first, self.kind)  # its faults first
+            tensors.viewed(self.arguments[0], first, self.kind)  # report its own faults first
             raise
         return made[0] if len(made) == 1 else tuple(made)
 
     def _unpacked(self, out: Any) -> tuple[Any, ...]:
-        """Of several outputs, those that are given. Raises WrongArgument."""
+        """Return the outputs that ``out`` has, if there are several. Raises WrongArgument."""
         if not isinstance(out, tuple | list) or len(out) != len(self._outputs):
             names = ", ".join(output.name for output in self._outputs)
             given = f"{len(out)} of them" if isinstance(out, tuple | list) else type(out).__name__
@@ -148,6 +172,7 @@ class Library:
         return tuple(out)
 
     def _on_gpu(self, *arguments: Any) -> None:
+        """Run the kernel on the GPU on which the first argument is."""
         torch = sys.modules.get("torch")
         if torch is not None and _gpus(torch) > 1:
             with _on_device_of(arguments[0]):
@@ -156,26 +181,32 @@ class Library:
             self._main(*arguments)
 
     def _from_numpy(self, *arguments: Any) -> None:
+        """Run the kernel with NumPy's bfloat16 arrays as DLPack tensors, which NumPy can't make
+        itself."""
         is_own = bfloat16.is_bfloat16
         self._taken(*(tensors.shared(each) if is_own(each) else each for each in arguments))
 
     def _with_workspace(self, *arguments: Any) -> None:
+        """Run the kernel with a newly allocated workspace behind the arguments."""
         self._queued(*arguments, tensors.scratch(arguments[0], self._workspace, self.kind))
 
     def _viewed(self, *arrays: Any) -> tuple[Any, ...]:
+        """Return the arguments as the kernel takes them, after every check. Raises
+        WrongArgument."""
         views = {
             argument.name: tensors.viewed(argument, array, self.kind)
             for argument, array in zip(self.arguments, arrays, strict=True)
         }
         tensors.check_together(views, len(self._outputs))
-        # a tensor of PyTorch's goes as it is, for its stream's sake; its grad would not let it
+        # A PyTorch tensor is passed on itself, because tvm-ffi takes the stream from it. It is
+        # detached, because tvm-ffi refuses one that requires grad.
         return tuple(
             array.detach() if tensors.is_torch(array) else view
             for array, view in zip(arrays, views.values(), strict=True)
         )
 
     def __deepcopy__(self, _: object) -> Self:
-        return self  # nothing of it changes
+        return self  # a library never changes
 
     def __repr__(self) -> str:
         return f"<Library {self.workload.key} for {self.kind} at {self.path}>"
@@ -188,11 +219,18 @@ def load(
     *,
     signers: Collection[str] | None = None,
 ) -> Library:
-    """The library at ``path`` with the manifest and the signature there, by default the ``.json``
-    beside it and the ``.sig`` beside that. ``signers`` are the public keys that are trusted, by
-    default those of TUNER_SIGNERS, or else this machine's own and all that are pinned on it.
+    """Load the library at ``path`` after checking its manifest's signature.
 
-    Raises UntrustedSigner, BrokenArtifact, ForeignDevice, MissingRuntime."""
+    ``manifest`` is by default the ``.json`` beside the library, ``signature`` the ``.sig`` beside
+    the manifest. ``signers`` are the public keys that are trusted, as 64 hexadecimal digits each.
+    By default these are the keys in TUNER_SIGNERS, or, if it is not set, this machine's own key and
+    all that are pinned on it.
+
+    Raises UntrustedSigner if there is no signature or it is by another key; BrokenArtifact if a
+    file can't be read, is damaged or does not match the signature; ForeignDevice if this CPU lacks
+    instructions that the library needs; MissingRuntime if TVM's runtime can't be loaded; NotAKey
+    for a malformed key; BadSigningKey or UnusableFile if this machine's key or pins can't be read.
+    """
     path = Path(path)
     manifest = path.with_suffix(".json") if manifest is None else Path(manifest)
     signature = manifest.with_suffix(".sig") if signature is None else Path(signature)
@@ -213,12 +251,12 @@ def load(
 
 
 def check_sha256(path: Path, sha256: str) -> None:
-    """Raises BrokenArtifact if the file can't be read or its bytes do not hash to that."""
+    """Raise BrokenArtifact if the file can't be read, or if its bytes do not have that SHA-256."""
     _read(path, sha256)
 
 
 def _read(path: Path, sha256: str) -> bytes:
-    """The bytes that hash to that. Raises BrokenArtifact."""
+    """Return the file's bytes. Raise BrokenArtifact if they do not have that SHA-256."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -230,6 +268,10 @@ def _read(path: Path, sha256: str) -> bytes:
 
 
 def _module(path: Path, kind: str, sha256: str) -> Any:
+    """Return the library as a module of tvm-ffi, loaded if it is not yet.
+
+    The file is read and hashed each time. Raises BrokenArtifact, MissingRuntime.
+    """
     load_runtime(kind)
     import tvm_ffi
 
@@ -239,7 +281,7 @@ def _module(path: Path, kind: str, sha256: str) -> Any:
     try:
         with _sealed(content) as copy:
             module = tvm_ffi.load_module(copy)
-            module["main"]  # or it is none of ours
+            module["main"]  # raises AttributeError if the file is not a library of ours
     except (AttributeError, RuntimeError, OSError) as error:
         raise BrokenArtifact(f"{path} can't be loaded: {error}") from error
     return _modules.setdefault(sha256, module)
@@ -247,15 +289,19 @@ def _module(path: Path, kind: str, sha256: str) -> Any:
 
 @contextmanager
 def _sealed(content: bytes) -> Iterator[str]:
-    """The path of a copy in memory that nobody can change: a file could be another between its
-    check and its loading, or, once it is mapped, be written to."""
+    """Yield the path of a copy in memory that nobody can change.
+
+    The file itself could be replaced between its check and its loading, or be written to once it is
+    mapped.
+    """
     handle = os.memfd_create("convtune", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         with os.fdopen(os.dup(handle), "wb") as file:
             file.write(content)
         fcntl.fcntl(handle, fcntl.F_ADD_SEALS, _NO_MORE_CHANGES)
-        # a name of its own, ending as TVM wants it: what the loader has under a name it does not
-        # read again, and the handle's number will be another's
+        # The link gives the copy a unique name with the ending that TVM wants. The loader does not
+        # read a name again that it knows, and the handle's number, which is part of the name in
+        # /proc, will be used for another file.
         with tempfile.TemporaryDirectory(prefix="convtune-") as folder:
             name = Path(folder) / "library.so"
             name.symlink_to(f"/proc/self/fd/{handle}")
@@ -266,7 +312,7 @@ def _sealed(content: bytes) -> Iterator[str]:
 
 @cache
 def _taking(names: tuple[str, ...], outputs: tuple[str, ...]) -> Any:
-    """The class whose call takes arrays by these names, and has these outputs."""
+    """Return the subclass whose call takes inputs by these names and has these outputs."""
     own = call(names, outputs)
     own.__doc__ = Library.__call__.__doc__
     return type(Library.__name__, (Library,), {"__call__": own})
@@ -274,12 +320,16 @@ def _taking(names: tuple[str, ...], outputs: tuple[str, ...]) -> Any:
 
 @cache
 def _gpus(torch: ModuleType) -> int:
+    """Return how many GPUs PyTorch sees."""
     return int(torch.cuda.device_count())
 
 
 def _on_device_of(array: Any) -> AbstractContextManager[Any]:
-    """With a PyTorch tensor's device as the current one: TVM sets the device and leaves it. The
-    stream is tvm-ffi's to set: PyTorch's current one where tensors of PyTorch's come."""
+    """Return a context in which the GPU of a PyTorch tensor is the current one.
+
+    TVM sets the current device and does not reset it. The stream is set by tvm-ffi: it takes
+    PyTorch's current stream if it is passed PyTorch tensors.
+    """
     if tensors.is_torch(array):
         cuda = sys.modules["torch"].cuda
         if cuda.current_device() != array.device.index:

@@ -1,4 +1,4 @@
-"""What a library's manifest says, once its signature has been checked."""
+"""Manifest: what is known of a library; verified: reading one after checking its signature."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from tuner.errors import BrokenArtifact
 from tuner.library.trust import Trusted
 
 VERSION = 2
+"""The only version of manifests that is read."""
 MOST_BYTES = 1 << 20
-"""A manifest has a few thousand."""
+"""Limit for the size of a manifest, which usually has a few thousand bytes."""
 
 
 class _Strict(BaseModel):
@@ -42,8 +43,11 @@ class File(_Strict):
 
 
 class Manifest(_Strict):
-    """The parts that are read here; ``all`` has every field. ``threads`` is how many of a CPU the
-    library runs on. ``signer`` is the public key by which it is signed."""
+    """The fields of a manifest that are read here.
+
+    ``all`` is the manifest as written, with every field. ``threads`` is the number of CPU threads
+    that the library runs on, None on a GPU. ``signer`` is the public key that it is signed by.
+    """
 
     workload_key: str
     template: str
@@ -58,10 +62,14 @@ class Manifest(_Strict):
 
     @classmethod
     def described(cls, described: dict[str, Any], signer: str) -> Self:
-        """Of its fields. Raises what damaged ones lead to."""
+        """Return the manifest with these fields, signed by ``signer``.
+
+        Raises LookupError, TypeError, AttributeError, ValueError, RecursionError or TemplateError
+        if the fields are damaged.
+        """
         workload = templates.parse_key(described["workload_key"])
         fields = described | {"signer": signer, "all": described, "workload": workload}
-        if "threads" not in fields:  # of an earlier release
+        if "threads" not in fields:  # written by an earlier release
             limits = DeviceLimits.from_json(described["device"]["limits"])
             fields["threads"] = threads_of(described["config"], limits)
         return cls.model_validate(fields)
@@ -70,11 +78,14 @@ class Manifest(_Strict):
 def verified(
     content: bytes, signature: bytes, trusted: Callable[[str], Trusted], what: str
 ) -> Manifest:
-    """The manifest of these bytes; nothing of it is read before the signature is found to be over
-    them and by a key among ``trusted``, which is given the signer's. ``what`` stands in messages.
+    """Return the manifest in ``content``, once its signature is found to be valid and trusted.
 
-    Raises UntrustedSigner, and BrokenArtifact if the signature does not hold or the manifest is
-    damaged or of another version."""
+    Nothing in ``content`` is parsed before. ``trusted`` is called with the signer's public key and
+    returns the keys that are trusted. ``what`` names the library in messages.
+
+    Raises UntrustedSigner if the key is not trusted; BrokenArtifact if the signature is not valid
+    for these bytes, or the manifest is damaged or of another version.
+    """
     try:
         found = signed.parse(signature)
         found.check(content)

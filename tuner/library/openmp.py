@@ -1,7 +1,7 @@
-"""A library's parallel loops on the threads that PyTorch has in the process already.
+"""Running a library's parallel loops on the threads of PyTorch, if it is in the process.
 
-TVM's own threads beside them would spin on processors that PyTorch's next operator wants, and the
-other way round. tuner/build/openmp.c is what the libraries have for it.
+TVM's own threads would spin on processors that PyTorch's next operator needs, and PyTorch's on
+those that TVM needs. tuner/build/openmp.c is the part that is in each library for a CPU.
 """
 
 from __future__ import annotations
@@ -13,17 +13,21 @@ from functools import cache
 from typing import Any
 
 FUNCTION = "use_openmp"
-"""Of a library for a CPU, unless it is of an earlier release."""
+"""Name of the function by which a library for a CPU takes the threads. Libraries of earlier
+releases lack it."""
 _NAMES = (
     "GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "_ZN2at15get_num_threadsEv",
 )  # fmt: skip
-"""What PyTorch is linked with, and its at::get_num_threads."""
+"""OpenMP functions that PyTorch is linked with, and its own at::get_num_threads."""
 
 
 def use_pytorchs(module: Any, threads: int) -> None:
-    """If PyTorch is in this process, have a loaded library's loops run on as many of its threads as
-    torch.set_num_threads allows, but on no more than so many. It stays with TVM's if PyTorch was
-    built without OpenMP."""
+    """If PyTorch is imported, run a loaded library's loops on its threads.
+
+    The loops use as many threads as torch.set_num_threads allows, but at most ``threads``. Nothing
+    changes if PyTorch was built without OpenMP, or if the library is of an earlier release: the
+    loops run on TVM's threads.
+    """
     if "torch" not in sys.modules or not module.implements_function(FUNCTION):
         return
     if addresses := _addresses():
@@ -32,7 +36,10 @@ def use_pytorchs(module: Any, threads: int) -> None:
 
 @cache
 def _addresses() -> tuple[int, ...]:
-    try:  # what it needs is searched too, and nothing else: others may have their own copy
+    """Return the addresses of _NAMES; () if PyTorch lacks one of them."""
+    # PyTorch's library and those that it is linked to are searched, and no others, which may have
+    # their own OpenMP
+    try:
         pytorch = sys.modules["torch"]._C.__file__
         loaded = ctypes.CDLL(pytorch, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
         found = [getattr(loaded, name) for name in _NAMES]

@@ -1,5 +1,7 @@
-"""The keys that were served by each service when it was first met: ``signers.json`` in the user's
-configuration folder, as SSH has known_hosts."""
+"""Pins: the public keys that each service had when it was first met, as SSH keeps known_hosts.
+
+They are in ``signers.json`` in the user's configuration folder.
+"""
 
 from __future__ import annotations
 
@@ -13,32 +15,41 @@ from tuner.errors import UnusableFile
 
 FILE = "signers.json"
 KEY_DIGITS = 64
+"""Hexadecimal digits of a public key."""
 
 
 class Pins:
-    """By a service's URL, public keys in hexadecimal. Every call raises UnusableFile if the file
-    can't be read, or written, or is damaged: it is never taken for an empty one."""
+    """The pinned public keys, in hexadecimal, by the URL of their service.
+
+    Every method raises UnusableFile if the file can't be read or written, or is damaged. A damaged
+    file is never treated as empty, because then any key could be pinned anew.
+    """
 
     def __init__(self) -> None:
         self.path = config.folder() / FILE
 
     def of(self, url: str) -> frozenset[str] | None:
-        """None if that service was never met."""
+        """Return the keys that are pinned for a service; None if it was never met."""
         return self._read().get(_name(url))
 
     def all(self) -> frozenset[str]:
-        """Those of every service."""
+        """Return the keys that are pinned for any service."""
         return frozenset[str]().union(*self._read().values())
 
     def meet(self, url: str, keys: Collection[str]) -> frozenset[str]:
-        """Pin these unless some are by now, perhaps by another process; those that are pinned."""
+        """Pin these keys unless some are pinned for the service. Return those that are pinned then.
+
+        Another process may have pinned others first.
+        """
         return self._write(url, keys, again=False)
 
     def replace(self, url: str, keys: Collection[str]) -> frozenset[str]:
-        """Pin these and no others."""
+        """Pin these keys, and no others, for the service. Return them."""
         return self._write(url, keys, again=True)
 
     def _write(self, url: str, keys: Collection[str], *, again: bool) -> frozenset[str]:
+        """Pin the keys if none are pinned yet or ``again`` is set. Return those that are pinned
+        then."""
         try:
             with config.locked(self.path.parent):
                 pinned = self._read()

@@ -1,4 +1,4 @@
-"""TVM's runtime in this process, without its compiler."""
+"""Loading TVM's runtime into this process, without its compiler, and setting its threads."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ LIBRARIES = {
     "cpu": ("libtvm_runtime.so",),
     "cuda": ("libtvm_runtime.so", "libtvm_runtime_cuda.so"),
 }
+"""By kind of device, the shared libraries of TVM's runtime, in the order in which they are
+loaded."""
 KINDS = tuple(LIBRARIES)
 SPINS = 2000
-"""How often an idle thread of TVM's looks for work before it sleeps: about a millisecond. TVM's own
-number, 300,000, keeps the processor from whatever the program calls next:
+"""How often an idle thread of TVM looks for work before it sleeps: for about a millisecond. TVM's
+default, 300,000, would keep the processor from the next thing that the program calls:
 docs/benchmarks/two-runtimes.md has the figures."""
 
 
 def threading_environment(threads: int) -> dict[str, str]:
-    """What TVM reads before a process's first parallel kernel: so many threads, where it would
-    take half of the processors; none of them, nor the calling one, bound to processors, as it
-    would be for good; and asleep soon after their work."""
+    """Return the variables that TVM reads before a process's first parallel kernel.
+
+    They set the number of threads, where TVM would take half of the processors. They keep TVM from
+    binding its threads, and the calling one, to processors for good. They let threads sleep soon
+    after their work.
+    """
     return {
         "TVM_NUM_THREADS": str(threads),
         "TVM_BIND_THREADS": "0",
@@ -33,8 +38,10 @@ def threading_environment(threads: int) -> dict[str, str]:
 
 
 def take_threads(threads: int) -> None:
-    """Have this process's parallel kernels run on so many threads. What its environment says
-    already stays."""
+    """Make this process's parallel kernels run on so many threads.
+
+    Variables that are set in its environment already keep their values.
+    """
     for name, value in threading_environment(threads).items():
         os.environ.setdefault(name, value)
     _take_one_after_a_fork()
@@ -42,15 +49,20 @@ def take_threads(threads: int) -> None:
 
 @cache
 def _take_one_after_a_fork() -> None:
-    """TVM's threads stay with the parent, and a child's parallel kernel would wait for them for
-    ever."""
+    """Set the number of threads to 1 in forked children.
+
+    TVM's threads stay with the parent, and a child's parallel kernel would wait for them for ever.
+    """
     os.register_at_fork(after_in_child=partial(os.environ.update, TVM_NUM_THREADS="1"))
 
 
 @cache
 def load_runtime(kind: str) -> None:
-    """Make libraries for ``cpu`` or ``cuda`` callable. TVM is found, not imported: that would take
-    seconds and its compiler. Raises MissingRuntime."""
+    """Load the runtime that makes libraries for ``cpu`` or ``cuda`` callable.
+
+    TVM is located and not imported, which would take seconds and load its compiler. Raises
+    MissingRuntime.
+    """
     try:
         import tvm_ffi  # noqa: F401  # the runtime is linked to its library
     except ImportError as error:
@@ -69,7 +81,8 @@ def load_runtime(kind: str) -> None:
 
 
 def libraries_folder() -> Path:
-    """Where TVM has them. Raises MissingRuntime."""
+    """Return the folder of TVM's shared libraries. Raises MissingRuntime if TVM is not
+    installed."""
     spec = find_spec("tvm")
     if spec is None or not spec.submodule_search_locations:
         raise MissingRuntime("apache-tvm is not installed", "install it with pip")
@@ -77,8 +90,10 @@ def libraries_folder() -> Path:
 
 
 def _load_packaged_cudart() -> None:
-    """CUDA's runtime from the packages of the extra ``cuda``, which the loader does not search;
-    where they are not installed, a toolkit's own is found."""
+    """Load CUDA's runtime from the packages of the extra ``cuda``, where the loader does not look.
+
+    If they are not installed, the loader finds that of a CUDA toolkit.
+    """
     spec = find_spec("nvidia")
     for root in spec.submodule_search_locations or () if spec else ():
         for path in Path(root).glob("cu*/lib/libcudart.so.*"):

@@ -1,4 +1,4 @@
-"""This machine's own key: what is tuned here is signed with it."""
+"""This machine's own key, which signs everything that is tuned here."""
 
 from __future__ import annotations
 
@@ -20,20 +20,25 @@ from tuner.errors import BadSigningKey
 
 FILE = "signing_key.pem"
 MOST_BYTES = 16_384
+"""The most bytes that are read of a key's file."""
 OTHERS = 0o077
+"""Mode bits that let others than the owner use a file."""
 
 
 def default_path() -> Path:
-    """What TUNER_SIGNING_KEY names, or the one in the user's configuration folder."""
+    """Return the path in TUNER_SIGNING_KEY, or that of the key in the user's configuration
+    folder."""
     named = os.environ.get("TUNER_SIGNING_KEY")
     return Path(named) if named else config.folder() / FILE
 
 
 def own_key(path: Path) -> Ed25519PrivateKey:
-    """The key there, made if there is none: of several processes that come at once one makes it.
+    """Return the key at ``path``. Make one if there is none.
 
-    Raises BadSigningKey if it can't be read or made, is damaged, is another user's, or others
-    may read it or write its folder."""
+    If several processes come at once, one of them makes it. Raises BadSigningKey if it can't be
+    read or made, is damaged, belongs to another user, or if others may read it or write to its
+    folder.
+    """
     try:
         if not path.exists():
             with config.locked(path.parent):
@@ -45,8 +50,11 @@ def own_key(path: Path) -> Ed25519PrivateKey:
 
 
 def own_public_key(path: Path) -> str | None:
-    """Of the key there, in hexadecimal; None if there is none, and none is made. Raises
-    BadSigningKey."""
+    """Return the public half of the key at ``path``, as 64 hexadecimal digits; None if there is
+    none.
+
+    No key is made. Raises BadSigningKey if it can't be read, is damaged or unsafe.
+    """
     try:
         return public_key_of(_read(path)) if path.exists() else None
     except OSError as error:
@@ -54,12 +62,14 @@ def own_public_key(path: Path) -> str | None:
 
 
 def public_key_of(key: Ed25519PrivateKey) -> str:
-    """64 hexadecimal digits."""
+    """Return the public half of a key, as 64 hexadecimal digits."""
     return key.public_key().public_bytes_raw().hex()
 
 
 def _read(path: Path) -> Ed25519PrivateKey:
-    if not path.is_file():  # to open a pipe may take for ever, and no device's mode is to be mended
+    """Return the key in the file. Raise BadSigningKey if it is unsafe or damaged."""
+    # opening a pipe may block for ever, and the hint about chmod below must not name a device
+    if not path.is_file():
         raise BadSigningKey(path, "it is no plain file")
     with path.open("rb") as file:
         found = os.fstat(file.fileno())
@@ -74,7 +84,7 @@ def _read(path: Path) -> Ed25519PrivateKey:
         content = file.read(MOST_BYTES)
     try:
         key = load_pem_private_key(content, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: it is encrypted
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError if it is encrypted
         raise BadSigningKey(path, "it is no private key in PEM without a password") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise BadSigningKey(path, "it is a key of another kind than Ed25519")

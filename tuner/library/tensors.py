@@ -1,4 +1,4 @@
-"""What a library is called on: arrays of any library that speaks DLPack, checked before a call."""
+"""Checks of the arrays that a library is called on: those of any library that speaks DLPack."""
 
 from __future__ import annotations
 
@@ -14,19 +14,23 @@ from tuner.errors import WrongArgument, WrongDevice, WrongDtype, WrongLayout, Wr
 from tuner.library import bfloat16, torch_transforms
 
 _CONTIGUOUS, _OWNDATA, _ALIGNED, _WRITEABLE = 0x1, 0x4, 0x100, 0x400
-"""Bits of ``ndarray.flags.num``, as NumPy's C API has them."""
+"""Bits of ``ndarray.flags.num``, as NumPy's C API defines them."""
 _IN_ORDER = _CONTIGUOUS | _ALIGNED
 WHOLE = _IN_ORDER | _OWNDATA | _WRITEABLE
-"""Of an array that can be read, written and shares its memory with no other such array."""
+"""Flags of an array that can be read and written and that shares its memory with no other array
+that has all of these flags."""
 _REAL = "fiub"
-"""NumPy's kinds of dtypes that have a value in float32: floating, signed, unsigned, bool."""
+"""NumPy's kinds of dtypes that convert to float32: floating, signed, unsigned, bool."""
 _READ_ONLY_TOO = (1, 0)
-"""The first version of DLPack that can say so."""
+"""The first version of DLPack whose tensors can say that they are read-only."""
 
 
 def viewed(argument: Argument, array: Any, kind: str) -> Any:
-    """The array that is given for an argument as a tensor of tvm-ffi in the same memory. Raises a
-    WrongArgument."""
+    """Return the array given for an argument as a tensor of tvm-ffi in the same memory.
+
+    ``kind`` is the library's kind of device. Raises WrongShape, WrongDtype, WrongDevice,
+    WrongLayout or another WrongArgument, which say how to mend it.
+    """
     name, shape, dtype = argument.name, argument.shape, argument.dtype
     written = argument.role == "output"
     if not hasattr(array, "__dlpack__"):
@@ -44,7 +48,7 @@ def viewed(argument: Argument, array: Any, kind: str) -> Any:
         raise WrongArgument(
             f"{name} requires grad, which a compiled library can't give; pass {name}.detach()"
         )
-    if is_torch(array) and array.is_neg():  # PyTorch passes its memory on, without the sign
+    if is_torch(array) and array.is_neg():  # PyTorch exports the memory, but not the sign
         raise WrongLayout(f"{name} is a negated view; pass {name}.resolve_neg()")
     lost = torch_transforms.loses(array) if is_torch(array) else None
     if lost:
@@ -65,8 +69,10 @@ def viewed(argument: Argument, array: Any, kind: str) -> Any:
 
 
 def cast(array: Any, dtype: str) -> Any:
-    """A copy of it in that dtype where it is NumPy's or PyTorch's and has another real one, else
-    the array itself."""
+    """Return a contiguous copy of the array in that dtype, if it needs and has a conversion.
+
+    An array of NumPy or PyTorch with another real dtype has one. Any other is returned as it is.
+    """
     if not _castable(array) or str(array.dtype).removeprefix("torch.") == dtype:
         return array
     if isinstance(array, np.ndarray):
@@ -81,10 +87,14 @@ def at_once(
     sizes: tuple[int, ...],
     plain_and_apart: Callable[..., bool],
 ) -> tuple[Any, ...] | None:
-    """The arguments, so many ``written`` ones last, as a library may be called on them if it takes
-    their shapes and dtypes: NumPy arrays or plain PyTorch tensors, those that are written apart
-    from all others if they have so many bytes. None if that takes a closer look. The last parameter
-    tells of tensors."""
+    """Return the arguments as a library can be called on them without further checks, or None.
+
+    The last ``written`` arguments are the outputs; ``sizes`` are the bytes of every argument. The
+    library itself still checks shapes and dtypes. NumPy arrays are returned if they are contiguous,
+    aligned and no output shares memory with another argument; read-only inputs are converted to
+    tensors. PyTorch tensors are returned if ``plain_and_apart(torch, arguments, sizes)`` says that
+    they are plain and no output shares memory. None means that :func:`viewed` has to look at each.
+    """
     if isinstance(arguments[-1], np.ndarray):
         return _arrays(arguments[:-written], arguments[-written:])
     torch = sys.modules.get("torch")
@@ -94,7 +104,8 @@ def at_once(
 
 
 def _arrays(given: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    array_type, overlap = np.ndarray, np.may_share_memory  # by their bounds
+    """Return NumPy arrays as :func:`at_once` does."""
+    array_type, overlap = np.ndarray, np.may_share_memory  # it compares the arrays' bounds only
     read = written = WHOLE
     others = given
     for out in outputs:
@@ -111,7 +122,11 @@ def _arrays(given: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]
 
 
 def check_together(views: dict[str, Any], written: int) -> None:
-    """All on one device; the last so many, which are written, apart from all others."""
+    """Check the arguments of a call against each other. The last ``written`` are the outputs.
+
+    Raises WrongDevice if they are not all on one device, and WrongLayout if an output shares memory
+    with another argument.
+    """
     (first, leader), *_ = views.items()
     for name, view in views.items():
         if view.device != leader.device:
@@ -127,9 +142,12 @@ def check_together(views: dict[str, Any], written: int) -> None:
 
 
 def scratch(array: Any, elements: int, kind: str) -> Any:
-    """So much float32 for a call on a device of that kind, where the array is. PyTorch's allocator
-    keeps it from others until the kernels queued on the current stream are done, and while that is
-    captured for as long as the graph."""
+    """Return the workspace of a call: so many float32 elements on the device of ``array``.
+
+    PyTorch's allocator gives the memory to nobody else until the kernels queued on the current
+    stream are done; while a CUDA graph is captured, as long as the graph lives. Raises
+    WrongArgument if ``array`` is on a GPU and not PyTorch's.
+    """
     if is_torch(array):
         torch = sys.modules["torch"]
         return torch.empty(elements, dtype=torch.float32, device=array.device)
@@ -142,7 +160,10 @@ def scratch(array: Any, elements: int, kind: str) -> Any:
 
 
 def empty_like(array: Any, shape: tuple[int, ...], dtype: str) -> Any:
-    """An uninitialised array of the same library, on the same device."""
+    """Return an uninitialised array of the same library as ``array``, on the same device.
+
+    Raises WrongArgument if ``array`` is neither NumPy's nor PyTorch's.
+    """
     if isinstance(array, np.ndarray):
         return np.empty(shape, in_numpy(dtype))
     if is_torch(array):
@@ -154,12 +175,16 @@ def empty_like(array: Any, shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def is_torch(array: Any) -> bool:
-    torch = sys.modules.get("torch")  # who holds a tensor has imported it
+    """Return whether it is a PyTorch tensor. PyTorch is not imported."""
+    torch = sys.modules.get("torch")  # a caller with a tensor has imported it
     return torch is not None and isinstance(array, torch.Tensor)
 
 
 def shared(array: Any, written: bool = False) -> Any:
-    """A tensor of tvm-ffi in the array's memory; an array to be read may be read-only."""
+    """Return a tensor of tvm-ffi in the array's memory.
+
+    ``written`` says whether it will be written: only then must a NumPy array be writeable.
+    """
     import tvm_ffi
 
     source = bfloat16.Shared(array) if bfloat16.is_bfloat16(array) else array
@@ -169,12 +194,14 @@ def shared(array: Any, written: bool = False) -> Any:
 
 
 def _castable(array: Any) -> bool:
+    """Return whether :func:`cast` can convert the array."""
     if isinstance(array, np.ndarray):
         return array.dtype.kind in _REAL or bfloat16.is_bfloat16(array)
     return is_torch(array) and not (array.is_complex() or array.is_quantized)
 
 
 def _way_to(dtype: str, array: Any, written: bool) -> str:
+    """Return the end of an error message: how the caller gets an array of that dtype."""
     if "complex" in str(array.dtype):
         return (
             "without an epilogue the operator is linear: call it on contiguous copies of the real "
@@ -187,8 +214,10 @@ def _way_to(dtype: str, array: Any, written: bool) -> str:
 
 
 def _start(view: Any) -> int:
+    """Return the address of a tensor's first byte."""
     return int(view.data_ptr())
 
 
 def _end(view: Any) -> int:
+    """Return the address behind a contiguous tensor's last byte."""
     return _start(view) + int(view.numel()) * BYTES_PER_ELEMENT[str(view.dtype)]

@@ -1,5 +1,7 @@
-"""What PyTorch records or carries along with its tensors, and a compiled library would lose:
-PyTorch does not see that it is called."""
+"""Recordings and transformations by PyTorch that a compiled library would be left out of.
+
+PyTorch does not see that a library is called, so it can't record or transform the call.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ from typing import Any
 
 
 def active(torch: ModuleType) -> bool:
-    """Whether something may be lost: cheap enough to be asked before each call."""
+    """Return whether a dispatch mode, torch.jit.trace or forward-mode differentiation is active.
+
+    This is cheap enough to be asked before each call. It does not look at torch.func.
+    """
     native = torch._C
     return bool(
         native._len_torch_dispatch_stack()
@@ -19,8 +24,12 @@ def active(torch: ModuleType) -> bool:
 
 
 def quiet(torch: ModuleType) -> bool:
-    """Whether nothing records or transforms what is called now, so that nothing can be lost of
-    plain tensors. As cheap as the function above."""
+    """Return whether nothing records or transforms calls, so that a call on plain tensors loses
+    nothing.
+
+    Beside what :func:`active` looks at, that is torch.func and make_fx's pre-dispatch tracing. It
+    is as cheap.
+    """
     native = torch._C
     return not (
         active(torch)
@@ -30,7 +39,7 @@ def quiet(torch: ModuleType) -> bool:
 
 
 def loses(*tensors: Any) -> str | None:
-    """What a call on these tensors would lose now, in words."""
+    """Return what a call on these tensors would lose, as the end of a message; None if nothing."""
     torch = sys.modules["torch"]
     if torch.jit.is_tracing():
         return "torch.jit.trace can't record it"

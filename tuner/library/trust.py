@@ -1,5 +1,8 @@
-"""Whose signatures are trusted: the keys that a program names, this machine's own, or those that
-were pinned when a service was first met."""
+"""Deciding whose signatures are trusted.
+
+Trusted are the keys that a program names, or this machine's own key and those that were pinned when
+a service was first met.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,24 @@ from tuner.library.pins import KEY_DIGITS, Pins
 from tuner.library.signing_key import default_path, own_public_key
 
 VARIABLE = "TUNER_SIGNERS"
+"""Environment variable with the public keys that are trusted, separated by commas."""
 
 
 @dataclass(frozen=True)
 class Trusted:
-    """Public keys in hexadecimal, which ones they are, and what to do where another key signed."""
+    """A set of trusted public keys.
+
+    ``keys`` are in hexadecimal. ``which`` says in a message which keys these are, ``way_out`` what
+    to do if another key signed.
+    """
 
     keys: frozenset[str]
     which: str
     way_out: str
 
     def check(self, public_key: str, what: str) -> None:
-        """Raises UntrustedSigner unless it is one of them."""
+        """Raise UntrustedSigner unless the key is trusted; ``what`` names the signed file in the
+        message."""
         if public_key not in self.keys:
             raise UntrustedSigner(
                 f"{what} is signed by {fingerprint(public_key)}, which is not {self.which}; "
@@ -34,8 +43,10 @@ class Trusted:
 
 
 def named(signers: Collection[str] | None) -> frozenset[str] | None:
-    """The keys that are given, else those of TUNER_SIGNERS; None if nobody names any. Raises
-    NotAKey."""
+    """Return the keys in ``signers`` or, if that is None, those in TUNER_SIGNERS.
+
+    Return None if neither names any. Raises NotAKey if one is not 64 hexadecimal digits.
+    """
     if signers is None:
         text = os.environ.get(VARIABLE)
         if not text:
@@ -48,13 +59,16 @@ def named(signers: Collection[str] | None) -> frozenset[str] | None:
 
 
 def by_name(keys: frozenset[str]) -> Trusted:
-    """Exactly those."""
+    """Return exactly these keys, which a program or TUNER_SIGNERS names, as the trusted ones."""
     way_out = "if you trust that key, name its 64 digits there, as GET /signers shows them"
     return Trusted(keys, f"among the keys that signers= or {VARIABLE} names", way_out)
 
 
 def own(path: Path, others: frozenset[str] = frozenset()) -> Trusted:
-    """What was signed with the key there, or is by one of the others. Raises BadSigningKey."""
+    """Return the key in that file, if there is one, and ``others`` as the trusted ones.
+
+    Raises BadSigningKey if the key can't be read or is unsafe.
+    """
     key = own_public_key(path)
     return Trusted(
         others | ({key} if key else frozenset()),
@@ -65,7 +79,7 @@ def own(path: Path, others: frozenset[str] = frozenset()) -> Trusted:
 
 
 def served(url: str, pinned: frozenset[str]) -> Trusted:
-    """The keys that were pinned for that service."""
+    """Return the keys that were pinned for the service at ``url`` as the trusted ones."""
     return Trusted(
         pinned,
         f"among the keys pinned for {url}",
@@ -74,8 +88,10 @@ def served(url: str, pinned: frozenset[str]) -> Trusted:
 
 
 def here() -> Trusted:
-    """All that this machine knows: its own key, and those of every service that it met. Raises
-    BadSigningKey, UnusableFile."""
+    """Return this machine's own key, and all keys that are pinned on it, as the trusted ones.
+
+    Raises BadSigningKey, UnusableFile.
+    """
     return Trusted(
         own(default_path()).keys | Pins().all(),
         "pinned on this machine, and not its own key either",

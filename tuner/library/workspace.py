@@ -1,14 +1,13 @@
-"""The workspace of a compiled library: memory that its caller allocates, and that keeps nothing
-between two calls."""
+"""The workspace of a compiled library: memory that the caller allocates, reused by every call."""
 
 from __future__ import annotations
 
 from typing import Any
 
 FUNCTION = "workspace"
-"""Of a library that needs one; it returns how many elements, of float32."""
+"""Name of the function by which a library that needs a workspace says how many float32 elements."""
 
 
 def elements(module: Any) -> int:
-    """How many a loaded library asks for."""
+    """Return how many float32 elements of workspace a loaded library needs; 0 if none."""
     return int(module[FUNCTION]()) if module.implements_function(FUNCTION) else 0

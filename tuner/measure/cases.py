@@ -1,4 +1,4 @@
-"""The inputs every candidate is checked on, with their references."""
+"""The cases: inputs on which every candidate is checked, with their exact outputs."""
 
 from __future__ import annotations
 
@@ -19,41 +19,50 @@ from templates.exact.in_threads import in_threads
 from templates.workload import Workload
 
 CASES = ("normal", "positive", "impulse", "decaying", "offset")
+"""The names of the cases, which :func:`draw` describes."""
 FEW = 32
-"""An output with more numbers than this always has a large one."""
+"""An output with more elements than this has a large one in every draw; :func:`_cancels` looks at
+the others."""
 
 LARGE = 2**24
-"""Bytes of a workload whose cases but the first have only :data:`SIGNALS` different signals or, of
-one signal, :data:`CHANNELS` different channels."""
+"""Bytes from which a workload is large. Its cases, all but the first, have only :data:`SIGNALS`
+different signals or, if it has one signal, :data:`CHANNELS` different channels, which repeat."""
 SIGNALS, CHANNELS = 5, 37
-"""Primes: what takes another signal of a batch than it should takes another one of these. A
-gradient has at least a number for each channel, and needs more than :data:`FEW`."""
+"""These are primes: a program that reads a wrong signal or channel, one that is a power of two
+away, for example, reads different data. There are more channels than :data:`FEW`, because a
+gradient may have only one element for each channel."""
 
 SPREAD = np.float32(4)
-"""Of sums before an activation, which turns at up to 6."""
+"""Standard deviation of the sums before an activation: they pass the points, up to 6, at which an
+activation changes its form."""
 STEEP = 5.0
-"""A sum at which every activation has about the derivative 1."""
+"""A sum at which the derivative of every activation is about 1."""
 
 RANGE = {"float32": 1e20, "bfloat16": 1e20, "float16": 2.0**4}
-"""A factor of one tensor, of whose inverse the other is a multiple: sums are as they were, while
-neither what is split into halves nor what is transformed may overflow or vanish."""
+"""By dtype, the factor of one input in the cases ``decaying`` and ``offset``; the other input is
+divided by it. So the sums keep their size, while halves of split numbers and transformed inputs, in
+programs that compute them, must neither overflow nor vanish."""
 OFFSET = {"float32": 1000.0, "bfloat16": 16.0, "float16": 64.0}
-"""What stands on a large constant, in standard deviations; less if the dtype has fewer bits."""
+"""By dtype, the constant in the case ``offset``, as a multiple of the standard deviation of the
+noise on it. It is smaller for dtypes with fewer bits."""
 
 PIECE = 2**22
-"""Elements that are drawn or rounded by one thread."""
+"""Elements that one thread draws or rounds at a time."""
 
 Array = NDArray[np.floating[Any]]
-"""Of its argument's dtype."""
+"""An array of its argument's dtype."""
 References = Callable[..., Mapping[str, NDArray[np.float64]]]
-"""By the outputs' names, of a workload and what is given, in the workload's order."""
+"""A function of a workload and its inputs, in the workload's order, that returns the exact outputs
+by their names."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One check: what is given, in the workload's order, and the exact outputs by their names,
-    rounded once. An array with fewer signals or channels than the workload's argument stands for
-    them again and again."""
+    """One check: ``given`` are the inputs, in the workload's order; ``references`` are the exact
+    outputs, by their names, rounded once.
+
+    An array may have fewer signals or channels than its argument. Then it is repeated to fill it.
+    """
 
     name: str
     given: tuple[Array, ...]
@@ -61,19 +70,21 @@ class Case:
 
     @cached_property
     def scales(self) -> dict[str, float]:
-        """max|ref| of each output."""
+        """The largest absolute value of each output's reference, by the outputs' names."""
         return {name: float(max(r.max(), -r.min())) for name, r in self.references.items()}
 
 
 def kept_in(workload: Workload) -> str:
-    """The dtype in which references are kept. They are computed in float64. Of 16 bits an output
-    has at most eleven of the mantissa, so float32 says all of a reference that can matter, and a
-    file is half as large."""
+    """Return the dtype in which a workload's references are kept.
+
+    References are computed in float64. A 16-bit output has at most eleven bits of mantissa, so
+    float32 keeps everything of its reference that matters, and the file is half as large.
+    """
     return "float64" if workload.dtype == "float32" else "float32"
 
 
 def size(workload: Workload) -> int:
-    """Bytes of the files that :func:`write` makes, but for their headers."""
+    """Return the bytes of all files that :func:`write` makes, without their headers."""
     itemsize = np.dtype(kept_in(workload)).itemsize
     written = [_distinct(workload, name) for name in CASES]
     return sum(
@@ -84,7 +95,11 @@ def size(workload: Workload) -> int:
 
 
 def write(workload: Workload, directory: Path, seed: int) -> None:
-    """Draw the inputs and work out their references, once for all processes of a job."""
+    """Draw the inputs of all cases, compute the references, and write both to the directory.
+
+    Each array is a file ``CASE.ARGUMENT.npy``. The same seed gives the same numbers. This is done
+    once for all processes of a job.
+    """
     references = operator(workload.operator).references
     rng = np.random.default_rng(seed)
     for name in CASES:
@@ -99,8 +114,12 @@ def write(workload: Workload, directory: Path, seed: int) -> None:
 
 
 def _distinct(workload: Workload, name: str) -> Workload:
-    """The workload of the signals and channels that a case has: of a large workload the first case
-    alone has all. To draw as many for each would take longer than a search."""
+    """Return the workload of the different signals and channels that a case has.
+
+    The first case has all of them. The other cases of a large workload have fewer, because to draw
+    all for each would take longer than a search. A workload with an output of at most :data:`FEW`
+    elements has all in every case.
+    """
     few = any(output.elements <= FEW for output in workload.outputs)
     if name == CASES[0] or workload.bytes < LARGE or few:
         return workload
@@ -110,8 +129,12 @@ def _distinct(workload: Workload, name: str) -> Workload:
 def _exact(
     workload: Workload, distinct: Workload, given: Sequence[Array]
 ) -> dict[str, NDArray[np.float64]]:
-    """The outputs for what is ``given`` for the ``distinct`` signals of a workload: of each signal,
-    or, if they are sums over all signals, with each as often as it comes."""
+    """Return the exact outputs for ``given``, the inputs of the ``distinct`` workload.
+
+    An output of each signal is computed for the distinct signals only. An output that sums over all
+    signals, such as the gradient of a weight, is computed for the whole workload: each distinct
+    signal is weighted by how often it occurs.
+    """
     references = operator(workload.operator).references
     if distinct == workload:
         return references(workload, *given)
@@ -131,10 +154,11 @@ def _exact(
 
 
 def read(workload: Workload, directory: Path) -> list[Case]:
-    """The cases as written, mapped from disk."""
+    """Return the cases that :func:`write` wrote to the directory; their arrays are mapped from
+    disk."""
 
     def mapped(case: str, part: str, dtype: str) -> Any:
-        # a file has a dtype that is not NumPy's own as so many bytes
+        # a file stores bfloat16, which is not NumPy's own, as two bytes without a meaning
         return np.load(directory / f"{case}.{part}.npy", mmap_mode="r").view(in_numpy(dtype))
 
     return [
@@ -148,12 +172,19 @@ def read(workload: Workload, directory: Path) -> list[Case]:
 
 
 def draw(workload: Workload, name: str, rng: np.random.Generator) -> tuple[Array, ...]:
-    """What is given in a case. ``normal`` is what users have; ``positive`` sums without
-    cancelling, where rounding errors grow; ``impulse`` has a first argument that is zero but for
-    the corners, where padding and halo go wrong. ``decaying`` has a large first argument and a tiny
-    second, which begins with a spike and decays: no other product averages a rounding error out.
-    ``offset`` has a tiny first argument on a large constant, and a large second. All are drawn in
-    float32 and rounded to their dtype."""
+    """Return the inputs of a case, in the workload's order.
+
+    They are drawn in float32 and rounded to their dtype.
+
+    - ``normal``: normally distributed, as most users' data is.
+    - ``positive``: sums do not cancel, so rounding errors grow.
+    - ``impulse``: the first input is zero except at its corners, where mistakes in padding and halo
+      show.
+    - ``decaying``: the first input is large; the second is tiny, begins with a spike and decays.
+      One product dominates each sum, so no other averages its rounding error out.
+    - ``offset``: the first input is tiny, a constant with far smaller noise on it; the second is
+      large.
+    """
     arguments = _distinct(workload, name).given
     return tuple(
         _drawn(workload, argument, place, name, rng) for place, argument in enumerate(arguments)
@@ -163,7 +194,7 @@ def draw(workload: Workload, name: str, rng: np.random.Generator) -> tuple[Array
 def _drawn(
     workload: Workload, argument: Argument, place: int, name: str, rng: np.random.Generator
 ) -> Array:
-    """``place`` is the argument's among those of the workload that are given."""
+    """Return one input of a case. ``place`` is its position in ``workload.given``."""
     if name == "positive":
         values = _filled(
             argument.shape, rng, lambda own, out: own.random(out=out, dtype=np.float32)
@@ -191,7 +222,11 @@ def _filled(
     rng: np.random.Generator,
     fill: Callable[[np.random.Generator, NDArray[np.float32]], object],
 ) -> NDArray[np.float32]:
-    """Drawn by pieces, each by a generator of its own: the same numbers on any processors."""
+    """Return an array that ``fill(generator, piece)`` has filled piece by piece, in threads.
+
+    Each piece has a generator of its own, so the numbers don't depend on how many threads there
+    are.
+    """
     values = np.empty(shape, np.float32)
     pieces = _pieces(values)
     own = rng.spawn(len(pieces)) if len(pieces) > 1 else [rng]
@@ -215,7 +250,10 @@ def _pieces(array: Any) -> list[Any]:
 
 
 def _corners(argument: Argument) -> NDArray[np.float32]:
-    """Zeros, but at both ends of height and width; of the last axis if they are not named."""
+    """Return zeros with non-zero elements at both ends of height and width.
+
+    If the argument's layout names neither, they are at both ends of the last axis.
+    """
     values = np.zeros(argument.shape, np.float32)
     axes = [at for at, axis in enumerate(argument.layout or "") if axis in "HW"] or [-1]
     for ends in np.ndindex(*(2,) * len(axes)):
@@ -229,7 +267,11 @@ def _corners(argument: Argument) -> NDArray[np.float32]:
 def _extreme(
     workload: Workload, argument: Argument, name: str, rng: np.random.Generator, *, is_first: bool
 ) -> NDArray[np.float32]:
-    """Of the size that makes sums no larger than on normal input, times a power of the range."""
+    """Return an input of the case ``decaying`` or ``offset``.
+
+    The values are scaled so that sums are no larger than those of normal inputs, and then
+    multiplied by the dtype's RANGE or divided by it.
+    """
     values = _normal(argument.shape, rng)
     range_of = RANGE[workload.dtype]
     if name == "decaying":
@@ -243,30 +285,36 @@ def _extreme(
         values /= np.float32(OFFSET[workload.dtype])
         values += np.float32(1)
         values /= np.float32(2)
-    else:  # sums of all taps do not vanish: a program in float32 would be wrong, too
+    else:  # the taps must not sum up to zero: then even a program in float32 would fail the check
         values += np.float32(3 / math.sqrt(workload.taps)) - values.mean()
     return values * np.float32(1 / range_of if is_first else range_of)
 
 
 def _headroom(workload: Workload) -> np.float32:
-    """The power of two that keeps sums of all taps, of factors up to 1.5 each, within the dtype."""
+    """Return the power of two, at most 1, that keeps sums of all taps within the dtype's range.
+
+    Each of the two factors of a product is up to 1.5.
+    """
     _, over = math.frexp(1.5 * 1.5 * workload.taps / float(_limits(workload).max))
     return np.float32(2.0 ** -max(0, over))
 
 
 def _limits(workload: Workload) -> Any:
-    """As ``numpy.finfo`` has them, of the dtype."""
+    """Return ``numpy.finfo`` of the workload's dtype; for bfloat16 that of float32."""
     if workload.dtype != "bfloat16":
         return np.finfo(workload.dtype)
     return np.finfo(
         np.float32
-    )  # their exponents are alike, and so are the least and about the most
+    )  # bfloat16 has the exponents of float32: the same smallest number, about the same largest
 
 
 def _cancels(workload: Workload, given: Sequence[Array], references: References) -> bool:
-    """Whether all numbers of an output are far smaller than such sums usually are, or below the
-    normal range of the dtype. The error is relative to the largest of them, so an unlucky draw for
-    an output with few would fail right programs."""
+    """Return whether an output with few elements is unsuitable as a reference.
+
+    It is if all of its elements are far smaller than such sums usually are, or below the normal
+    range of the dtype. The error is relative to the largest element, so such a draw would fail
+    correct programs.
+    """
     few = [output.name for output in workload.outputs if output.elements <= FEW]
     if not few:
         return False
@@ -279,7 +327,8 @@ def _cancels(workload: Workload, given: Sequence[Array], references: References)
 
 
 def _vanishes(workload: Workload, squares: NDArray[Any], exact: NDArray[Any]) -> bool:
-    """Of an output, with the sums of the squares of its terms."""
+    """Return whether all elements of one output are too small, given the sums of its terms'
+    squares."""
     deviation = math.sqrt(squares.max())
     if not deviation:  # no tap of a strided or dilated kernel meets an impulse
         return False

@@ -1,4 +1,4 @@
-"""Whether a candidate's numbers are right, which is checked before it is timed."""
+"""Checking a candidate's outputs against the references, before it is timed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from templates.ceil_div import ceil_div
 from tuner.measure.cases import Array, Case
 
 CHUNK = 2**16
+"""Elements that one thread compares at a time."""
 
 
 class WrongAnswer(Exception):
@@ -23,11 +24,11 @@ def check(
     cases: Sequence[Case],
     max_error: float,
 ) -> float:
-    """The largest error over the cases. ``errors(case)`` is max|y - ref| / max|ref| of each output
-    for it, by the outputs' names.
+    """Return the largest error over the cases.
 
-    Raises WrongAnswer at the first case that exceeds ``max_error`` or leaves a NaN; it names the
-    output if there are several.
+    ``errors(case)`` computes the outputs for a case and returns max|y - ref| / max|ref| of each, by
+    the outputs' names. Raises WrongAnswer at the first case whose error exceeds ``max_error`` or is
+    NaN; the message names the output if there are several.
     """
     worst = 0.0
     for case in cases:
@@ -43,10 +44,10 @@ def check(
 
 
 def relative_error(y: Array, reference: Array, scale: float | None = None) -> float:
-    """max|y - ref| / max|ref| on the host; NaN if y holds one. A shorter reference stands for y
-    again and again.
+    """Return max|y - ref| / max|ref|, computed on the host; NaN if y holds a NaN.
 
-    ``scale`` is max|ref| if it is known already.
+    A reference that is shorter than y is repeated to its length. ``scale`` is max|ref| if the
+    caller knows it already.
     """
     flat, exact = y.reshape(-1), reference.reshape(-1)
     if len(exact) < min(CHUNK, len(flat)):
@@ -68,7 +69,10 @@ def relative_error(y: Array, reference: Array, scale: float | None = None) -> fl
 
 
 def relative(largest: float, scale: float) -> float:
-    """max|y - ref| / max|ref|. If the reference is all zero, y must be zero, too."""
+    """Return max|y - ref| / max|ref|, given both maxima.
+
+    If the reference is zero everywhere, the error is 0 if y is zero, too, else infinity.
+    """
     if scale == 0:
         return 0.0 if largest == 0 else float("inf")
     return largest / scale

@@ -1,4 +1,4 @@
-"""The timing protocol: what a time is, and how samples become one."""
+"""The timing protocol: what a clock measures, and how samples become one time."""
 
 from __future__ import annotations
 
@@ -10,37 +10,42 @@ import numpy as np
 from pydantic import Field, FiniteFloat
 
 PROTOCOL = 3
-"""Raise it when a change would make times of old and new records incomparable."""
+"""Version of the protocol, stored with each time. Raise it if a change would make the times of old
+and new records incomparable."""
 STEADY = 0.25
-"""Samples are spread if their 10th and 90th percentile differ by more than this share of the
+"""Samples are spread if their 10th and 90th percentiles differ by more than this share of the
 median. Then more of them are taken."""
 MORE = 4
-"""Spread samples may be so many times as many, and take so many times as long."""
+"""How many times as many samples, and how many times as long, are taken if samples are spread."""
 FEWEST = 5
 """Disturbed samples are left out if at least so many others remain."""
 
 Summary = dict[str, Annotated[int, Field(le=2**53)] | FiniteFloat]
-"""A summary of samples, with the names of :func:`summarise`."""
+"""A summary of samples, with the keys that :func:`summarise` returns."""
 
 
 class Sampler(Protocol):
-    """Something that is ready to be timed. One sample is the mean of ``calls`` calls.
+    """Something that is ready to be timed.
 
-    ``disturbed`` says whether the system took a processor away from the process during the last
-    sample.
+    One sample is the mean of ``calls`` calls. ``disturbed`` says whether the system took a
+    processor away from this process during the last sample.
     """
 
     calls: int
     disturbed: bool
 
     def sample(self) -> float:
-        """Seconds for one call."""
+        """Take one sample. Return the seconds of one call."""
         ...
 
 
 class Clock(Protocol):
-    """A device's way to time. ``warm``: calls back to back with inputs in the cache, the cost
-    of launching amortised; ``cold``: caches flushed before each call."""
+    """The ways in which a device's times are taken.
+
+    ``warm`` times calls back to back, with their inputs in the cache and the cost of a launch
+    amortised; a sample takes up to ``budget_seconds``. ``cold`` flushes the caches before the
+    calls.
+    """
 
     def warm(self, kernel: Any, budget_seconds: float) -> Sampler: ...
 
@@ -49,21 +54,25 @@ class Clock(Protocol):
 
 @dataclass(frozen=True)
 class Sample:
-    """Seconds for one call, and whether the process was interrupted meanwhile."""
+    """The seconds of one call, and whether the system interrupted the process meanwhile."""
 
     seconds: float
     disturbed: bool = False
 
 
 def taken(sampler: Sampler) -> Sample:
-    """The next sample."""
+    """Take one sample and return it."""
     seconds = sampler.sample()
     return Sample(seconds, sampler.disturbed)
 
 
 def summarise(samples: Sequence[Sample], calls: int) -> Summary:
-    """Median, 10th and 90th percentile in µs. The first sample is dropped. Disturbed samples are
-    left out if enough others remain; ``disturbed`` is their share."""
+    """Return the median and the 10th and 90th percentiles of the samples, in µs, and their counts.
+
+    The first sample is dropped if there are others. Disturbed samples are left out if at least
+    :data:`FEWEST` others remain. ``samples`` is how many were counted, ``disturbed`` the share of
+    disturbed ones.
+    """
     kept = samples[1:] if len(samples) > 1 else samples
     calm = [sample for sample in kept if not sample.disturbed]
     counted = np.asarray([s.seconds for s in (calm if len(calm) >= FEWEST else kept)]) * 1e6
@@ -79,14 +88,16 @@ def summarise(samples: Sequence[Sample], calls: int) -> Summary:
 
 
 def spread(summary: Mapping[str, Any]) -> float:
-    """The 90th minus the 10th percentile, as a share of the median."""
+    """Return the 90th minus the 10th percentile, as a share of the median."""
     return float((summary["p90_us"] - summary["p10_us"]) / summary["median_us"])
 
 
 def take(sampler: Sampler, count: int, budget_seconds: float) -> Summary:
-    """The summary of up to ``count`` samples, after one that is dropped. There are fewer, but at
-    least two, if the budget is spent earlier. If samples are spread, up to four times as many are
-    taken in up to four times the time."""
+    """Return the summary of up to ``count`` samples, after a first one that is dropped.
+
+    There are fewer, but at least two, if they have taken ``budget_seconds``. If the samples are
+    spread, up to four times as many are taken in up to four times as long.
+    """
     samples: list[Sample] = []
     spent = 0.0
     while True:

@@ -1,4 +1,4 @@
-"""How processes that run candidates are confined, and whether a GPU's driver allows it."""
+"""The confinement of processes that run candidates, and whether a GPU's driver works in it."""
 
 from __future__ import annotations
 
@@ -33,32 +33,42 @@ log = structlog.get_logger()
 RUN_MEMORY = 0.75
 """Share of the machine's memory for the one process that runs candidates."""
 EXERCISE_SECONDS = 60.0
+"""Limit of a try of the GPU's driver."""
 ENVIRONMENT = {"TVM_USE_RUNTIME_LIB": "1"}
 LIMITED = Confinement()
-"""No bound on memory: PyTorch may start processes, and nobody knows how many."""
+"""The limits of processes that run peers, or libraries that have passed every check. Their memory
+has no bound, because PyTorch may start any number of processes."""
 
 
 def of_candidates(kind: str, folder: str) -> Confinement:
-    """The limits of a process that runs candidates on that kind of device, with its files in
-    ``folder``."""
+    """Return the limits of a process that runs candidates on a device of that kind (``cpu``,
+    ``cuda``).
+
+    It may write to ``folder`` only and, for a GPU, to the driver's device files. If the driver does
+    not work within these limits, the process gets :data:`LIMITED`.
+    """
     if kind == "cpu":
         return _in_folder(folder, ())
     return _in_folder(folder, device_files()) if can_be_confined(exercise) else LIMITED
 
 
 def can_be_confined(asked: Callable[[Path], None]) -> bool:
-    """Whether the GPU's driver works in a confined process. ``asked`` does what a trial does; it
-    gets the folder that may be written. A driver that works only without limits is logged. The
-    answer takes seconds and is kept for the life of this process."""
+    """Return whether the GPU's driver works in a confined process.
+
+    ``asked`` does what a trial does with the driver; it is given the only folder that may be
+    written. A warning is logged if the driver works without the limits only. The answer takes
+    seconds and is kept for the life of this process.
+    """
     try:
         return _works_confined(asked)
     except ChildFailed:
-        return True  # it works in neither: trials say why
+        return True  # it does not work at all: the trials' errors will say why
 
 
 @cache
 def _works_confined(asked: Callable[[Path], None]) -> bool:
-    """As above. Raises ChildFailed if it works in no process at all; that is not kept."""
+    """Return what :func:`can_be_confined` does. Raise ChildFailed, which is not cached, if the
+    driver works in no process at all."""
     with TemporaryDirectory(prefix="convtune-confined-") as folder:
         try:
             _try(asked, folder, _in_folder(folder, device_files()))
@@ -70,8 +80,11 @@ def _works_confined(asked: Callable[[Path], None]) -> bool:
 
 
 def exercise(folder: Path) -> None:
-    """Do with the driver what a trial does, without a candidate: allocate memory, compile, load
-    and launch a kernel, time a graph. Raises what CUDA and TVM raise."""
+    """Do with the driver what a trial does, without a candidate.
+
+    Allocate memory, compile, load and launch a kernel, and time a graph. Raises what CUDA and TVM
+    raise.
+    """
     from cuda.bindings import runtime
 
     write_cases(EMPTY_WORKLOAD.key, folder, 0)
@@ -88,10 +101,12 @@ def exercise(folder: Path) -> None:
 
 
 def _in_folder(folder: str, devices: tuple[str, ...]) -> Confinement:
+    """Return a confinement to files in ``folder`` and to a share of the machine's memory."""
     memory = int(RUN_MEMORY * psutil.virtual_memory().total)
     return Confinement(memory, folder, devices)
 
 
 def _try(asked: Callable[[Path], None], folder: str, confinement: Confinement) -> None:
+    """Call ``asked`` in a process with that confinement. Raises ChildFailed."""
     with closing(Child(ENVIRONMENT, confinement=confinement)) as child:
         child.call(asked, Path(folder), timeout=EXERCISE_SECONDS)

@@ -1,4 +1,4 @@
-"""Time on a CPU, by TVM's loop for compiled functions and the interpreter's clock for others."""
+"""Timing on a CPU, by TVM's loop for compiled functions and by Python's clock for other calls."""
 
 from __future__ import annotations
 
@@ -13,18 +13,23 @@ from tuner.measure.clock import Sampler
 from tuner.measure.kernel import Kernel
 
 SAMPLE_SECONDS = 10e-3
+"""Length of a warm sample, unless the budget is shorter."""
 WAKE_SECONDS = 3e-3
-"""Seconds of calls before a kernel's turn: they wake its threads and load its data."""
+"""Seconds of calls before a kernel's turn, which wake its threads and load its data."""
 MAX_CALLS = 10_000
+"""Most calls in a sample."""
 REST_SECONDS, MOST_REST_SECONDS = 1e-3, 20e-3
-"""Before the next turn: OpenMP's threads spin for milliseconds after their work, on cores that the
-next kernel needs. The first is the pause between two looks at them, the second the longest wait."""
+"""The pause between two looks at a process's threads, and the longest wait for them to stop.
+OpenMP's threads spin for milliseconds after their work, on cores that the next kernel needs."""
 TASKS = Path("/proc/self/task")
+"""Folder with an entry for each thread of this process."""
 
 
 class CpuClock:
-    """``cache_bytes`` is the size of the CPU's last cache. Three times as much is written before
-    each cold call."""
+    """The clock of a CPU whose last cache has ``cache_bytes`` bytes.
+
+    Before each cold call it writes three times as many bytes to flush the caches.
+    """
 
     def __init__(self, cache_bytes: int) -> None:
         self._flush_bytes = 3 * cache_bytes
@@ -32,7 +37,10 @@ class CpuClock:
         self._latest: Kernel | None = None
 
     def warm(self, kernel: Kernel, budget_seconds: float) -> Sampler:
-        """Each sample is a loop of about ten milliseconds, or of the budget if that is shorter."""
+        """Return a sampler of the kernel in a loop.
+
+        A sample takes about ten milliseconds, or ``budget_seconds`` if that is shorter.
+        """
         self.turn(kernel)
         once = _interpreted(kernel, 1)
         span = min(SAMPLE_SECONDS, budget_seconds)
@@ -40,10 +48,11 @@ class CpuClock:
         return _Looped(self, kernel, calls)
 
     def cold(self, kernel: Kernel) -> Sampler:
+        """Return a sampler of single calls, each after a flush of the caches."""
         return _Flushed(self, kernel)
 
     def flush(self) -> None:
-        """Fill the caches with something else."""
+        """Flush the caches by writing other data."""
         import numpy as np
 
         if self._trash is None:
@@ -51,7 +60,10 @@ class CpuClock:
         self._trash += 1
 
     def turn(self, kernel: Kernel) -> None:
-        """If another kernel was timed before, wait for its threads to stop and wake this one's."""
+        """Prepare for timing this kernel, unless it is the one that was timed last.
+
+        The threads of the kernel before are waited for until they stop, and this one's are woken.
+        """
         if kernel is not self._latest:
             rest()
             _wake(kernel)
@@ -59,6 +71,8 @@ class CpuClock:
 
 
 class _Looped:
+    """A sampler of a loop of calls."""
+
     def __init__(self, clock: CpuClock, kernel: Kernel, calls: int) -> None:
         self._clock, self._kernel = clock, kernel
         self.calls, self.disturbed = calls, False
@@ -77,6 +91,8 @@ class _Looped:
 
 
 class _Flushed:
+    """A sampler of one call after a flush of the caches."""
+
     calls = 1
 
     def __init__(self, clock: CpuClock, kernel: Kernel) -> None:
@@ -91,7 +107,7 @@ class _Flushed:
 
 
 def rest() -> None:
-    """Wait until no other thread of this process runs on."""
+    """Wait until no other thread of this process runs, at most :data:`MOST_REST_SECONDS`."""
     end = time.perf_counter() + MOST_REST_SECONDS
     while time.perf_counter() < end:
         time.sleep(REST_SECONDS)
@@ -100,8 +116,11 @@ def rest() -> None:
 
 
 def others_run() -> bool:
-    """Whether another thread of this process runs or waits for a core; yes if the system does not
-    say. The process's own CPU time can't tell: Linux updates that of running threads every 4 ms."""
+    """Return whether another thread of this process runs or waits for a core.
+
+    Return True if the system does not say. The process's own CPU time can't tell, because Linux
+    updates it every 4 ms for threads that run.
+    """
     if not TASKS.exists():
         return True
     own = str(threading.get_native_id())
@@ -109,6 +128,7 @@ def others_run() -> bool:
 
 
 def _wake(kernel: Kernel) -> None:
+    """Call the kernel for :data:`WAKE_SECONDS`, and at least once."""
     end = time.perf_counter() + WAKE_SECONDS
     kernel.call()
     while time.perf_counter() < end:
@@ -116,19 +136,23 @@ def _wake(kernel: Kernel) -> None:
 
 
 def _interruptions() -> int:
-    """How often the system has preempted a thread of this process in favour of others."""
+    """Return how often the system has preempted a thread of this process in favour of others."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
 def _state(task: Path) -> str:
-    """As in proc(5), where the thread's name, in parentheses, comes first."""
+    """Return the state letter of a thread, such as R; "" if the thread has ended.
+
+    In proc(5) it follows the thread's name, which is in parentheses.
+    """
     try:
         return (task / "stat").read_text().rpartition(") ")[2][:1]
     except OSError:
-        return ""  # it has just ended
+        return ""
 
 
 def _interpreted(kernel: Kernel, calls: int) -> float:
+    """Return the seconds of one call, the mean of a loop in Python."""
     call: Any = kernel.call
     start = time.perf_counter()
     for _ in range(calls):

@@ -1,4 +1,4 @@
-"""Time on a GPU: graphs of many copies of a kernel, replayed between two events."""
+"""Timing on a GPU, by graphs of many copies of a kernel that are replayed between two events."""
 
 from __future__ import annotations
 
@@ -13,23 +13,33 @@ from tuner.measure.clock import Sampler
 from tuner.measure.kernel import Kernel
 
 COPIES = 100
+"""Most copies of a kernel in a graph."""
 SAMPLE_SECONDS = 1e-3
+"""Least length of a sample, up to :data:`MOST_REPLAYS` replays."""
 MOST_REPLAYS = 10
-"""Replays of a graph in one sample. The start of the first takes some tens of microseconds, too
-much to be shared by only a hundred copies of a small kernel."""
+"""Most replays of a graph in one sample. To start the first takes some tens of microseconds, which
+is too much to be shared by only a hundred copies of a small kernel."""
 ROTATED_SETS = 50
+"""Limits for the sets of tensors of a cold sample: their number, and their bytes together."""
 ROTATED_BYTES = 2**30
 WARM_UP_SECONDS = 5e-3
+"""How long a graph is replayed before the first sample."""
 
 
 class CudaClock:
-    """One stream on which everything that is timed runs.
+    """The clock of a GPU. Everything that it times runs on its ``stream``.
 
-    A graph takes the host out of the measurement: back-to-back launches of a kernel below about
-    4 µs measure how quickly the host can launch.
+    A graph takes the host out of the measurement. Back-to-back launches of a kernel that takes less
+    than about 4 µs would only measure how fast the host can launch.
     """
 
     def __init__(self, cache_bytes: int, set_bytes: int) -> None:
+        """Create the stream and the events.
+
+        ``cache_bytes`` is the size of the GPU's last cache: three times as many are written to
+        flush it. ``set_bytes`` is the size of one set of a workload's tensors. Raises RuntimeError
+        if CUDA fails.
+        """
         from cuda.bindings import runtime
 
         self._runtime = runtime
@@ -42,7 +52,7 @@ class CudaClock:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make this stream the one that TVM launches on."""
+        """Make TVM launch on this stream."""
         import tvm
         import tvm_ffi
 
@@ -50,8 +60,11 @@ class CudaClock:
             yield
 
     def warm(self, kernel: Kernel, budget_seconds: float) -> Sampler:
-        """Copies of the kernel in a graph, 100 or as many as the budget holds, replayed until a
-        sample is long."""
+        """Return a sampler of a graph of copies of the kernel.
+
+        There are 100 copies, or as many as take ``budget_seconds``. In each sample the graph is
+        replayed until a millisecond has passed, at most ten times.
+        """
         if kernel.graphed is not None:
             single = _Replayed(self, kernel.graphed(1, self.stream), 1)
             single.sample()
@@ -71,7 +84,11 @@ class CudaClock:
         return _Replayed(self, partial(_repeat, replay, replays), copies * replays, keeps=kernel)
 
     def cold(self, kernel: Kernel) -> Sampler:
-        """A graph over separate sets of tensors, replayed after the cache was overwritten."""
+        """Return a sampler of a graph of calls on separate sets of tensors.
+
+        Before each sample the cache is overwritten. Raises ValueError if the kernel can't be called
+        on other tensors than its own.
+        """
         if kernel.rotated is None:
             raise ValueError("a kernel without its own tensors can't be timed cold")
         sets = max(1, min(ROTATED_SETS, ROTATED_BYTES // self._set_bytes))
@@ -83,7 +100,8 @@ class CudaClock:
         return _Replayed(self, lambda: self._launch(graph), sets, self._flush, keeps=calls)
 
     def elapsed(self, work: Callable[[], Any], before: Callable[[], Any] | None = None) -> float:
-        """Seconds between two events around ``work`` on the stream."""
+        """Return the seconds between two events around ``work`` on the stream. ``before`` runs
+        first."""
         if before is not None:
             before()
         checked(self._runtime.cudaEventRecord(self._start, self.stream))
@@ -94,10 +112,10 @@ class CudaClock:
         return float(milliseconds) * 1e-3
 
     def capture(self, calls: Sequence[Callable[[], Any]]) -> Any:
-        """The calls as an executable graph."""
+        """Return the calls as an executable graph. The first of them is called once beforehand."""
         mode = self._runtime.cudaStreamCaptureMode.cudaStreamCaptureModeThreadLocal
         with self.current():
-            calls[0]()  # what is loaded or allocated at the first call can't be captured
+            calls[0]()  # a first call may load modules or allocate, which can't be captured
             checked(self._runtime.cudaStreamSynchronize(self.stream))
             checked(self._runtime.cudaStreamBeginCapture(self.stream, mode))
             for call in calls:
@@ -108,6 +126,7 @@ class CudaClock:
         return executable
 
     def _eager(self, calls: Sequence[Callable[[], Any]]) -> None:
+        """Make the calls on the stream, without a graph."""
         with self.current():
             for call in calls:
                 call()
@@ -120,12 +139,13 @@ class CudaClock:
 
 
 def _copies(once: float, budget_seconds: float) -> int:
-    """How many copies fit the budget of a sample, at most a hundred."""
+    """Return how many copies of a kernel that takes ``once`` seconds fit the budget, at most
+    100."""
     return max(1, min(COPIES, math.floor(budget_seconds / max(once, 1e-7))))
 
 
 def _replays(seconds: float) -> int:
-    """How many replays of a graph that takes ``seconds`` a sample needs, at most ten."""
+    """Return how many replays of a graph that takes ``seconds`` a sample needs, at most ten."""
     return max(1, min(MOST_REPLAYS, math.ceil(SAMPLE_SECONDS / max(seconds, 1e-7))))
 
 
@@ -135,7 +155,9 @@ def _repeat(replay: Callable[[], Any], times: int) -> None:
 
 
 class _Replayed:
-    disturbed = False  # the host's other programs don't reach between two events
+    """A sampler that replays a graph of ``calls`` calls. ``before`` runs ahead of each sample."""
+
+    disturbed = False  # the host's other programs don't change the time between two events
 
     def __init__(
         self,

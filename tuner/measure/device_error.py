@@ -1,5 +1,8 @@
-"""The error of an output, computed on the GPU. To copy 38 million elements to the host and compare
-them there takes longer than to time a candidate."""
+"""Computing the error of an output on the GPU.
+
+To copy 38 million elements to the host and compare them there takes longer than to time a
+candidate.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from tuner.device.cuda import checked
 
 THREADS = 256
 BLOCKS = 1024
-"""At most so many blocks: the largest GPUs run no more at once."""
+"""Most blocks of the kernel: the largest GPUs run no more at a time."""
 
 SOURCE = """
 // In the instructions' own words: with fast math the compiler's conversions take subnormal numbers
@@ -72,18 +75,21 @@ TYPES = {
     "float16": "unsigned short",
     "bfloat16": "bfloat16",
 }
-"""Of a tensor's elements, by their dtype."""
+"""CUDA's type of a tensor's elements, by the tensor's dtype."""
 
 
 def source(y: str, reference: str) -> str:
-    """CUDA's, to compare an output of the one dtype with a reference of the other."""
+    """Return CUDA source that compares an output of dtype ``y`` with a reference of dtype
+    ``reference``."""
     return SOURCE.replace("@Y@", TYPES[y]).replace("@REFERENCE@", TYPES[reference])
 
 
 class LargestDifference:
-    """max|y - ref| of two of TVM's tensors, y in a workload's dtype, ref in float64 or float32, on
-    one GPU; NaN or infinity if y holds one. The difference is taken in float64. A shorter reference
-    stands for y again and again."""
+    """Computes max|y - ref| of two of TVM's tensors on one GPU, in float64.
+
+    y has a workload's dtype, ref is float64 or float32. The result is NaN or infinity if y holds
+    one. A reference that is shorter than y is repeated to its length.
+    """
 
     def __init__(self, device: Any) -> None:
         import tvm
@@ -94,14 +100,15 @@ class LargestDifference:
     def __call__(self, y: Any, reference: Any) -> float:
         from cuda.bindings import driver
 
-        self._device.sync()  # what writes y; the context is this thread's from here on
+        # wait for the kernel that writes y; this also makes the CUDA context current in this thread
+        self._device.sync()
         self._largest.copyfrom(np.zeros(1))
         kernel = _kernel(str(y.dtype), str(reference.dtype))
         size, known = math.prod(y.shape), math.prod(reference.shape)
         values = y.data_ptr(), reference.data_ptr(), size, known, self._largest.data_ptr()
         types = ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_longlong] * 2, ctypes.c_void_p
         blocks = min(BLOCKS, ceil_div(size, THREADS))
-        default_stream = 0  # on which TVM copies
+        default_stream = 0  # TVM copies on it, so the copies below and above are in order
         checked(
             driver.cuLaunchKernel(
                 *(kernel, blocks, 1, 1), *(THREADS, 1, 1), 0, default_stream, (values, types), 0
@@ -112,6 +119,7 @@ class LargestDifference:
 
 @cache
 def _kernel(y: str, reference: str) -> Any:
+    """Compile and load the kernel for these dtypes."""
     from cuda.bindings import driver
 
     binary = cubin(source(y, reference), cuda_facts.device().arch)

@@ -1,4 +1,4 @@
-"""The program that does nothing: its time is the cost of a launch."""
+"""The empty program, which does nothing: its time is the cost of a launch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from templates.workload import Workload
 
 
 def empty(workload: Workload, kind: str) -> Schedule:
-    """For EMPTY_WORKLOAD only: a conv1d of one sample."""
+    """Return the schedule of the empty program for a kind of target.
+
+    ``workload`` must be EMPTY_WORKLOAD, a conv1d of one sample, for whose arguments it is written.
+    """
     return Schedule(_program(on_gpu=kind == "cuda"))
 
 
 def _program(on_gpu: bool) -> Any:
-    # not as TVMScript: to parse it takes as long as to compile it
+    # built without TVMScript, which takes as long to parse as the program takes to compile
     with IRBuilder() as builder, ir.prim_func(s_tir=True):
         ir.func_name("main")
         for name in ("x", "w", "y"):
@@ -30,7 +33,8 @@ def _program(on_gpu: bool) -> Any:
             ):
                 ir.reads()
                 ir.writes()
-                ir.evaluate(ir.tvm_storage_sync("shared"))  # a body, or TVM makes no kernel
+                # without a statement in its body TVM makes no kernel
+                ir.evaluate(ir.tvm_storage_sync("shared"))
         else:
             ir.evaluate(0)
     return builder.get()

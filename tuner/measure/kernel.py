@@ -1,4 +1,4 @@
-"""Tensors on a device and what is called on them."""
+"""Loading a library for measurement, with its tensors on a device."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ from tuner.measure.check import relative, relative_error
 from tuner.measure.device_error import LargestDifference
 
 KEPT = 0.25
-"""Share of a GPU's free memory for cases that stay there."""
+"""Share of a GPU's free memory for inputs and references that stay there."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """What the clocks need of something that is timed. Only ``call`` is required.
+    """Something that is timed, as the clocks need it. Only ``call`` is required.
 
-    ``call()`` runs it once on its tensors. ``evaluator(number, repeat)`` is TVM's loop around a
-    compiled function, seconds for each repeat. ``rotated(n)`` gives calls on n separate sets of
-    tensors. ``graphed(copies, stream)`` replays that many copies on a CUDA stream, where a
-    library captures its own graphs; one that can't be captured calls itself so often.
+    ``call()`` runs it once on its tensors. ``evaluator(number=, repeat=)`` is TVM's loop around a
+    compiled function and returns the seconds of one call for each repeat. ``rotated(n)`` returns
+    calls on n separate sets of tensors. ``graphed(copies, stream)``, of a library that captures its
+    own graphs, returns a function that replays so many copies on a CUDA stream or, if it can't be
+    captured, calls it as often.
     """
 
     call: Callable[[], Any]
@@ -44,17 +45,23 @@ class Kernel:
 
 
 def device(kind: str) -> Any:
-    """TVM's device 0 of that kind. Loads its runtime."""
+    """Return TVM's device 0 of that kind (``cpu``, ``cuda``), with its runtime loaded.
+
+    Raises MissingRuntime.
+    """
     import tvm
 
     if kind == "cuda":
-        load_runtime(kind)  # without the compiler TVM loads no device's runtime by itself
+        load_runtime(kind)  # TVM without its compiler does not load a device's runtime by itself
         return tvm.cuda(0)
     return tvm.cpu(0)
 
 
 class Tensors:
-    """One set of a workload's arguments on a device, shared by all subjects of a round."""
+    """One set of a workload's arguments on a device, shared by all libraries that a process times.
+
+    ``given`` are the inputs, ``outputs`` the outputs, ``arguments`` both, in the workload's order.
+    """
 
     def __init__(self, workload: Workload, kind: str) -> None:
         self.workload = workload
@@ -72,23 +79,23 @@ class Tensors:
         self._copy = _copied_on_gpu if kind == "cuda" else ctypes.memmove
 
     def another(self) -> list[Any]:
-        """A further set of the same shapes, uninitialised."""
+        """Return a further set of tensors of the same shapes, uninitialised."""
         return [self.empty(argument) for argument in self.workload.arguments]
 
     def empty(self, argument: Argument) -> Any:
-        """Uninitialised memory for an argument."""
+        """Return an uninitialised tensor for an argument."""
         import tvm
 
         return tvm.runtime.empty(argument.shape, argument.dtype, self.device)
 
     def placed(self, array: NDArray[Any]) -> Any:
-        """The array on the device."""
+        """Return a copy of the array on the device."""
         import tvm
 
         return tvm.runtime.tensor(np.ascontiguousarray(array), self.device)
 
     def fill(self, case: Case) -> None:
-        """Set what is given, and the outputs to NaN."""
+        """Set the inputs to those of a case, and the outputs to NaN."""
         for argument, array, target in zip(
             self.workload.given, case.given, self.given, strict=True
         ):
@@ -104,24 +111,25 @@ class Tensors:
         self.device.sync()
 
     def _repeat(self, kept: Any, target: Any) -> None:
-        """Fill a tensor with what is kept, again and again."""
+        """Fill the tensor ``target`` with the contents of ``kept``, repeated if it is shorter."""
         if kept.shape == target.shape:
             target.copyfrom(kept)
             return
-        self.device.sync()  # what wrote them; a GPU's context is this thread's from here on
+        # wait for what writes them; on a GPU this also makes the context current in this thread
+        self.device.sync()
         whole, part = (math.prod(each.shape) * each.dtype.itemsize for each in (target, kept))
         self._copy(target.data_ptr(), kept.data_ptr(), part)
         while part < whole:
-            # from its own beginning, twice as much each time: a batch may have a million signals
+            # the filled part is doubled each time, because a batch may have a million signals
             self._copy(target.data_ptr() + part, target.data_ptr(), min(part, whole - part))
             part *= 2
 
     def fetched(self) -> list[Array]:
-        """The outputs as they are now."""
+        """Return copies of the present outputs on the host."""
         return [output.numpy() for output in self.outputs]
 
     def errors(self, case: Case) -> dict[str, float]:
-        """max|y - ref| / max|ref| of each output as it is now, by their names."""
+        """Return max|y - ref| / max|ref| of each output as it is now, by the outputs' names."""
         outputs = zip(self.workload.outputs, self.outputs, strict=True)
         return {output.name: self._error(case, output.name, y) for output, y in outputs}
 
@@ -133,8 +141,10 @@ class Tensors:
         return relative(self._largest(y, kept), scale)
 
     def _keep(self, case: Case, part: str, array: NDArray[Any]) -> Any:
-        """A part of a case on the device, where it stays: it is copied once for all candidates.
-        None if it would take too much of the device's memory."""
+        """Return a part of a case as a tensor on the device, where it stays for all candidates.
+
+        Return None if it would take too much of the device's memory.
+        """
         key = case.name, part
         if key not in self._kept:
             if array.nbytes > self._room:
@@ -145,13 +155,14 @@ class Tensors:
 
 
 def _copied_on_gpu(to: int, source: int, size: int) -> None:
+    """Copy ``size`` bytes between two addresses of the GPU's memory."""
     from cuda.bindings import runtime
 
     checked(runtime.cudaMemcpy(to, source, size, runtime.cudaMemcpyKind.cudaMemcpyDeviceToDevice))
 
 
 def _free_bytes(kind: str) -> float:
-    """Free bytes of a GPU's memory; unlimited on a CPU."""
+    """Return the free bytes of a GPU's memory; infinity for a CPU."""
     if kind != "cuda":
         return math.inf
     from cuda.bindings import runtime
@@ -160,7 +171,7 @@ def _free_bytes(kind: str) -> float:
 
 
 class Loaded:
-    """A library loaded from disk, bound to a set of tensors."""
+    """A library loaded from disk and bound to a set of tensors."""
 
     def __init__(self, library: Path, tensors: Tensors) -> None:
         import tvm
@@ -172,18 +183,20 @@ class Loaded:
         self._workspace = [tensors.empty(each) for each in workspace_of(elements)]
 
     def run(self, case: Case) -> None:
-        """Compute the outputs for a case, into tensors that are filled with NaN before."""
+        """Set the inputs to those of a case and the outputs to NaN, and compute the outputs."""
         tensors = self._tensors
         tensors.fill(case)
         self._main(*tensors.arguments, *self._workspace)
         tensors.device.sync()
 
     def errors(self, case: Case) -> dict[str, float]:
-        """max|y - ref| / max|ref| of each output for a case, by their names."""
+        """Compute the outputs for a case; return max|y - ref| / max|ref| of each, by their
+        names."""
         self.run(case)
         return self._tensors.errors(case)
 
     def kernel(self) -> Kernel:
+        """Return the library as a clock times it."""
         tensors = self._tensors
         arguments = (*tensors.arguments, *self._workspace)
 
@@ -196,6 +209,7 @@ class Loaded:
         )
 
     def _rotated(self, sets: int) -> list[Callable[[], Any]]:
+        """Return calls on so many separate sets of tensors, each with a copy of the inputs."""
         calls: list[Callable[[], Any]] = []
         for _ in range(sets):
             copies = self._tensors.another()

@@ -1,4 +1,4 @@
-"""Whether the machine is quiet enough for its times to be trusted."""
+"""Deciding whether the machine was quiet enough for its times to be trusted."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from tuner.device.cpu_facts import threads
 from tuner.measure.clock import STEADY, Sample, spread, summarise
 
 BUSY = 0.15
-"""Share of all processors that other processes may use."""
+"""Share of all processors that other processes may use on a quiet machine."""
 LOOK_SECONDS, LOOK_SAMPLES, LOOK_SIZE = 0.3, 100, 4096
+"""How long :func:`look` takes, its samples, and the elements of the arrays that it multiplies."""
 WAY_OUT = "end what else runs here, or tune again when it is quiet"
 
 
 class Others:
-    """Measures how busy other processes keep the processors from now on."""
+    """Measures how busy other processes keep the processors, from its creation on."""
 
     def __init__(self) -> None:
         self._time, self._all, self._own = time.monotonic(), _busy(), _own()
 
     def load(self) -> float:
-        """How many processors other processes kept busy, on average."""
+        """Return how many processors other processes have kept busy since, on average."""
         seconds = time.monotonic() - self._time
         elsewhere = (_busy() - self._all) - (_own() - self._own)
         return max(0.0, elsewhere) / max(seconds, 1e-3)
@@ -36,11 +37,16 @@ class Others:
 def noise(
     probe: Mapping[str, Any] | None, load: float, winner: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What is stored with a time: ``quiet`` and, if it is false, the ``reason`` with a way out.
+    """Return what is stored with a time about the machine's noise.
+
+    ``quiet`` says whether the machine was quiet. If it was not, ``reason`` says why and what to do;
+    else it is None. ``spread`` and ``probe_spread`` are the 90th minus the 10th percentile of the
+    winner's and of the probe's samples, as a share of the median; ``load`` is repeated;
+    ``disturbed`` is the share of the winner's samples that were interrupted.
 
     ``probe`` is the summary of the empty program, a small fixed kernel that took part in every
-    turn, None if there was none; ``load`` how many processors others kept busy; ``winner`` the
-    summary of what is judged.
+    turn; None if there was none. ``load`` is how many processors other processes kept busy.
+    ``winner`` is the summary of the subject that is judged.
     """
     found = {
         "spread": spread(winner),
@@ -61,7 +67,8 @@ def noise(
 
 
 def look() -> dict[str, Any]:
-    """:func:`noise` of a third of a second in which only a small NumPy kernel of ours runs."""
+    """Return the :func:`noise` of a third of a second in which only a small NumPy kernel runs
+    here."""
     others = Others()
     a = np.ones(LOOK_SIZE, np.float32)
     call = partial(np.multiply, a, a, a)
@@ -77,16 +84,16 @@ def look() -> dict[str, Any]:
 
 
 def _busy() -> float:
-    """Processor seconds that were not idle, of all processors since the machine's start."""
+    """Return the processor seconds that were not idle since boot, of all processors together."""
     times = psutil.cpu_times()._asdict()
-    part_of_others = ("guest", "guest_nice")  # counted in user and nice already
+    part_of_others = ("guest", "guest_nice")  # they are included in user and nice
     return float(
         sum(s for name, s in times.items() if name not in ("idle", "iowait", *part_of_others))
     )
 
 
 def _own() -> float:
-    """Processor seconds of this process and of its children, living or waited for."""
+    """Return the processor seconds of this process and of its children, running or waited for."""
     process = psutil.Process()
     total = float(sum(process.cpu_times()[:4]))
     for child in process.children(recursive=True):

@@ -1,4 +1,4 @@
-"""How close a time is to what the device allows."""
+"""The roofline: how close a time is to what the device allows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from templates.workload import Workload
 def roofline(
     workload: Workload, limits: DeviceLimits, time_us: float, empty_us: float
 ) -> dict[str, Any]:
-    """``floor_us`` is the larger of flops over the float32 peak and compulsory bytes over the
-    peak bandwidth (Williams, Waterman, Patterson, "Roofline", 2009), or the empty kernel's time
-    if that is larger still. ``bound`` says which it is, and ``fraction`` is floor over time. All
-    are None if the device's peaks are unknown.
+    """Return the floor of a workload's time on a device, and how close ``time_us`` is to it.
+
+    ``floor_us`` is the largest of three times in µs: flops over the float32 peak (bound by
+    ``compute``), compulsory bytes over the peak bandwidth (``memory``; both from Williams,
+    Waterman, Patterson, "Roofline", 2009), and ``empty_us``, the time of the empty program
+    (``launch``). ``bound`` names the one it is, and ``fraction`` is floor over time. All are None
+    if the device's peaks are unknown.
     """
     if not (limits.peak_flops and limits.peak_bandwidth):
         return {"bound": None, "floor_us": None, "fraction": None}

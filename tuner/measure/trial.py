@@ -1,4 +1,4 @@
-"""One candidate checked and timed. Runs in the runner's child."""
+"""Checking and timing one candidate, in the runner's child process."""
 
 from __future__ import annotations
 
@@ -17,16 +17,23 @@ from tuner.measure.clock import Clock, Summary, take
 from tuner.measure.kernel import Loaded, Tensors
 
 SAMPLES, ROUGH_SAMPLES = 10, 2
-"""Of a trial, and of a rough one."""
+"""Samples of a trial, and of a rough trial."""
 SAMPLE_BUDGET_SECONDS = 5e-3
+"""Limit for the calls of one sample."""
 TRIAL_BUDGET_SECONDS = 0.3
+"""Limit for all samples of a trial; more time is taken if they are spread."""
 ERROR_CHARACTERS = 10_000
+"""Most characters of an error."""
 
 
 @dataclass(frozen=True)
 class RunOrder:
-    """What to measure: a workload's library, on the device of ``kind`` whose last cache has
-    ``cache_bytes``, against the cases in a directory. By a ``rough`` one nothing is settled."""
+    """A library to measure.
+
+    It computes the workload and runs on the device of ``kind``, whose last cache has
+    ``cache_bytes`` bytes. ``cases`` is the folder of the cases. If it is ``rough``, few samples are
+    taken: the times decide nothing.
+    """
 
     workload_key: str
     library: Path
@@ -38,7 +45,13 @@ class RunOrder:
 
 @dataclass(frozen=True)
 class Measured:
-    """The result. A candidate can make it up, hence the bounds."""
+    """The result of a trial's check and timing.
+
+    ``status`` is ``ok``, ``wrong_answer``, ``run_error`` or ``run_timeout``. ``max_error`` is the
+    largest error over the cases. ``timing`` has a summary ``warm``, ``seconds`` what ``check`` and
+    ``run`` took. The fields are bounded, because the candidate's process sends them and a candidate
+    could forge them. Raises ValueError for an ``ok`` without a time.
+    """
 
     status: Literal["ok", "wrong_answer", "run_error", "run_timeout"]
     error: Annotated[str | None, Field(max_length=ERROR_CHARACTERS)] = None
@@ -52,12 +65,13 @@ class Measured:
 
 
 def write_cases(workload_key: str, directory: Path, seed: int) -> None:
-    """Draw the inputs of a job and work out their references."""
+    """Draw the inputs of a job and write them, with their references, to the directory."""
     cases.write(templates.parse_key(workload_key), directory, seed)
 
 
 def get_ready(workload_key: str, directory: Path, kind: str, cache_bytes: int) -> None:
-    """Have on the device what checks and times, for which the first candidate would wait."""
+    """Put tensors, cases and clock on the device, for which the first candidate would have to
+    wait."""
     tensors = _tensors(workload_key, kind)
     for case in read_cases(workload_key, directory):
         tensors.fill(case)
@@ -66,7 +80,7 @@ def get_ready(workload_key: str, directory: Path, kind: str, cache_bytes: int) -
 
 
 def measure(order: RunOrder) -> Measured:
-    """Check, then time warm."""
+    """Check the library and, if it is right, time it warm."""
     workload = templates.parse_key(order.workload_key)
     start = time.perf_counter()
     tensors = _tensors(order.workload_key, order.kind)
@@ -88,6 +102,7 @@ def measure(order: RunOrder) -> Measured:
 
 @lru_cache(maxsize=1)
 def read_cases(workload_key: str, directory: Path) -> list[cases.Case]:
+    """Return the cases in the directory. The last answer is cached."""
     return cases.read(templates.parse_key(workload_key), directory)
 
 
@@ -98,7 +113,11 @@ def _tensors(workload_key: str, kind: str) -> Tensors:
 
 @lru_cache(maxsize=2)
 def clock_for(kind: str, cache_bytes: int, set_bytes: int) -> Clock:
-    """The clock of this process's device. ``set_bytes`` is the size of one set of tensors."""
+    """Return the clock of this process's device.
+
+    ``cache_bytes`` is the size of the device's last cache, ``set_bytes`` that of one set of a
+    workload's tensors. Clocks are cached.
+    """
     if kind == "cuda":
         from tuner.measure.cuda_clock import CudaClock
 

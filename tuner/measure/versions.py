@@ -1,4 +1,4 @@
-"""The versions that a result depends on."""
+"""The versions of everything that a result depends on."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ PEERS = (
     "causal-conv1d",
     "nvidia-cudnn-frontend",
 )
-"""Distributions of peers."""
+"""The names under which peers are installed."""
 
 
 def versions(kind: str) -> dict[str, str]:
-    """Versions of what built and timed a kernel on that kind of device, and the options it was
-    compiled with, as stored with it."""
+    """Return the versions of what builds and times a kernel on that kind of device (``cpu``,
+    ``cuda``).
+
+    The compiler's options for a GPU are among them. All of this is stored with a result.
+    """
     names = ["apache-tvm", "apache-tvm-ffi", "numpy"]
     if kind == "cuda":
         names += ["cuda-bindings", "nvidia-cuda-nvrtc", "torch"]
@@ -40,13 +43,16 @@ def versions(kind: str) -> dict[str, str]:
 
 
 def installed_peers() -> dict[str, str]:
-    """Versions of the peers' distributions, of those that are here."""
+    """Return the versions of the peers that are installed, by the names in PEERS."""
     return _installed(PEERS)
 
 
 def of_peers(device: Device) -> dict[str, str]:
-    """What peers' times depend on: their own versions; Python's and ours, which call and time them;
-    and how many units of the device they may use."""
+    """Return everything that the times of peers on a device depend on.
+
+    That is the peers' own versions, Python's and ours, which call and time them, and how many units
+    (multiprocessors or threads) of the device they may use.
+    """
     return installed_peers() | {
         "python": platform.python_version(),
         "convtune": __version__,
@@ -56,6 +62,7 @@ def of_peers(device: Device) -> dict[str, str]:
 
 
 def _installed(names: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those distributions that are installed."""
     found = {}
     for name in names:
         with suppress(PackageNotFoundError):

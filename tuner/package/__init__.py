@@ -1,1 +1,1 @@
-"""Kernels that travel: bests as a Python package that needs neither TVM nor the service."""
+"""Export of bests as a Python package, which runs without TVM's compiler and without convtune."""

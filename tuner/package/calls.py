@@ -1,4 +1,5 @@
-"""The call of PyTorch's that a workload is, as the package's table has it."""
+"""Translation of a workload into the call of PyTorch that computes it, as a package's table of
+kernels names it."""
 
 from __future__ import annotations
 
@@ -11,13 +12,16 @@ from templates.workload import Workload
 Fields = dict[str, Any]
 
 _SAME = ("dtype", "bias", "residual", "activation")
-"""Fields that workload and call both have."""
+"""Fields that a workload and a call have in common."""
 _LAST = ("NWC", "NHWC")
+"""Layouts in which the channels come last."""
 
 
 def call_of(workload: Workload) -> Fields | None:
-    """The fields of the package's ``Call``, as JSON has them. None if its functions can't make that
-    call: the operator has none there, or what they would compute is another workload."""
+    """Return the fields of the package's ``Call`` for a workload, as JSON stores them.
+
+    Return None if no function of the package makes this call: there is none for the operator, or
+    the call, translated back, is a different workload (a gradient, for example)."""
     if workload.operator not in _FORMS:
         return None
     to_call, to_workload = _FORMS[workload.operator]
@@ -81,9 +85,12 @@ _FORMS: dict[str, tuple[Callable[[Any], Fields], Callable[[Fields], Fields]]] = 
     "conv1d": (_conv1d, _conv1d_workload),
     "depthwise_conv2d": (_depthwise_conv2d, _depthwise_conv2d_workload),
 }
+"""For each operator, the functions from a workload to a call and from a call to a workload. Both
+leave out the fields ``_SAME``."""
 
 
 def _form(workload: Any) -> Fields:
-    """Its fields, with the padding in numbers: several modes may say the same."""
+    """Return the workload's fields with its padding as numbers, because several modes can mean the
+    same padding."""
     told = {**workload.model_dump(), "pads": workload.pads}
     return {name: value for name, value in told.items() if name not in ("mode", "padding")}

@@ -1,4 +1,4 @@
-"""What goes into a package: which bests, as which kernels, and what is left out."""
+"""Choice of the bests that go into a package as kernels, and the reasons why others do not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tuner.terminal.options import as_options
 
 @dataclass(frozen=True)
 class Packed:
-    """A kernel's row in the package's table, and its files' content."""
+    """A kernel of a package: its row in the table of kernels, and the contents of its files."""
 
     row: dict[str, Any]
     library: bytes
@@ -41,13 +41,15 @@ class Packed:
 
 @dataclass
 class Contents:
+    """The kernels of a package, and the bests that were left out of it."""
+
     kernels: list[Packed] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    """In words, with the reason."""
+    """A line for each best that was left out: its shape, its device and the reason."""
 
     @property
     def kinds(self) -> list[str]:
-        """Kinds of devices, ``cpu`` first."""
+        """The kinds of device that the kernels run on, ``cpu`` first."""
         return sorted({kernel.kind for kernel in self.kernels}, key=("cpu", "cuda").index)
 
 
@@ -58,8 +60,10 @@ def chosen(
     target: str | None = None,
     device: str | None = None,
 ) -> list[Best]:
-    """The bests of those workloads, or of all, on each device. Raises NotTuned, which names those
-    that have none."""
+    """Return the bests of the workloads on each device, or those of all workloads if ``workloads``
+    is None. ``operator``, ``target`` (a kind of device) and ``device`` leave out all others.
+
+    Raise NotTuned, which names the given workloads that have no best."""
     if workloads is None:
         names = [operator] if operator else [each.name for each in templates.operators()]
         found = [source.bests(name, target=target, device=device) for name in names]
@@ -83,8 +87,12 @@ def chosen(
 
 
 def contents(source: Local, bests: Iterable[Best]) -> Contents:
-    """The kernels of those bests, each checked as before it is loaded. Of several for one call on
-    one device the most exact is taken. Raises UntrustedSigner, BrokenArtifact, NoLibrary."""
+    """Return the kernels of the bests, whose signatures and hashes are checked as before a load.
+
+    If several bests serve the same call on the same device, the one with the smallest max_error is
+    taken. Bests are left out if PyTorch was faster, if no function of the package would call them,
+    or if their library is for another kind of processor than this host's. Raise UntrustedSigner,
+    BrokenArtifact, NoLibrary, or MissingRuntime if TVM's runtime can't be read here."""
     made = Contents()
     here = machine(library(LIBRARIES["cpu"][0]))
     taken = set()

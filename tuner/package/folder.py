@@ -1,4 +1,5 @@
-"""A package's folder: for pip, and for ``get_local_kernel`` of huggingface's ``kernels``."""
+"""The folder of a package, which pip installs, and which ``get_local_kernel`` of Hugging Face's
+``kernels`` loads."""
 
 from __future__ import annotations
 
@@ -18,17 +19,19 @@ from tuner.package.contents import Contents
 from tuner.package.variant import LICENCE, VERSION, variant_name, write_variant
 
 _NAME = re.compile("[a-z][-a-z0-9]{0,62}[a-z0-9]")
-"""As ``kernels`` takes it; with underscores it names the Python package."""
+"""The names that ``kernels`` accepts. The Python package has the same name, with underscores."""
 
 _COMPUTING = {"torch", "numpy", "tvm", "tvm_ffi", "apache_tvm", "apache_tvm_ffi"}
 _TUNING = {"convtune", "api", "db", "templates", "tuner"}
 _TAKEN = {*sys.stdlib_module_names, *_COMPUTING, *_TUNING}
-"""Another package of such a name would hide, or pip would put it into the place of, what is
-imported by it or installed under it."""
+"""Names that no package may take. It would hide the module of that name, or pip would replace the
+installed package of that name with it."""
 
 
 def name_of(folder: Path, given: str | None) -> str:
-    """The package's name: the one that is given, or by the folder's. Raises BadOrder."""
+    """Return the package's name: the given one, or else one made from the folder's name.
+
+    Raise BadOrder if it is malformed, a keyword of Python or the name of another package."""
     name = given or re.sub("[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
     if iskeyword(name):
         raise BadOrder("--name", f"{name!r} is a word of Python's, which no import takes")
@@ -47,9 +50,11 @@ def name_of(folder: Path, given: str | None) -> str:
 
 
 def write(folder: Path, name: str, found: Contents) -> None:
-    """All of it, or nothing. A variant for machines with a GPU has the kernels for CPUs too; pip
-    installs that if there is one. Raises UnusableFile if something is there already, and
-    MissingRuntime."""
+    """Write the package into ``folder``, as a whole or not at all.
+
+    Each kind of device gets a variant. The variant for GPUs contains the kernels for CPUs too, and
+    pip installs that one if there is one. Raise UnusableFile if the folder can't be written or is
+    not empty, and MissingRuntime if TVM's runtime can't be read."""
     with _whole(folder) as partial:
         for place, kind in enumerate(found.kinds):
             kernels = [each for each in found.kernels if each.kind in found.kinds[: place + 1]]
@@ -59,8 +64,10 @@ def write(folder: Path, name: str, found: Contents) -> None:
 
 
 def _pyproject(name: str, variant: str, identity: str) -> str:
-    """For a wheel for this kind of processor, whose version tells contents apart. What setuptools
-    leaves behind stays out of the folder of variants."""
+    """Return a ``pyproject.toml`` that builds a wheel for this kind of processor.
+
+    The version ends in a hash of the contents. ``build-base`` keeps the temporary files of
+    setuptools out of ``build``, which contains the variants."""
     module = name.replace("-", "_")
     return f"""\
 [build-system]
@@ -93,7 +100,9 @@ plat-name = "linux_{platform.machine()}"
 
 @contextmanager
 def _whole(folder: Path) -> Iterator[Path]:
-    """A folder beside, which takes the place of this one on leaving. Raises UnusableFile."""
+    """Yield a temporary folder, which is renamed to ``folder`` on success and removed on failure.
+
+    Raise UnusableFile if ``folder`` is not empty, or if a file can't be written."""
     folder = folder.resolve()
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -102,10 +111,10 @@ def _whole(folder: Path) -> Iterator[Path]:
         partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
         try:
             made = partial / "package"
-            made.mkdir()  # with the mode of any folder of the user's, which mkdtemp has not
+            made.mkdir()  # has the user's usual mode; only its owner can read mkdtemp's folder
             yield made
             made.rename(folder)
         finally:
-            shutil.rmtree(partial, ignore_errors=True)  # or else it hides why nothing was made
+            shutil.rmtree(partial, ignore_errors=True)  # an error here would hide the first one
     except OSError as error:
         raise UnusableFile(folder, error.strerror or str(error)) from error

@@ -1,4 +1,4 @@
-"""Which instructions of a CPU a compiled library may use."""
+"""The kind of processor and the instruction sets that a compiled library needs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from typing import Any
 
 _OF_VECTORS = re.compile(r"avx\w*|fma|f16c|bmi2?|gfni")
 _X86 = 62
-"""e_machine of the ELF format."""
+"""ELF's ``e_machine`` for x86-64."""
 
 
 def machine(library: bytes) -> int:
-    """The processors that an ELF library is for."""
+    """Return ``e_machine`` of an ELF library: the kind of processor that it is for."""
     return int.from_bytes(library[18:20], "little")
 
 
 def instructions(library: bytes, target: Mapping[str, Any]) -> list[str] | None:
-    """Those beyond the oldest processor's, as LLVM spells them. None if a process could not tell
-    whether its processor has them."""
+    """Return the vector extensions since AVX that a library compiled for a target may use, in
+    LLVM's spelling: AVX, AVX2, AVX-512, FMA, F16C, BMI, GFNI.
+
+    Return None for other processors than x86-64, on which a package can't tell what there is."""
     return list(_features(json.dumps(target))) if machine(library) == _X86 else None
 
 

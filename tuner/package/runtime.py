@@ -1,4 +1,4 @@
-"""TVM's runtime, of which a package takes a copy along."""
+"""TVM's runtime libraries and their licences, which are copied into a package."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NOTICE. What they contain of others is under the licences in licenses.
 
 
 def runtime_files(kind: str) -> dict[str, bytes]:
-    """By their paths, the libraries that run kernels for ``cpu`` or ``cuda``, and their licences.
-    Raises MissingRuntime."""
+    """Return the contents of the libraries that run kernels for ``cpu`` or ``cuda``, and of their
+    licences, by relative path. Raise MissingRuntime if TVM is not installed or can't be read."""
     tvm = libraries_folder().parent
     terms = [tvm / "LICENSE", tvm / "NOTICE", *sorted((tvm / "licenses").glob("*"))]
     named = {str(path.relative_to(tvm)): path.read_bytes() for path in terms}
@@ -23,7 +23,7 @@ def runtime_files(kind: str) -> dict[str, bytes]:
 
 
 def library(name: str) -> bytes:
-    """One of them. Raises MissingRuntime."""
+    """Return the content of one of TVM's runtime libraries. Raise MissingRuntime."""
     try:
         return (libraries_folder() / name).read_bytes()
     except OSError as error:
@@ -33,7 +33,7 @@ def library(name: str) -> bytes:
 
 
 def cuda_major() -> int:
-    """The release of CUDA that the runtime for GPUs is linked to."""
+    """Return the major version of CUDA that TVM's runtime for GPUs is linked to."""
     needed = re.search(rb"libcudart\.so\.(\d+)", library(LIBRARIES["cuda"][-1]))
     assert needed is not None  # noqa: S101
     return int(needed[1])

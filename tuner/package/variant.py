@@ -1,4 +1,4 @@
-"""One build variant of a package, as huggingface's ``kernels`` lays them out: a folder that is a
+"""A build variant of a package, in the layout of Hugging Face's ``kernels``: a folder that is a
 Python package, with the kernels for some kinds of devices."""
 
 from __future__ import annotations
@@ -16,21 +16,24 @@ from tuner.package.contents import Packed
 from tuner.package.runtime import cuda_major, runtime_files
 
 SHIPPED = Path(__file__).with_name("shipped")
-"""What is in each as it is here."""
+"""The modules that are copied into each variant unchanged."""
 LICENCE = "Apache-2.0"
 VERSION = 1
 
 
 def variant_name(kind: str) -> str:
-    """Such as ``tvm-ffi01-cpu-x86_64-linux``. Its CUDA is the lowest of those that have what TVM's
-    runtime needs, because ``kernels`` takes a variant for the installed one or a lower one."""
+    """Return the name of a variant's folder, such as ``tvm-ffi01-cpu-x86_64-linux``.
+
+    A variant for GPUs names the lowest release of CUDA that TVM's runtime works with, because
+    ``kernels`` chooses variants for the installed release of CUDA or an earlier one."""
     major, minor = version("apache-tvm-ffi").split(".")[:2]
     backend = "cpu" if kind == "cpu" else f"cu{cuda_major()}0"
     return f"tvm-ffi{major}{minor}-{backend}-{platform.machine()}-linux"
 
 
 def write_variant(folder: Path, name: str, kind: str, kernels: Sequence[Packed]) -> str:
-    """The variant for machines with that kind of device, in a folder that is made; its id."""
+    """Write the variant for machines with that kind of device into ``folder``, which is created.
+    Return the variant's id."""
     files = variant_files(kind, kernels)
     digest = {
         name: base64.b64encode(hashlib.sha256(content).digest()).decode()
@@ -44,7 +47,7 @@ def write_variant(folder: Path, name: str, kind: str, kernels: Sequence[Packed])
 
 
 def variant_files(kind: str, kernels: Sequence[Packed]) -> dict[str, bytes]:
-    """All but its metadata, by their paths."""
+    """Return the contents of a variant's files, by relative path, all but ``metadata.json``."""
     files = {path.name: path.read_bytes() for path in SHIPPED.glob("*.py")}
     rows = ",\n".join(json.dumps(kernel.row) for kernel in kernels)
     files["kernels.json"] = f"[\n{rows}\n]\n".encode()
@@ -58,8 +61,10 @@ def variant_files(kind: str, kernels: Sequence[Packed]) -> dict[str, bytes]:
 def metadata(
     name: str, kind: str, kernels: Sequence[Packed], digest: Mapping[str, str]
 ) -> dict[str, Any]:
-    """As ``kernels`` reads it. The id, which differs if any file does, is the namespace of the
-    package's operators too."""
+    """Return the content of ``metadata.json``, which ``kernels`` reads.
+
+    The id contains a hash of all files. It is also the namespace of the package's operators in
+    PyTorch."""
     whole = hashlib.sha256(_json(digest)).hexdigest()
     backend: dict[str, Any] = {"type": kind}
     if kind == "cuda":

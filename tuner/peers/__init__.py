@@ -1,5 +1,5 @@
-"""What a user would call instead. One file for each library, with a table ``BY_OPERATOR`` of what
-lists its ways to compute a workload; used where the library is importable."""
+"""Peers: what a user would call instead of a tuned kernel. Each library has a file with a table
+``BY_OPERATOR``, whose functions list the library's ways to compute a workload of an operator."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from templates.workload import Workload
 from tuner.peers.peer import Broken, Peer, installed
 
 DEVICE, HOST, PYTORCH = "device", "host", "pytorch"
-"""Groups: a GPU's own libraries; NumPy and SciPy on the host; PyTorch on a CPU."""
+"""Groups of peers: a GPU's libraries; NumPy and SciPy on the host; PyTorch on a CPU."""
 LAYERS = "layers"
-"""The group of PyTorch's convolutions alone, as a model's layers call them."""
+"""The group of PyTorch's own convolutions, as a model's layers call them."""
 
 LIBRARIES = {
     "numpy_peer": HOST,
@@ -27,15 +27,17 @@ LIBRARIES = {
     "cudnn_peer": DEVICE,
     "pytorch_compiled_peer": PYTORCH,  # last, because it takes longest to be ready
 }
+"""The modules of peers for forward workloads, each with its group. On a GPU those of PYTORCH
+belong to DEVICE."""
 GRADIENTS = {"gradients.causal_conv1d": DEVICE, "gradients.pytorch": PYTORCH}
-"""The same for gradients."""
+"""The same for workloads that are gradients."""
 
 MAX_SECONDS = 1.0
-"""A peer that would take longer for one call is not timed."""
+"""A peer is not timed if one call would take longer."""
 
 
 class TooSlow(Exception):
-    """Why a peer is not timed."""
+    """A peer is not timed, because one call would take longer than MAX_SECONDS."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
@@ -44,20 +46,24 @@ class TooSlow(Exception):
 
 
 def groups(kind: str, baselines: Baselines = "all") -> tuple[str, ...]:
-    """The groups of peers beside a device of that kind, if an order wants those baselines."""
+    """Return the groups of peers that an order with these baselines compares with, on a kind of
+    device."""
     if baselines == "all":
         return (DEVICE, HOST) if kind == "cuda" else (HOST, PYTORCH)
     return (LAYERS,) if baselines == "pytorch" else ()
 
 
 def beside_kernels(group: str, kind: str) -> bool:
-    """Whether the group is timed in the process of the kernels. On a CPU each has its own: threads
-    of two runtimes in one disturb each other up to a hundredfold."""
+    """Return whether the group is timed in the same process as the kernels.
+
+    Peers that run on a CPU get a process of their own. In one process, the threads of two runtimes
+    can make each other a hundred times slower."""
     return kind == "cuda" and group != HOST
 
 
 def here(group: str) -> bool:
-    """Whether a library of the group may be installed: a process for none imports for nothing."""
+    """Return whether a library of the group may be installed. If none is, no process needs to be
+    started for the group."""
     return group not in (PYTORCH, LAYERS) or installed("torch")
 
 
@@ -67,19 +73,22 @@ IMPORTED = {
     PYTORCH: ("torch", "torch._inductor.compile_fx"),
     LAYERS: ("torch",),
 }
-"""What a group's peers import, of which some take seconds."""
+"""The modules that a group's peers import. Some of them take seconds."""
 
 
 def import_libraries(group: str) -> None:
-    """Import what is installed of them; of a faulty one, listing its peers says more."""
+    """Import the group's libraries ahead of time. One that can't be imported is passed over here,
+    and reported by :func:`peers`."""
     for name in IMPORTED[group]:
         with suppress(Exception):
             importlib.import_module(name)
 
 
 def peers(workload: Workload, kind: str, group: str | None = None) -> Iterator[Peer]:
-    """Those that can serve the workload beside a device of that kind, here; of one group, or
-    all. One that can't be used or would take too long is there as :class:`Broken`."""
+    """Yield the peers on this machine that compute the workload, beside a kind of device.
+
+    ``group`` leaves out all others. A peer that can't be used, or that would take longer than
+    MAX_SECONDS, is yielded as :class:`Broken`, with the reason."""
     for module, its_own in (LIBRARIES if workload.is_forward else GRADIENTS).items():
         found_in = DEVICE if (kind, its_own) == ("cuda", PYTORCH) else its_own
         alone = group == LAYERS and module in ("pytorch_peer", "gradients.pytorch")

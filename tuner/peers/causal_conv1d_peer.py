@@ -1,5 +1,5 @@
-"""Dao-AILab's ``causal_conv1d``, on a GPU: a short causal kernel for each channel, as state space
-models have it. It takes signals as PyTorch's tensors."""
+"""Dao-AILab's ``causal_conv1d`` on a GPU, on PyTorch's tensors: a causal convolution with a short
+kernel for each channel, as in state space models. cuDNN's peer shares most of this file."""
 
 from __future__ import annotations
 
@@ -24,23 +24,27 @@ if TYPE_CHECKING:
     from torch import Tensor, memory_format
 
 TAPS = range(2, 5)
+"""Numbers of taps that ``causal_conv1d`` takes."""
 CHANNELS_AT_ONCE = 8
-"""Of which the channels must be a multiple if they are last."""
+"""If the channels come last, their number must be a multiple of this."""
 WITHIN = ("none", "silu")
-"""Activations that such a library computes in its kernel."""
+"""Activations that ``causal_conv1d`` and cuDNN compute in their kernels."""
 
 Bind = Callable[["Tensor", "Tensor | None", str], Callable[["Tensor"], "Tensor"]]
-"""Given kernels (C, N), bias (C,) or None and an activation, a library's function of signals
-(B, C, M)."""
+"""A function that is given kernels (C, N), a bias (C,) or None and an activation, and returns a
+library's function of signals (B, C, M)."""
 Refusal = Callable[[Conv1dWorkload, str], str | None]
-"""Why a library does not take a workload in a layout, None if it does."""
+"""A function that returns why a library refuses a workload in a layout, or None if it does not."""
 
 
 def offered(
     package: str, form: Form, refusal: Refusal, workload: Conv1dWorkload, kind: str
 ) -> Iterator[Peer]:
-    """Both layouts of a library for causal convolutions with kernels of each channel, if it is
-    here. What else it refuses of these is there as :class:`Broken`."""
+    """Yield a peer for each layout of a library that convolves causally, with kernels for each
+    channel.
+
+    Yield nothing for any other workload, without a GPU, or without the library. A layout that the
+    library refuses is yielded as :class:`Broken`, with the reason."""
     if kind != "cuda" or workload.mode != "causal" or workload.is_dense:
         return
     if not installed(package) or not ready(kind):
@@ -54,7 +58,8 @@ def offered(
 
 
 def refusal(workload: Conv1dWorkload, taps: range) -> str | None:
-    """Why a library that takes so many taps does not take it."""
+    """Return why a library refuses the workload, or None if it does not. ``taps`` are the numbers
+    of taps that it takes."""
     if (workload.stride, workload.dilation) != (1, 1):
         return "it knows neither stride nor dilation"
     if workload.multiplier != 1:
@@ -72,8 +77,10 @@ def causal(
     w: Tensor,
     *added: Tensor,
 ) -> Callable[[], Tensor]:
-    """The call of a library's function, which may end with a bias and one of the activations
-    WITHIN; what else there is at the end follows in PyTorch."""
+    """Return a call of the function that ``bind`` returns, for a workload in a layout.
+
+    The library adds the bias, and applies an activation of WITHIN if no residual comes before it.
+    PyTorch computes the rest of the epilogue."""
     bias, residual = bias_and_residual(workload, added)
     is_within = residual is None and workload.activation in WITHIN
     kernels = w.reshape(workload.C, workload.N)
@@ -92,7 +99,8 @@ def causal(
 
 
 def laid_out(workload: Conv1dWorkload, layout: memory_format, tensor: Tensor) -> Tensor:
-    """Signals (B, C, M), which lie in that order or with their channels last."""
+    """Return signals (B, C, M) that lie in memory in that order, or with their channels last if
+    ``layout`` says so."""
     import torch
 
     signals = channels_first(workload, tensor)
@@ -108,7 +116,7 @@ def _bind(kernels: Tensor, bias: Tensor | None, activation: str) -> Callable[[Te
 
 
 def own_refusal(workload: Conv1dWorkload, layout: str) -> str | None:
-    """The same of this one, which has other terms if channels are last."""
+    """Return why ``causal_conv1d`` refuses the workload in a layout, or None if it does not."""
     if layout == "NWC" and workload.C % CHANNELS_AT_ONCE:
         return f"channels last it takes multiples of {CHANNELS_AT_ONCE} channels"
     return refusal(workload, TAPS)

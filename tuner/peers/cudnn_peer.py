@@ -1,5 +1,5 @@
-"""cuDNN's causal convolution as its Python frontend has it, on a GPU. PyTorch's own convolutions
-call cuDNN too, but not this one. It takes signals as PyTorch's tensors."""
+"""cuDNN's causal convolution, called by its Python frontend on a GPU, on PyTorch's tensors.
+PyTorch's own convolutions call cuDNN too, but not this function."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor, memory_format
 
 TAPS = {"NCW": range(2, 257), "NWC": range(2, 129)}
+"""Numbers of taps that cuDNN takes, by layout."""
 
 
 def _call(workload: Conv1dWorkload, layout: memory_format, *given: Tensor) -> Callable[[], Tensor]:
@@ -42,7 +43,8 @@ def _channels_last(
 
 
 def _end(kernels: Tensor, bias: Tensor | None, activation: str) -> dict[str, Any]:
-    """Without a bias the frontend would fill one with zeros in each call."""
+    """Return the arguments for bias and activation. If there is no bias, zeros are passed: else
+    the frontend would allocate and fill them in each call."""
     bias = kernels.new_zeros(len(kernels)) if bias is None else bias
     return {"bias": bias, "activation": "identity" if activation == "none" else activation}
 

@@ -1,8 +1,8 @@
 """CuPy's convolutions of signals, on a GPU.
 
-They are captured in a CUDA graph where they can be. Where they can't, because a call waits for
-the GPU or talks to it in a way that a graph can't hold, they are called back to back on the clock's
-stream, between its two events, and their name ends in "launched": the host's share counts then.
+Calls are captured in a CUDA graph if that is possible. It is not if a call waits for the GPU, or
+does with it what a graph can't hold. Such calls are made back to back on the clock's stream,
+between its two events. Their name ends in "launched", because the time includes the host's share.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ from tuner.peers.peer import (
 
 WARM_UP_CALLS = 3
 FLOPS_PER_SECOND = {"direct": 2e11, "transform": 1e11}
+"""Rough rates, from which a call's time is estimated."""
 PLANS = 64
+"""How many plans of transforms CuPy keeps."""
 
 
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[CupyPeer]:
     alone = workload.is_one_signal and workload.are_apart and not workload.has_epilogue
-    known = alone and workload.dtype != "bfloat16"  # which it does not have
+    known = alone and workload.dtype != "bfloat16"  # CuPy has no bfloat16
     if kind != "cuda" or not known or not installed("cupy"):
         return
     cupy = import_module("cupy")
     if not cupy.cuda.is_available():
         return
-    # a plan that makes room for another takes its tables with it, and a graph reads them still
+    # a plan that is dropped from the cache frees its tables, which a captured graph still reads
     cupy.fft.config.set_plan_cache_size(PLANS)
     signal = import_module("cupyx.scipy.signal")
     correlates = workload.kind == "correlate"
@@ -61,7 +63,8 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[CupyPeer]:
 
 
 class CupyPeer(Peer):
-    """One function of CuPy; ``is_captured`` says how it is timed, once it is prepared."""
+    """One function of CuPy. After :meth:`ready`, ``is_captured`` says whether a CUDA graph holds
+    it."""
 
     is_captured = False
 
@@ -72,9 +75,9 @@ class CupyPeer(Peer):
         cupy = import_module("cupy")
         x, w = given
         self._x, self._w = cupy.asarray(np.array(x)), cupy.asarray(np.array(w))
-        # memory of its own: what a graph writes must not be handed to anybody else
+        # memory of its own: a graph writes to it later, so nobody else may be given it
         self._pool = cupy.cuda.MemoryPool()
-        cupy.cuda.runtime.deviceSynchronize()  # the inputs are there for every stream
+        cupy.cuda.runtime.deviceSynchronize()  # from here on every stream sees the inputs
         self._called_on(cupy.cuda.Stream.null)
 
     def ready(self) -> Kernel:
@@ -98,13 +101,15 @@ class CupyPeer(Peer):
             return self._function(self._x, self._w)
 
     def _called_on(self, stream: Any) -> None:
-        """A few calls: plans are made, kernels compiled and memory is pooled for the stream."""
+        """Make a few calls on the stream, in which CuPy makes plans, compiles kernels and pools
+        memory."""
         with stream:
             for _ in range(WARM_UP_CALLS):
                 self._once()
         stream.synchronize()
 
     def _captured(self, copies: int, stream: Any) -> Any:
+        """Return a CUDA graph of ``copies`` calls. Raise what CuPy raises if it can't be made."""
         self._called_on(stream)
         with stream:
             stream.begin_capture()
@@ -112,7 +117,7 @@ class CupyPeer(Peer):
                 for _ in range(copies):
                     self._once()
             except BaseException:
-                with suppress(Exception):  # it says again what went wrong
+                with suppress(Exception):  # raises the same error again
                     stream.end_capture()
                 raise
             return stream.end_capture()

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def in_numpy(workload: WithEpilogue, call: Callable[..., Any]) -> Callable[..., Any]:
-    """``call`` of input and weight, then the epilogue with what else is given."""
+    """Return ``call``, a function of input and weight, followed by the workload's epilogue. The
+    result takes the bias and the residual after the weight, if the workload has them."""
     if not workload.has_epilogue:
         return call
     activate = _NUMPY[workload.activation]
@@ -31,7 +32,8 @@ def in_numpy(workload: WithEpilogue, call: Callable[..., Any]) -> Callable[..., 
 
 
 def in_torch(workload: WithEpilogue, residual: Tensor | None) -> Callable[[Tensor], Tensor]:
-    """What follows a convolution that has the bias already."""
+    """Return the function that adds the residual to a convolution's output, unless it is None, and
+    applies the activation. The bias has been added by the convolution."""
     from torch.nn import functional
 
     named = workload.activation
@@ -44,8 +46,10 @@ def in_torch(workload: WithEpilogue, residual: Tensor | None) -> Callable[[Tenso
 
 
 def derived_in_torch(workload: WithEpilogue) -> Callable[..., Tensor]:
-    """The gradient of the sums, of that of the activation's result and, if there is an activation,
-    the sums: by what PyTorch's autograd calls."""
+    """Return the function that PyTorch's autograd calls for the activation's derivative.
+
+    It takes the gradient of the activation's result and, if there is an activation, the sums. It
+    returns the gradient of the sums."""
     import torch
 
     aten = torch.ops.aten
@@ -61,7 +65,7 @@ def derived_in_torch(workload: WithEpilogue) -> Callable[..., Tensor]:
 
 
 def _silu(y: Any) -> Any:
-    with np.errstate(over="ignore"):  # exp(-y) may be infinite, and y over it is zero
+    with np.errstate(over="ignore"):  # if exp(-y) overflows, the result is 0, which is right
         return y / (1 + np.exp(-y))
 
 

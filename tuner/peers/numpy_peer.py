@@ -1,4 +1,4 @@
-"""NumPy, on the host's CPU whatever the device is."""
+"""NumPy's convolution of one signal, on the host's CPU whatever the device is."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from tuner.peers.epilogue import in_numpy
 from tuner.peers.peer import Listing, Peer, in_float32, in_mode
 
 FLOPS_PER_SECOND = 2e10
-"""Of one CPU core in the direct form, about."""
+"""A rough rate of one CPU core in the direct form."""
 
 
 class NumpyPeer(Peer):
-    """A function of NumPy's arrays, ``call``, in the form that takes ``flops``."""
+    """A function of NumPy's arrays, ``call``. ``flops`` are the operations that it needs, from
+    which its time is estimated."""
 
     def __init__(self, name: str, flops: int, call: Callable[..., Any]) -> None:
         self.name, self.seconds, self._call = name, flops / FLOPS_PER_SECOND, call
@@ -35,7 +36,7 @@ class NumpyPeer(Peer):
 
 
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[NumpyPeer]:
-    """``numpy.convolve`` or ``numpy.correlate``, which know one signal."""
+    """Yield ``numpy.convolve`` or ``numpy.correlate``. Both take one signal only."""
     if not (workload.is_one_signal and workload.are_apart):
         return
     function = in_mode(workload, getattr(np, workload.kind))

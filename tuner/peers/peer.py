@@ -1,4 +1,4 @@
-"""What the finalists' round needs of a peer."""
+"""The interface between the finalists' round and a peer, and helpers that several peers share."""
 
 from __future__ import annotations
 
@@ -16,42 +16,47 @@ from tuner.measure.kernel import Kernel
 
 
 class Peer(ABC):
-    """A library's way to compute a workload. ``seconds`` is about what one call takes, told from
-    the shape."""
+    """A library's way to compute a workload. ``seconds`` is an estimate of one call's time, made
+    from the shape alone."""
 
     name: str
     seconds: float
 
     @abstractmethod
     def compile(self, *given: Array) -> None:
-        """Take a copy of what is given, in the order of the workload's arguments, and have the
-        library load and compile what its first call needs. That takes the host long; a GPU has a
-        few calls to make, but no search among ways to compute."""
+        """Copy the given arrays, which are in the order of the workload's arguments, and have the
+        library load and compile what its first call needs.
+
+        This may take the host long. It may make a few calls on a GPU, but must not search there
+        for the fastest way to compute, because something else may be timed meanwhile."""
 
     @abstractmethod
     def ready(self) -> Kernel:
-        """What is timed, at its best, after :meth:`compile`."""
+        """Choose the fastest way to compute, and return what is timed. Call :meth:`compile`
+        first."""
 
     @abstractmethod
     def output(self) -> Array:
-        """What the call computes, once it is ready, of a workload with one output."""
+        """Call the peer, and return the output of a workload that has one. Call :meth:`ready`
+        first."""
 
     def outputs(self) -> tuple[Array, ...]:
-        """The same of any workload."""
+        """Call the peer, and return all outputs of the workload. Call :meth:`ready` first."""
         return (self.output(),)
 
     def prepare(self, *given: Array) -> Kernel:
-        """Compiled, and ready to be timed on what is given."""
+        """Compile for the given arrays, and return what is timed."""
         self.compile(*given)
         return self.ready()
 
 
 Listing = Callable[[Any, str], Iterable[Peer]]
-"""A library's peers for a workload of one operator, beside a device of that kind."""
+"""A function that lists a library's peers for a workload of one operator, beside a kind of
+device."""
 
 
 class Broken(Peer):
-    """A peer that can't be timed here; trying to says why."""
+    """A peer that can't be timed here. Its methods raise the error that says why."""
 
     seconds = 0.0
 
@@ -69,16 +74,17 @@ class Broken(Peer):
 
 
 class NotServed(Exception):
-    """Why a library can't compute what else it is for."""
+    """A library computes workloads of this kind, but not this one. The message says why."""
 
 
 def installed(library: str) -> bool:
+    """Return whether the library could be imported, without importing it."""
     return find_spec(library) is not None
 
 
 def in_float32(workload: Workload, call: Callable[..., Any]) -> Callable[..., Any]:
-    """A call that reckons in its inputs' dtype, made to reckon in float32; conversions from and to
-    another dtype are part of it."""
+    """Return ``call``, made to compute in float32. If the workload has another dtype, the inputs
+    are converted from it and the output is converted back, as part of the call that is timed."""
     dtype = workload.dtype
     if dtype == "float32":
         return call
@@ -87,7 +93,8 @@ def in_float32(workload: Workload, call: Callable[..., Any]) -> Callable[..., An
 
 
 def in_mode(workload: Conv1dWorkload, call: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """``call(x, w, mode=…)``, which knows NumPy's modes, in the workload's."""
+    """Return ``call(x, w, mode=…)``, which knows NumPy's modes, as a function of ``x`` and ``w``
+    in the workload's mode."""
     if workload.mode != "causal":
         return lambda x, w: call(x, w, mode=workload.mode)
     return lambda x, w: call(x, w, mode="full")[: workload.length]
@@ -96,8 +103,8 @@ def in_mode(workload: Conv1dWorkload, call: Callable[..., Any]) -> Callable[[Any
 def in_mode_of_first(
     workload: Conv1dWorkload, call: Callable[..., Any]
 ) -> Callable[[Any, Any], Any]:
-    """The same of a call whose mode same is as long as the first that it is given, where NumPy's
-    is as long as the longer one."""
+    """Do what :func:`in_mode` does for a call as in SciPy, whose mode same has the length of the
+    first argument. NumPy's has the length of the longer one."""
     if workload.mode != "same" or workload.N <= workload.M:
         return in_mode(workload, call)
     start = workload.N - 1 - workload.left
@@ -105,6 +112,7 @@ def in_mode_of_first(
 
 
 def transform_seconds(workload: Conv1dWorkload, flops_per_second: float) -> float:
-    """Three real transforms of the whole signal, 2.5 n log2(n) operations each."""
+    """Estimate the time of a convolution by transforms: three real transforms of the whole signal,
+    of 2.5 n log2(n) operations each."""
     size = workload.M + workload.span
     return 7.5 * size * log2(size) / flops_per_second

@@ -1,5 +1,5 @@
-"""PyTorch's convolutions as ``torch.compile`` makes them, at the end of which bias, residual and
-activation are in one kernel; and the sum of shifted signals, all of which is."""
+"""PyTorch's convolutions compiled by ``torch.compile``, which makes one kernel of bias, residual
+and activation; and the sum of shifted signals, which it makes one kernel as a whole."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from torch import Tensor, memory_format
 
 MOST_SHIFTS = 16
+"""The most taps for which shifted signals are summed."""
 
 
 def compiled(form: Form, name: str = "pytorch compiled") -> Form:
-    """The same, compiled at its first call or :func:`ahead` of it, without CUDA graphs of PyTorch's
-    own: what is timed is captured as other peers are."""
+    """Return the form with its call compiled by ``torch.compile``, at the first call or by
+    :func:`ahead` before it. PyTorch's own CUDA graphs are off, because the call is captured as
+    those of other peers are."""
     return replace(form, name=name, call=lambda *given: _compiled(form.call(*given)), ahead=ahead)
 
 
@@ -40,18 +42,20 @@ def _compiled(call: Callable[[], Tensor]) -> Callable[[], Tensor]:
     import torch
     from torch._inductor import config
 
-    config.compile_threads = 1  # processes that compile would outlast this and disturb the round
+    config.compile_threads = 1  # PyTorch's compiling processes would stay and disturb the round
     return torch.compile(call, fullgraph=True, dynamic=False, backend=_inductor)
 
 
 class _Ahead(Exception):
-    """Ends a call that was to be compiled, and not to be made."""
+    """Ends a call after it was compiled and before it is made. ``wanted`` is True during
+    :func:`ahead`."""
 
     wanted = False
 
 
 def ahead(call: Callable[[], Any]) -> None:
-    """Compile what ``torch.compile`` made, and make no call: cuDNN would search in it."""
+    """Compile a call that ``torch.compile`` returned, and do not make it: cuDNN would search for
+    its fastest algorithm."""
     _Ahead.wanted = True
     try:
         with suppress(_Ahead):
@@ -61,8 +65,9 @@ def ahead(call: Callable[[], Any]) -> None:
 
 
 def _inductor(graph: Any, given: Sequence[Any]) -> Any:
-    """PyTorch's own backend. What is compiled ahead is wrapped: in a captured call that costs
-    nothing, and no other is compiled so."""
+    """Compile a graph by PyTorch's own backend, Inductor. During :func:`ahead` the result is
+    wrapped, so that it can end before it runs. The wrapper costs no time, because only calls that
+    are captured in a CUDA graph are compiled ahead."""
     from torch._inductor.compile_fx import compile_fx
 
     made: Any = compile_fx(graph, given)
@@ -81,14 +86,15 @@ def _inductor(graph: Any, given: Sequence[Any]) -> Any:
 def sum_of_shifts(
     workload: Conv1dWorkload, _: memory_format, x: Tensor, w: Tensor, *added: Tensor
 ) -> Callable[[], Tensor]:
-    """Each tap times the signals from its place on, summed in float32: what people write for few
-    taps, to be compiled, in the workload's layout."""
+    """Return a call that multiplies the shifted signals by each tap and sums them in float32.
+
+    People write this for few taps, to have it compiled. It stays in the workload's layout."""
     from torch.nn import functional
 
     channels_last = workload.layout == "NWC"
     signals = x if channels_last else channels_first(workload, x)
     ends = (0, 0, *workload.pads) if channels_last else workload.pads
-    # beside each channel the axis of its kernels
+    # an axis for the kernels of each channel, next to the axis of channels
     kernels_at = 3 if channels_last else 2
     place = (workload.C, workload.multiplier, *(() if channels_last else (1,)))
     kernels = w.reshape(workload.out_channels, workload.N)

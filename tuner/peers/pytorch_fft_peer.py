@@ -1,4 +1,5 @@
-"""PyTorch's transforms: overlap-save, what a user of PyTorch writes for long kernels."""
+"""Convolution by PyTorch's transforms (overlap-save), as users of PyTorch write it for long
+kernels."""
 
 from __future__ import annotations
 
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FLOPS_PER_SECOND = {"cpu": 1e10, "cuda": 1e11}
+"""Rough rates, from which a call's time is estimated."""
 SMALLEST, WIDEST = 64, 6
+"""The smallest block in samples, and how many powers of two are tried from the first block on."""
 FEWEST_TAPS = 64
-"""Of several signals: nobody transforms a layer of a few taps."""
+"""The fewest taps for which several signals are transformed: nobody does it for fewer."""
 
 
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[OverlapSavePeer]:
@@ -34,8 +37,8 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[OverlapSavePeer]:
 
 
 def block_sizes(workload: Conv1dWorkload) -> list[int]:
-    """Powers of two worth trying: from twice the shorter of kernel and signal up, and the one that
-    holds it all."""
+    """Return the block sizes worth trying, in samples, ascending. They are powers of two, from
+    twice the shorter of kernel and signal up to one block that holds the whole output."""
     taps = min(workload.N, workload.M)
     first = max(SMALLEST, _power_of_two(2 * taps))
     whole = max(SMALLEST, _power_of_two(workload.length + taps - 1))
@@ -43,10 +46,12 @@ def block_sizes(workload: Conv1dWorkload) -> list[int]:
 
 
 class OverlapSavePeer(Peer):
-    """Blocks of the signals that overlap by ``N - 1`` samples, transformed as one batch, times
-    the transform of the weights, which is part of the call as it is in ``fftconvolve``; of signals
-    that are shorter than their kernels the other way round. Of a few block sizes, on a CPU with all
-    threads or one, the quickest on the inputs at hand is taken; ``block`` says which it was.
+    """Overlap-save: blocks of the signals, which overlap by ``N - 1`` samples, are transformed as
+    one batch and multiplied by the transform of the weights.
+
+    The weights are transformed in each call, as in ``fftconvolve``. If signals are shorter than
+    their kernels, the two change places. A few block sizes are tried on the given inputs, on a CPU
+    each with all threads and with one. The fastest is taken; ``block`` is its size in samples.
     """
 
     block: int
@@ -62,7 +67,7 @@ class OverlapSavePeer(Peer):
 
         x, w = given
         self._given = to_tensor(x, self._kind), to_tensor(w, self._kind)
-        if self._kind == "cuda":  # kernels are loaded, and transforms planned, at a first call
+        if self._kind == "cuda":  # first calls load kernels and plan transforms
             with torch.inference_mode():
                 for way in self._ways():
                     self._way(*self._given, *way)
@@ -78,11 +83,11 @@ class OverlapSavePeer(Peer):
         return Kernel(call=self._once, graphed=partial(captured, self._call))
 
     def _ways(self) -> list[tuple[int | None, int]]:
-        """Threads and block."""
+        """Return the pairs of a number of threads and a block size that are tried."""
         return list(product(self._threads(), block_sizes(self._workload)))
 
     def _threads(self) -> list[int | None]:
-        """The numbers worth trying; a GPU's are not ours to choose."""
+        """Return the numbers of CPU threads worth trying; None alone for a GPU."""
         return [None] if self._kind == "cuda" else [*{1, host_threads()}]
 
     def _way(self, signal: Tensor, weights: Tensor, threads: int | None, block: int) -> Tensor:
@@ -101,7 +106,8 @@ class OverlapSavePeer(Peer):
 
 
 def overlap_save(workload: Conv1dWorkload, signals: Tensor, weights: Tensor, block: int) -> Tensor:
-    """The output, of the workload's shape, by float32 transforms of ``block`` samples."""
+    """Return the output in the workload's shape and the signals' dtype, by float32 transforms of
+    ``block`` samples."""
     import torch
 
     B, C, M, N = workload.B, workload.C, workload.M, workload.N
@@ -114,11 +120,11 @@ def overlap_save(workload: Conv1dWorkload, signals: Tensor, weights: Tensor, blo
     taps = short.shape[-1]
     step = block - taps + 1
     blocks = ceil_div(workload.length, step)
-    left = workload.left + taps - N  # output 0 is of the same samples and taps
+    left = workload.left + taps - N  # if the two changed places, outputs begin elsewhere
     right = (blocks - 1) * step + block - left - long.shape[-1]
-    padded = torch.nn.functional.pad(long, (left, right))  # below zero crops
+    padded = torch.nn.functional.pad(long, (left, right))  # a negative number crops
     spectrum = torch.fft.rfft(short, block).unsqueeze(-2)
-    # a circular correlation is right at its front, a convolution at its back
+    # of a circular correlation the first ``step`` sums are right, of a convolution the last ones
     if correlates:
         spectrum, start = spectrum.conj(), 0
     else:

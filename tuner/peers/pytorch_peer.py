@@ -1,7 +1,7 @@
-"""PyTorch's convolutions, in both layouts where there are two, at their best.
+"""PyTorch's own convolutions, set up for speed, in each layout that the operator has.
 
-On a CPU also with one thread: if cores are busy, its threads may wait for each other a hundred
-times as long as they work."""
+On a CPU they are timed with one thread too. If cores are busy, PyTorch's threads may wait for each
+other a hundred times as long as they work."""
 
 from __future__ import annotations
 
@@ -27,33 +27,37 @@ if TYPE_CHECKING:
 
 WARM_UP_CALLS = 3
 TF32_LEAST_ERROR = 1e-4
-"""tf32 has 10 bits of mantissa: under a tighter contract it need not be tried."""
+"""tf32 has 10 bits of mantissa, so it is not tried if ``max_error`` is smaller than this."""
 FLOPS_PER_SECOND = {"cpu": 5e9, "cpu channels last": 5e10, "cuda": 5e11}
-"""As measured on shapes that PyTorch is slow at: long kernels, and large ones in NCHW."""
+"""Rough rates, from which a call's time is estimated. They were measured on shapes at which PyTorch
+is slow: long kernels, and large ones in NCHW."""
 CHANNELS_LAST = ("NHWC", "NWC")
 ONE_THREAD = 0.5
-"""Of these rates, at which a CPU had two."""
+"""The rate of one thread, as a share of these rates, which are those of a CPU with two threads."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """How PyTorch computes an operator. ``call(workload, memory format, *tensors)`` makes the call;
-    ``layouts`` are the names of the formats worth trying, none if there is one only; ``name`` is
-    that of the peer, before its layout; ``ahead(call)`` compiles what a GPU's first call would, and
-    makes no call; ``float16_on_cpu`` is how many operations a second a CPU has that has no
-    arithmetic for it; ``ordered(workload, output)`` has the axes of the workload's output, or is a
-    tuple of several, and is not timed."""
+    """One way in which PyTorch, or a library on its tensors, computes an operator."""
 
     call: Callable[..., Callable[[], Any]]
+    """``call(workload, memory format, *tensors)`` returns the call that is timed."""
     float16_on_cpu: float = FLOPS_PER_SECOND["cpu"]
+    """Operations a second for float16 on a CPU that has no arithmetic for it."""
     layouts: tuple[str, ...] = ("",)
+    """Names of the layouts worth trying. If there is only one, its name is empty."""
     name: str = "pytorch"
+    """The peer's name without its layout."""
     ahead: Callable[[Callable[[], Any]], None] = lambda _: None
+    """``ahead(call)`` compiles for a GPU what the first call would compile, without calling."""
     ordered: Callable[[Any, Any], Tensor | tuple[Tensor, ...]] = lambda _, y: y
+    """``ordered(workload, output)`` returns the call's output with the axes of the workload's
+    output, or a tuple of outputs. It is not timed."""
 
 
 def ready(kind: str) -> bool:
-    """Whether PyTorch is here and runs on that kind of device; it is set up for a GPU then."""
+    """Return whether PyTorch is installed and runs on a kind of device. On a GPU, also let cuDNN
+    search for the fastest algorithm."""
     if not installed("torch"):
         return False
     import torch
@@ -66,7 +70,7 @@ def ready(kind: str) -> bool:
 
 
 def take_threads(threads: int) -> None:
-    """PyTorch has one number of threads for all that it computes."""
+    """Set PyTorch's number of CPU threads, which holds for the whole process."""
     import torch
 
     if torch.get_num_threads() != threads:
@@ -74,9 +78,11 @@ def take_threads(threads: int) -> None:
 
 
 class PytorchPeer(Peer):
-    """A function of PyTorch's tensors; on CUDA captured in a graph, for float32 with tf32
-    where the workload's ``max_error`` admits what that does to these inputs: its name ends in it
-    then. ``threads`` are a CPU's."""
+    """A form of PyTorch's in one layout. On CUDA its call is captured in a graph.
+
+    A float32 workload is computed in tf32 if the error on the given inputs is at most half of the
+    workload's ``max_error``. The peer's name then ends in tf32. ``threads`` are PyTorch's threads
+    on a CPU, all of this process if None."""
 
     def __init__(
         self, form: Form, workload: Workload, kind: str, layout: str, threads: int | None = None
@@ -96,8 +102,8 @@ class PytorchPeer(Peer):
         self._tf32 = False
 
     def compile(self, *given: Array) -> None:
-        """Of cuDNN, which searches at the first call of each shape, only the libraries are
-        loaded on a GPU."""
+        """Copy the arrays, and make the first call on a CPU. On a GPU compile ahead and only load
+        cuDNN's libraries, because cuDNN searches at the first call of each shape."""
         import torch
 
         layout = torch.channels_last if self._channels_last else torch.contiguous_format
@@ -155,7 +161,7 @@ class PytorchPeer(Peer):
         return captured(self._call, copies, stream)
 
     def _set_up(self) -> None:
-        """PyTorch has one switch for all, and each peer its own mind."""
+        """Set PyTorch's global switches (tf32, number of threads) as this peer needs them."""
         if self._kind == "cuda":
             import torch
 
@@ -166,7 +172,8 @@ class PytorchPeer(Peer):
 
 @cache
 def _load_cudnn(dtype: dtype) -> None:
-    """By a convolution of another shape than anybody's."""
+    """Load cuDNN's libraries by a tiny convolution, which leaves the search for the workload's
+    shape to its own first call."""
     import torch
 
     signal, kernel = (torch.ones(1, 1, n, dtype=dtype, device="cuda") for n in (5, 3))
@@ -177,7 +184,8 @@ def _load_cudnn(dtype: dtype) -> None:
 def _conv1d(
     workload: Conv1dWorkload, layout: memory_format, x: Tensor, w: Tensor, *added: Tensor
 ) -> Callable[[], Tensor]:
-    """Channels last as images of one row: for signals PyTorch knows no such layout."""
+    """Return the call for a conv1d. If channels come last, signals become images of one row,
+    because PyTorch has no such layout for signals."""
     import torch
     from torch.nn import functional
 
@@ -204,21 +212,21 @@ def _conv1d(
     left, right = workload.pads
     if left == right:
         return lambda: finish(call(signals, padding=(*zeros, right)))
-    if workload.mode == "causal":  # as models write it
+    if workload.mode == "causal":  # as models write it: pad both ends, then cut the output off
         front = slice(workload.length)
         return lambda: finish(call(signals, padding=(*zeros, left))[..., front])
     return lambda: finish(call(functional.pad(signals, (left, right))))
 
 
 def channels_first(workload: Conv1dWorkload, tensor: Tensor) -> Tensor:
-    """The same memory as signals by channels by samples."""
+    """Return a view (B, C, M) of a tensor in the workload's layout."""
     if workload.is_one_signal:
         return tensor[None, None]
     return tensor.transpose(1, 2) if workload.layout == "NWC" else tensor
 
 
 def signals_in_layout(workload: Conv1dWorkload, y: Tensor) -> Tensor:
-    """PyTorch's output as the workload has it."""
+    """Return PyTorch's output (B, F, L), or (B, F, 1, L) of images, in the workload's layout."""
     y = y.reshape(workload.B, workload.out_channels, workload.length)
     return y.transpose(1, 2) if workload.layout == "NWC" else y
 
@@ -251,30 +259,33 @@ def _depthwise_conv2d(
 
 
 def _in_layout(workload: DepthwiseConv2dWorkload, y: Tensor) -> Tensor:
-    """PyTorch's output, whose channels are the second axis however they lie."""
+    """Return PyTorch's output with the axes in the order of the workload's layout. PyTorch's own
+    order is (B, C, H, W), wherever the channels are in memory."""
     return y.permute(workload.place(0, 1, 2, 3))
 
 
 def bias_and_residual(
     workload: WithEpilogue, added: Sequence[Tensor]
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Bias and residual of what is added; None for what is not."""
+    """Return the bias and the residual among the added tensors, None if the workload has none."""
     rest = list(added)
     return (rest.pop(0) if workload.bias else None, rest.pop(0) if workload.residual else None)
 
 
 def conv1d(workload: Conv1dWorkload) -> Form:
+    """Return PyTorch's form of conv1d, in both layouts unless the workload is one signal."""
     layouts = ("",) if workload.is_one_signal else ("NCW", "NWC")
     return Form(_conv1d, float16_on_cpu=5e8, layouts=layouts, ordered=signals_in_layout)
 
 
 def depthwise_conv2d(workload: DepthwiseConv2dWorkload) -> Form:
+    """Return PyTorch's form of depthwise_conv2d, in both layouts."""
     layouts = ("NCHW", "NHWC")
     return Form(_depthwise_conv2d, float16_on_cpu=2e7, layouts=layouts, ordered=_in_layout)
 
 
 def listed(form: Form, workload: Workload, kind: str) -> Iterator[PytorchPeer]:
-    """The form in each of its layouts, on a CPU with all threads and with one."""
+    """Yield a peer for each layout of the form, on a CPU with all threads and with one thread."""
     for threads in sorted({host_threads(), 1} if kind == "cpu" else {host_threads()}, reverse=True):
         for layout in form.layouts:
             yield PytorchPeer(form, workload, kind, layout, threads)

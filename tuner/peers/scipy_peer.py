@@ -1,7 +1,7 @@
 """SciPy's three ways to convolve signals, on the host's CPU whatever the device is.
 
-None for images: its functions take one plane and one kernel, and nobody calls them for each
-channel of a batch.
+There are no peers for images: SciPy's functions take one plane and one kernel, and nobody calls
+them for each channel of a batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from tuner.peers.timing import fastest
 
 TRANSFORM_FLOPS_PER_SECOND = 3e9
 BLOCKED_FLOPS_PER_SECOND = 1e10
-"""Of one CPU core: a transform of the whole signal leaves its caches, those of blocks do not."""
+"""Rough rates of one CPU core. A transform of the whole signal does not fit its caches; transforms
+of blocks do."""
 
 Call = Callable[..., Any]
 
@@ -41,7 +42,7 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[ScipyPeer]:
     if not (workload.is_one_signal and workload.are_apart):
         yield from _signals(workload)
         return
-    from scipy import signal  # which takes most of a second
+    from scipy import signal  # imported here, because that takes most of a second
 
     function = getattr(signal, workload.kind)
     whole = transform_seconds(workload, TRANSFORM_FLOPS_PER_SECOND)
@@ -60,8 +61,11 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[ScipyPeer]:
 
 
 def _signals(workload: Conv1dWorkload) -> Iterator[ScipyPeer]:
-    """``oaconvolve`` of all signals and kernels at once, of which the outputs asked for are taken;
-    none if outputs are of several channels, or reach further than the kernel into the padding."""
+    """Yield ``oaconvolve`` of all signals and kernels at once, from whose full output those asked
+    for are taken.
+
+    Yield nothing if an output sums several channels, or if the padding is so wide that outputs
+    begin before the full output or end after it."""
     start = workload.span - 1 - workload.left
     if workload.is_dense or min(start, workload.span - 1 - workload.pads[1]) < 0:
         return
@@ -89,7 +93,7 @@ def _signals(workload: Conv1dWorkload) -> Iterator[ScipyPeer]:
 
 class ScipyPeer(Peer):
     """One function of ``scipy.signal``. A batch of transforms is spread over ``workers`` threads,
-    of the numbers given the quickest: for a short signal that is one."""
+    the fastest number of those in ``choice``. For a short signal that is one thread."""
 
     workers: int
 

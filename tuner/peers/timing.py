@@ -1,4 +1,4 @@
-"""The quickest of several ways to do the same, and PyTorch's calls in CUDA graphs."""
+"""Choice of the fastest of several calls, and capture of PyTorch's calls in CUDA graphs."""
 
 from __future__ import annotations
 
@@ -9,23 +9,27 @@ from typing import Any
 Call = Callable[[], Any]
 
 COPIES = 10
+"""Copies of a call in a CUDA graph."""
 SAMPLES = 3
 SAMPLE_SECONDS = 5e-3
+"""A call on a CPU is timed at least SAMPLES times, and for at least so many seconds in all."""
 
 
 def captured(call: Call, copies: int, stream: int) -> Call:
-    """Replays that many copies of the call on a CUDA stream, given by its address."""
+    """Return a function that replays ``copies`` copies of the call, captured in a CUDA graph.
+
+    ``stream`` is the address of the CUDA stream on which the graph is captured and replayed."""
     import torch
 
     ours = torch.cuda.ExternalStream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.inference_mode():
-        # A transform's first call writes its tables on the default stream, for which ours does not
-        # wait: it would read addresses from tables that are not there yet.
+        # A transform's first call writes its tables on the default stream. A call on our stream
+        # does not wait for that, and could read addresses from tables that are not written yet.
         call()
         torch.cuda.synchronize()
         with torch.cuda.stream(ours):
-            call()  # what is made at a stream's first call can't be captured
+            call()  # a library may make objects at its first call on a stream: no graph holds that
         torch.cuda.synchronize()
         with torch.cuda.graph(graph, stream=ours):
             for _ in range(copies):
@@ -39,7 +43,7 @@ def captured(call: Call, copies: int, stream: int) -> Call:
 
 
 def fastest(calls: Sequence[Call], kind: str) -> int:
-    """Which of them takes the least time, each measured as it will be in the end: on CUDA in a
+    """Return the index of the fastest call. Each is timed as it will be in the round: on CUDA in a
     graph."""
     measure = _on_cuda if kind == "cuda" else _on_cpu
     times = [measure(call) for call in calls] if len(calls) > 1 else [0.0]
@@ -47,6 +51,7 @@ def fastest(calls: Sequence[Call], kind: str) -> int:
 
 
 def _on_cpu(call: Call) -> float:
+    """Return the least time of a call, in seconds. The first call is not counted."""
     call()
     times: list[float] = []
     while len(times) < SAMPLES or sum(times) < SAMPLE_SECONDS:
@@ -57,6 +62,7 @@ def _on_cpu(call: Call) -> float:
 
 
 def _on_cuda(call: Call) -> float:
+    """Return the least time of COPIES calls in a graph, in ms. The first replay is not counted."""
     import torch
 
     stream = torch.cuda.Stream()

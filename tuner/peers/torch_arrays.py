@@ -1,4 +1,5 @@
-"""NumPy's arrays as PyTorch's tensors and back. PyTorch takes none of bfloat16 from NumPy."""
+"""Conversion of NumPy's arrays to PyTorch's tensors and back. PyTorch does not know NumPy's
+bfloat16, which therefore passes as 16-bit integers."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def to_tensor(array: Array, kind: str) -> Tensor:
-    """A copy on that kind of device."""
+    """Return a copy of the array on a kind of device, ``cpu`` or ``cuda``."""
     import torch
 
     copy = np.array(array)
@@ -24,7 +25,7 @@ def to_tensor(array: Array, kind: str) -> Tensor:
 
 
 def to_array(tensor: Tensor) -> Array:
-    """A copy on the host."""
+    """Return the tensor as an array on the host, which shares the memory of a tensor on a CPU."""
     import torch
 
     host = tensor.cpu()

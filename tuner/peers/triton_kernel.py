@@ -1,10 +1,11 @@
-"""A block of outputs a program, a few taps a step. Imports Triton: only if it is wanted.
+"""A Triton kernel for the convolution of one signal. Each program computes a block of outputs, a
+few taps a step. The module imports Triton, so it must be imported only if Triton is installed.
 
-Annotations are read by Triton, so they are not put off as elsewhere.
+Triton reads the annotations, so this file must not import ``annotations`` from ``__future__``.
 """
 
 # mypy: ignore-errors
-# its own language: parsed by Triton, which need not be here
+# Triton's own language, which mypy can't check; Triton need not be installed
 
 import triton
 import triton.language as tl
@@ -23,8 +24,8 @@ def conv1d_kernel(
     block: tl.constexpr,
     step: tl.constexpr,
 ):
-    """``output[i]`` is the sum over t of ``signal[i + t - left] * weights[t]``, the weights from
-    their end where ``reverse``; samples outside of the signal are zeros."""
+    """Compute ``output[i]``, the sum over t of ``signal[i + t - left] * weights[t]``. If
+    ``reverse``, the weights count from their end. Samples outside of the signal are zeros."""
     rows = tl.program_id(0) * block + tl.arange(0, block)
     sums = tl.zeros((block,), dtype=tl.float32)
     for first in range(0, taps, step):

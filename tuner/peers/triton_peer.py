@@ -1,4 +1,4 @@
-"""A block kernel in Triton, as its users write a convolution of signals."""
+"""A convolution of one signal in Triton, as its users write it: a kernel for blocks of outputs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from tuner.peers.pytorch_peer import ready
 from tuner.peers.timing import captured, fastest
 
 BLOCK, STEP = 2048, 4
-"""Outputs a program and taps a step, as in the seed."""
+"""Outputs a program and taps a step, as in the seed document."""
 WARPS = (4, 8, 16)
+"""Numbers of warps that are tried."""
 FLOPS_PER_SECOND = 5e11
 
 
@@ -34,8 +35,8 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[TritonPeer]:
 
 
 class TritonPeer(Peer):
-    """2048 outputs a program, 4 taps a step; of a few numbers of warps the quickest, ``warps``.
-    Launched by PyTorch, whose tensors and stream Triton takes, and captured in a graph."""
+    """The Triton kernel with the fastest number of warps, ``warps``. It runs on PyTorch's tensors
+    and stream, and is captured in a CUDA graph."""
 
     warps: int
 

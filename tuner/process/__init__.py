@@ -1,1 +1,1 @@
-"""Processes and their limits."""
+"""Child processes with their limits and deadlines; stop flags, logs and temporary files."""

@@ -1,7 +1,7 @@
-"""What crosses between a process and its child: JSON, each text with its length before it, typed by
-the annotations of the function that is called.
+"""Messages between a process and its child: JSON texts, each after its length in bytes. Values are
+validated against the annotations of the function that is called.
 
-Nothing else would do: a candidate is native code, and may write into the channel what it likes.
+Pickle would not be safe: a candidate is native code, and may write anything into the channel.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from tuner.process.stopping import LOOK_SECONDS
 LENGTH = struct.Struct("!I")
 CHUNK_BYTES = 1 << 16
 ERROR_CHARACTERS = 100_000
-"""The end of a traceback that crosses."""
+"""How much of a traceback's end is sent."""
 
 NUMBERS = ConfigDict(ser_json_inf_nan="constants")
-"""Those of Python: a peer's error may be NaN."""
+"""NaN and infinity are sent as Python's JSON spells them, because a peer's error may be NaN."""
 
 T = TypeVar("T")
 
 
 class Malformed(Exception):
-    """What came is no answer to what was asked."""
+    """A message is too long, or is no answer to the call that was made."""
 
 
 def send(channel: socket, text: bytes, deadline: float | None = None) -> None:
-    """Raises TimeoutError at the deadline (of ``time.monotonic``), ConnectionError."""
+    """Send a text. Raise TimeoutError at the deadline, a value of ``time.monotonic``, and
+    ConnectionError if the far end is closed."""
     channel.settimeout(_left(deadline))
     channel.sendall(LENGTH.pack(len(text)) + text)
 
@@ -49,9 +50,10 @@ def receive(
     deadline: float | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> bytes:
-    """The next text, unless it is longer than ``most`` bytes. ``check()`` is called again and again
-    meanwhile, and may raise. Raises Malformed, EOFError, TimeoutError at the deadline,
-    ConnectionError."""
+    """Return the next text. ``check()`` is called about twice a second meanwhile, and may raise.
+
+    Raise Malformed if the text is longer than ``most`` bytes, TimeoutError at the deadline (a value
+    of ``time.monotonic``), and EOFError or ConnectionError if the far end is closed."""
     (length,) = LENGTH.unpack(_exactly(channel, LENGTH.size, deadline, check))
     if most is not None and length > most:
         raise Malformed(f"{length} bytes, at most {most} are read")
@@ -59,7 +61,7 @@ def receive(
 
 
 def silent(channel: socket) -> bool:
-    """Whether the far end is there, and has sent nothing that was not received."""
+    """Return whether the far end is open and all that it has sent was received."""
     channel.setblocking(False)
     try:
         channel.recv(1, MSG_PEEK)
@@ -100,14 +102,15 @@ def _left(deadline: float | None) -> float | None:
 
 
 def request(function: Callable[..., Any], arguments: Sequence[Any]) -> bytes:
-    """The call as text. Raises what pydantic raises if an argument has no JSON."""
+    """Return the text that asks for a call. Raise what pydantic raises if an argument can't be
+    JSON."""
     kinds = _arguments(function, len(arguments))
     plain = kinds.dump_python(tuple(arguments), mode="json", warnings=False)
     return json.dumps([f"{function.__module__}:{function.__qualname__}", plain]).encode()
 
 
 def read_request(text: bytes) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """The function that the text names, imported, and its arguments."""
+    """Import the function that a request names. Return it and its arguments."""
     name, plain = json.loads(text)
     module, _, path = name.partition(":")
     function = attrgetter(path)(importlib.import_module(module))
@@ -115,20 +118,21 @@ def read_request(text: bytes) -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 def answer(number: int, function: Callable[..., Any], value: Any) -> bytes:
-    """What call ``number`` of a process, counted from 1, has given."""
+    """Return the text that says what a call has returned. ``number`` counts a process's calls from
+    1."""
     plain = _answer(function).dump_python((number, True, value), mode="json", warnings=False)
     return json.dumps(plain).encode()
 
 
 def error(number: int, traceback: str) -> bytes:
-    """What it has raised."""
+    """Return the text that says what a call has raised."""
     readable = traceback[-ERROR_CHARACTERS:].encode(errors="replace").decode()
     return json.dumps([number, False, readable]).encode()
 
 
 def read_answer(number: int, function: Callable[..., T], text: bytes) -> T:
-    """The value in an answer. Raises ChildError if the call has raised, Malformed if the text
-    is no answer to this call."""
+    """Return the value in an answer. Raise ChildError if the call has raised, and Malformed if the
+    text is no answer to this call."""
     try:
         answered, succeeded, value = _answer(function).validate_json(text)
     except ValidationError as refused:
@@ -145,6 +149,7 @@ def read_answer(number: int, function: Callable[..., T], text: bytes) -> T:
 
 @cache
 def _arguments(function: Callable[..., Any], count: int) -> TypeAdapter[tuple[Any, ...]]:
+    """Return what validates and serialises the function's first ``count`` arguments."""
     hints = get_type_hints(function, include_extras=True)
     kinds = [hints[name] for name in inspect.signature(function).parameters]
     wanted: Any = tuple[tuple(kinds[:count])]  # type: ignore[misc]
@@ -153,6 +158,8 @@ def _arguments(function: Callable[..., Any], count: int) -> TypeAdapter[tuple[An
 
 @cache
 def _answer(function: Callable[..., Any]) -> TypeAdapter[tuple[int, bool, Any]]:
+    """Return what validates and serialises an answer: the call's number, whether it succeeded, and
+    its value or traceback."""
     given: Any = get_type_hints(function, include_extras=True)["return"]
     wanted: Any = tuple[int, Literal[True], given] | tuple[int, Literal[False], str]
     return TypeAdapter(wanted, config=NUMBERS)

@@ -1,9 +1,9 @@
-"""A child process that lives on, runs one call at a time, and is killed at its deadline.
+"""A child process that stays alive between calls, runs one at a time, and is killed at a deadline.
 
-Why not TVM's ``PopenWorker``, under MetaSchedule's builder and runner: its deadline is a timer
-thread inside the child, which a native call that holds the interpreter lock silences, so a
-kernel that hangs would hang the job; its child outlives a killed parent; and ``LocalBuilder``
-makes a new pool, importing TVM anew, for every batch.
+TVM's ``PopenWorker``, which MetaSchedule's builder and runner use, would not do. Its deadline is a
+timer thread in the child, which does not run while a native call holds the interpreter lock: a
+kernel that hangs would hang the job. Its child outlives a killed parent. And ``LocalBuilder`` makes
+a new pool, which imports TVM again, for every batch.
 """
 
 from __future__ import annotations
@@ -29,24 +29,28 @@ from tuner.process.stopping import check_stopped
 START_SECONDS = 60.0
 ANSWER_BYTES = 64 << 20
 STDERR_TAIL = 2000
+"""How many bytes of standard error's end are reported when a child dies."""
 READ_AT_IMPORT = ("TVM_USE_RUNTIME_LIB",)
-"""Variables that a module reads when it is imported. Children that differ in others only are forked
-from one process."""
+"""Environment variables that modules read when they are imported. Children for which these are
+equal are forked from the same process, whatever their other variables are."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""The environment in which modules other than PEERS are imported, before a child is forked."""
 PEERS = ("scipy", "torch")
-"""What has its users' threads if nothing else is beside it. It makes them anew in a child that has
-work for them."""
+"""Libraries that keep their usual number of threads, if a child imports nothing else. After the
+fork they make new threads once they need them."""
 SECRET = ("TUNER_", "PG")
-"""Variables that begin so stay here: a candidate is not told where the database is."""
+"""Prefixes of environment variables that no child gets: a candidate must not learn where the
+database is."""
 
 T = TypeVar("T")
 
 
 class Child:
-    """Runs module-level functions in a process of its own, in its own process group.
+    """A child process that runs module-level functions, in a process group of its own.
 
-    The process starts with the first call and anew after a crash, a timeout or :meth:`close`.
-    Starting does not count against a call's deadline. Not for use by two threads at once.
+    The process starts with the first call, and again with the next call after a crash, a timeout or
+    :meth:`close`. Starting does not count towards a call's deadline. Two threads must not use a
+    child at once, except for the methods that say so.
     """
 
     def __init__(
@@ -57,15 +61,16 @@ class Child:
         answer_bytes: int = ANSWER_BYTES,
         importing: Sequence[str] = (),
     ) -> None:
-        """A process whose answer is longer than ``answer_bytes`` is killed. It is forked from one
-        that has imported the modules ``importing``."""
+        """``environment`` adds to this process's variables. ``niceness`` is added to its own. A
+        process whose answer is longer than ``answer_bytes`` is killed. The process is forked from
+        one that has imported the modules ``importing``."""
         self._environment = _environment(environment or {})
         read = {name: self._environment.get(name) for name in READ_AT_IMPORT}
         self._server = _server(tuple(importing), tuple(read.items()))
         self._niceness, self._confinement = niceness, confinement
         self._answer_bytes = answer_bytes
         if confinement is not None and confinement.folder is not None:
-            # CUDA's cache of what its driver compiled lies elsewhere
+            # the folder is all that may be written, and CUDA's cache of compiled code is elsewhere
             self._environment |= {"TMPDIR": confinement.folder, "CUDA_CACHE_DISABLE": "1"}
         self._process: Forked | None = None
         self._channel: socket.socket | None = None
@@ -75,7 +80,7 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """The running process, None before the first call and after the end of one."""
+        """The running process's id; None before the first call and after :meth:`close`."""
         return self._process.pid if self._process else None
 
     def call(
@@ -85,12 +90,15 @@ class Child:
         timeout: float,
         check: Callable[[], None] = check_stopped,
     ) -> T:
-        """``function(*arguments)`` there. Arguments and answer cross as JSON, by the annotations
-        that the function has for them. ``check()`` is called first, and about twice a second
-        meanwhile; if it raises then, the process is killed.
+        """Call ``function(*arguments)`` in the child, and return what it returns.
 
-        Raises ChildError, ChildCrashed (if the answer is none, too, after the process is killed) or
-        ChildTimeout (``timeout`` in seconds).
+        Arguments and answer are sent as JSON, according to the function's annotations. ``check()``
+        is called first, and about twice a second meanwhile. If it raises while the child works, the
+        child is killed.
+
+        Raise ChildError if the function raises, ChildTimeout if it takes longer than ``timeout``
+        seconds, and ChildCrashed if the child dies or sends something that is no answer. After a
+        timeout or a wrong answer the child is killed.
         """
         request = channel.request(function, arguments)
         check()
@@ -112,28 +120,28 @@ class Child:
             raise ChildCrashed(self._post_mortem()) from error
 
     def kill(self) -> None:
-        """End the process for good, from any thread: a call under way, and any later one, raises
-        ChildCrashed. :meth:`close` is still to be called."""
+        """End the process for good. The running call and all later ones raise ChildCrashed. Any
+        thread may call this. :meth:`close` must still be called."""
         self._killed = True
         self._signal()
 
     def interrupt(self) -> None:
-        """End the process, from any thread: a call under way raises ChildCrashed, the next one
-        starts another."""
+        """End the process. The running call raises ChildCrashed, and the next call starts a new
+        process. Any thread may call this."""
         self._signal()
 
     def pause(self) -> None:
-        """Let the process and those of its group do nothing until :meth:`go_on`, from any thread.
-        One that has not started is not paused."""
+        """Stop the process and those of its group until :meth:`go_on`. A process that has not
+        started is not paused. Any thread may call this."""
         self._signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """End a pause, from any thread."""
+        """End a pause. Any thread may call this."""
         self._signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """Kill the process with all it started, and wait for its end. Not while a call of another
-        thread is under way."""
+        """Kill the process and all of its group, and wait for its end. No call of another thread
+        may be running."""
         if self._channel is not None:
             self._channel.close()
         self._signal()
@@ -145,6 +153,7 @@ class Child:
         self._process = self._channel = self._stderr = None
 
     def _check(self, check: Callable[[], None]) -> None:
+        """Call ``check()``, and kill the process if it raises."""
         try:
             check()
         except BaseException:
@@ -158,6 +167,7 @@ class Child:
                 os.killpg(process.pid, number)
 
     def _started(self, check: Callable[[], None]) -> socket.socket:
+        """Return the channel to the running process, which is started if there is none."""
         if self._process is not None and (self._process.poll() is not None or not self._silent()):
             self.close()
         if self._channel is None:
@@ -166,7 +176,8 @@ class Child:
         return self._channel
 
     def _silent(self) -> bool:
-        """Or else what a candidate left to be read would be taken for the next one's answer."""
+        """Return whether nothing is left to be read. What a candidate has sent unasked would be
+        taken for the next call's answer."""
         return self._channel is not None and channel.silent(self._channel)
 
     def _start(self, check: Callable[[], None]) -> None:
@@ -191,10 +202,10 @@ class Child:
         except (EOFError, ConnectionError) as error:
             self.close()
             raise ChildCrashed("the process that forks children died") from error
-        except BaseException:  # no process can be started, or nobody waits for it any more
+        except BaseException:  # no process could be started, or ``check()`` has raised
             self.close()
             raise
-        if self._killed:  # perhaps before there was a process to signal
+        if self._killed:  # kill() may have come before there was a process to signal
             self._signal()
         try:
             deadline = time.monotonic() + START_SECONDS
@@ -206,7 +217,7 @@ class Child:
             raise ChildCrashed(self._post_mortem()) from error
 
     def _post_mortem(self) -> str:
-        """How the process ended and the last it said; cleans up."""
+        """Return how the process ended and the end of its standard error. Close it."""
         assert self._process is not None  # noqa: S101  # only called with a process
         code = self._process.wait(timeout=5)
         self._stderr.seek(0, os.SEEK_END)
@@ -218,16 +229,20 @@ class Child:
 
 
 def _environment(changes: Mapping[str, str]) -> dict[str, str]:
+    """Return this process's environment without SECRET variables, with some changes."""
     ours = {name: text for name, text in os.environ.items() if not name.startswith(SECRET)}
     return {**ours, **changes}
 
 
 @cache
 def _server(modules: tuple[str, ...], read: tuple[tuple[str, str | None], ...]) -> ForkServer:
+    """Return the process that forks children which need these modules, imported with the values
+    ``read`` of the variables READ_AT_IMPORT."""
     alone = bool(modules) and all(name.partition(".")[0] in PEERS for name in modules)
     environment = _environment({} if alone else ONE_THREAD)
     environment |= {name: value for name, value in read if value is not None}
     return ForkServer(("tuner.process.child_main", *modules), environment)
 
 
+# a fork of this process must not use its servers: they die with their parent
 os.register_at_fork(after_in_child=_server.cache_clear)

@@ -1,4 +1,4 @@
-"""The far end of :class:`tuner.process.child.Child`: runs what it is sent until its parent ends."""
+"""What a :class:`tuner.process.child.Child` runs: it answers calls until its parent ends."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ PR_SET_PDEATHSIG = 1
 
 
 def main(descriptor: int, niceness: int, limits: dict[str, Any] | None) -> None:
-    """Answer calls that come by the descriptor until its far end closes. ``limits`` are the fields
-    of a :class:`Confinement`."""
+    """Answer the calls that come through the socket ``descriptor``, until its far end closes.
+
+    ``niceness`` is added to this process's. ``limits`` are the fields of a :class:`Confinement`, or
+    None."""
     die_with_parent()
     os.nice(niceness)
     parent = socket.socket(fileno=descriptor)
@@ -35,7 +37,8 @@ def main(descriptor: int, niceness: int, limits: dict[str, Any] | None) -> None:
 
 
 def answered(number: int, request: bytes) -> bytes:
-    """What comes of a request, as text: whatever is raised is an answer, not an end."""
+    """Make the call that a request asks for, and return the answer to it. An error that the call
+    raises is an answer too: this process goes on."""
     try:
         function, arguments = channel.read_request(request)
         return channel.answer(number, function, function(*arguments))
@@ -44,7 +47,7 @@ def answered(number: int, request: bytes) -> bytes:
 
 
 def die_with_parent() -> None:
-    """Ask the kernel for SIGKILL when the parent ends, which holds in native code too."""
+    """Ask the kernel to kill this process when its parent ends, even within native code."""
     if sys.platform == "linux":
         parent = os.getppid()
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,12 +1,13 @@
-"""What a process that tries candidates can't do: take all memory for itself, write files outside
-its folder, start processes, signal others or set their priority, leave something in the kernel that
-outlives it, outlive its parent, reach the network or a database.
+"""Confinement of processes that run candidates. Such a process can't take all memory, write files
+outside its folder, start processes, signal others or set their priority, leave something in the
+kernel that outlives it, outlive its parent, or reach the network or a database.
 
-One without a folder has limits alone: builders call a linker, and in the finalists' round PyTorch
-and Triton start processes. What comes there passed every check in a confined process.
+A process without a folder has resource limits only. Builders need this to call a linker, and the
+finalists' round because PyTorch and Triton start processes. Candidates get there only after they
+have passed every check in a confined process.
 
-Linux's own means for processes without privileges: resource limits, Landlock (file system) and
-seccomp (system calls). A kernel without one of them gives the others.
+The means are Linux's for processes without privileges: resource limits, Landlock (files) and
+seccomp (system calls). If a kernel lacks one of them, the others still hold.
 """
 
 from __future__ import annotations
@@ -27,26 +28,34 @@ SECCOMP_MODE_FILTER = 2
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
 LANDLOCK_VERSION, RULE_PATH_BENEATH = 1, 1
 WRITE_FILE, WRITES = 0x2, 0x1FF2
-"""Landlock's rights of its first version but to execute and to read: write, remove, make."""
-SINCE = {2: 1 << 13, 3: 1 << 14}  # by version: link elsewhere, truncate
-TCP, TCP_SINCE = 0x3, 4  # listen, connect
-BEYOND, BEYOND_SINCE = 0x3, 6  # abstract sockets and processes that are not of this sandbox
+"""The rights of Landlock's first version, except executing and reading: write, remove, make."""
+SINCE = {2: 1 << 13, 3: 1 << 14}
+"""Rights that later versions of Landlock add: to link into another folder, and to truncate."""
+TCP, TCP_SINCE = 0x3, 4
+"""The rights to bind and to connect, and the version of Landlock that adds them."""
+BEYOND, BEYOND_SINCE = 0x3, 6
+"""The scopes that keep a process from abstract sockets and from signals to processes outside of
+its sandbox, and the version of Landlock that adds them."""
 FILE_BYTES = 8 << 30
-"""The largest file that may be written: a reference in float64 of the largest workload is half."""
+"""The largest file that may be written, twice a float64 reference of the largest workload."""
 FIRST_TO_GO = 1000
-"""Where the machine's memory ends all the same (shared mappings and a GPU's pinned memory count as
-nobody's), the kernel ends this process, not the worker or the database."""
+"""The score for the out-of-memory killer. Shared mappings and a GPU's pinned memory count towards
+no process's limit, so the machine's memory may still run out. Then the kernel must end this
+process, not the worker or the database."""
 THREADS = "/proc/self/task"
-"""Of this process alone. CUDA writes its threads' names there, and does not start where it can't.
-It stays open: /proc may make a folder anew that nobody holds, and the rule is for this one. The
-score for the out-of-memory killer lies there too: hence only for GPUs, and PR_SET_DUMPABLE."""
+"""A folder of this process alone. CUDA writes its threads' names there, and does not start if it
+can't. The folder stays open, because the rule is for this very object: /proc may make another one
+when nobody holds it. It also contains the score for the out-of-memory killer, so it is writable
+only if there is a GPU, and PR_SET_DUMPABLE protects the score."""
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """``memory_bytes`` bounds what the process allocates. With a ``folder`` it writes nowhere but
-    below that and to ``devices`` (device files), starts no process, and signals and reaches none;
-    without one, it may all that."""
+    """The limits of a process.
+
+    ``memory_bytes`` bounds the memory that it allocates. If there is a ``folder``, the process can
+    write only below it and to ``devices`` (device files), and can't start, signal or reach other
+    processes. Without a folder it can do all of that."""
 
     memory_bytes: int | None = None
     folder: str | None = None
@@ -54,7 +63,7 @@ class Confinement:
 
 
 def confine(limits: Confinement) -> None:
-    """Confine this process, and whatever it starts, for good."""
+    """Confine this process and whatever it starts. This can't be undone."""
     if limits.memory_bytes is not None:
         _limit(resource.RLIMIT_DATA, limits.memory_bytes)
     _limit(resource.RLIMIT_FSIZE, FILE_BYTES)
@@ -66,20 +75,22 @@ def confine(limits: Confinement) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or limits.folder is None:
         return
-    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # of its files in /proc it may write names alone
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # in /proc it can now write its threads' names only
     _write_nowhere_but(libc, limits.folder, limits.devices)
     if platform.machine() == "x86_64":
         _filter_calls(libc)
 
 
 def _limit(which: int, most: int) -> None:
-    """To ``most``, or to what is set already where that is less."""
+    """Set a resource limit to ``most``, or leave it if it is smaller already."""
     bounds = [most, *resource.getrlimit(which)]
     allowed = min(bound for bound in bounds if bound != resource.RLIM_INFINITY)
     resource.setrlimit(which, (allowed, allowed))
 
 
 def _write_nowhere_but(libc: ctypes.CDLL, folder: str, devices: tuple[str, ...]) -> None:
+    """Let Landlock allow writing only below the folder, to the devices and to /dev/null, and let it
+    deny TCP and what is outside of the sandbox, as far as its version can."""
     version = libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_VERSION)
     if version < 1:
         return
@@ -105,45 +116,48 @@ def _write_nowhere_but(libc: ctypes.CDLL, folder: str, devices: tuple[str, ...])
     os.close(ruleset)
 
 
-# Classic BPF over struct seccomp_data: the number of the call, the architecture, the arguments.
+# The filter is classic BPF, which reads struct seccomp_data: the call's number, the architecture
+# and the arguments.
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 NUMBER, ARCHITECTURE, ARGUMENTS, ARGUMENT_BYTES = 0, 4, 16, 8
-X86_64, X32 = 0xC000003E, 0x40000000  # the second: the same calls by other numbers
+X86_64, X32 = 0xC000003E, 0x40000000  # x32: the same calls by numbers from here on
 ALLOW, FAIL = 0x7FFF0000, 0x00050000  # FAIL | errno
 CLONE3, CONNECT = 435, 42
 DENIED = {
     "fork": 57, "vfork": 58, "execve": 59, "execveat": 322,
     "kill": 62, "tkill": 200, "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297,
     "pidfd_send_signal": 424, "ptrace": 101, "process_vm_writev": 311,
-    "io_uring_setup": 425,  # sockets by another door
-    # Landlock looks after contents, not after owners, modes, times and attributes
+    "io_uring_setup": 425,  # makes sockets without the call socket
+    # Landlock protects contents, not owners, modes, times and attributes
     "chmod": 90, "fchmod": 91, "fchmodat": 268, "fchmodat2": 452,
     "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260,
     "utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280,
     "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "setxattrat": 463,
     "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199, "removexattrat": 466,
-    # memory, semaphores, queues and keys: the kernel keeps them, for others to find
+    # shared memory, semaphores, queues and keys stay in the kernel, where others find them
     "shmget": 29, "shmat": 30, "shmctl": 31, "semget": 64, "semop": 65, "semctl": 66,
     "semtimedop": 220, "msgget": 68, "msgsnd": 69, "msgrcv": 70, "msgctl": 71,
     "mq_open": 240, "mq_unlink": 241,
     "add_key": 248, "request_key": 249, "keyctl": 250,
-    # namespaces, in which a process is its own administrator, and what it could do there
+    # in a namespace of its own a process is the administrator: calls that make one, or need it
     "unshare": 272, "setns": 308, "chroot": 161, "pivot_root": 155, "mount": 165, "umount2": 166,
     "open_tree": 428, "move_mount": 429, "fsopen": 430, "fspick": 433, "mount_setattr": 442,
 }  # fmt: skip
 CLONE_THREAD, CLONE_NEW = 0x00010000, 0x7E020000
-"""The second: a namespace, of any kind."""
+"""Flags of clone: a thread, and a new namespace of any kind."""
 AF_UNIX, CONNECTED, DATAGRAM = 1, 0x1, 0x2
-"""Bits of a socket's type: streams and sequenced packets, which connect has to lead somewhere, have
-the one, datagrams and what the kernel makes of raw sockets the other."""
+"""A family of sockets, and bits of a socket's type. Streams and sequenced packets, which need
+connect() to reach anybody, have the first bit. Datagrams, and raw sockets, which the kernel makes
+datagrams, have the second."""
 ITSELF, PRIO_PROCESS, IOPRIO_WHO_PROCESS = 0, 0, 1
 
 Condition = tuple[int, int, int, bool]
-"""Of an argument's lower half: its place, a test, the value it is compared with, what must come."""
+"""A test of an argument's lower 32 bits: the argument's place, the test, the value that it is
+compared with, and the result that is wanted."""
 
 
 def _conditions(pid: int) -> dict[int, tuple[Condition, ...]]:
-    """By a call's number, what must hold or it is denied."""
+    """Return the conditions of system calls by their number. A call is denied unless all hold."""
     near: tuple[Condition, ...] = (
         (0, EQUAL, AF_UNIX, True),
         (1, ANY_BIT, CONNECTED, True),
@@ -171,16 +185,18 @@ def _conditions(pid: int) -> dict[int, tuple[Condition, ...]]:
 def _filter_calls(libc: ctypes.CDLL) -> None:
     program = _program(os.getpid())
     code = ctypes.create_string_buffer(program, len(program))
-    # struct sock_fprog: how many instructions, where
+    # struct sock_fprog: the number of instructions, and their address
     told = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
     libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, told, 0, 0)
 
 
 def _program(pid: int) -> bytes:
-    """New threads may be made, processes not; this process may signal itself (as abort() does) and
-    set its own limits and priority. Sockets within the machine only, and none of them reaches
-    anybody, such as a database: nobody seems to listen there, as CUDA finds it where it looks for
-    an MPS."""
+    """Return the BPF program that decides about each system call of process ``pid``.
+
+    The process may make threads, but no processes. It may signal itself, as abort() does, and set
+    its own limits and priority. It may make sockets within the machine, but connect to nobody, such
+    as a database. connect() is refused as if nobody listened, which is what CUDA expects if no MPS
+    runs."""
     denied, absent = (RETURN, 0, 0, FAIL | errno.EPERM), (RETURN, 0, 0, FAIL | errno.ENOSYS)
     refused = (RETURN, 0, 0, FAIL | errno.ECONNREFUSED)
     allowed = (RETURN, 0, 0, ALLOW)
@@ -194,7 +210,8 @@ def _program(pid: int) -> bytes:
     ]
     for number in DENIED.values():
         lines += [(EQUAL, 0, 1, number), denied]
-    lines += [(EQUAL, 0, 1, CLONE3), absent]  # its flags lie in memory: glibc then calls clone
+    # clone3's flags are in memory, which a filter can't read; without clone3 glibc calls clone
+    lines += [(EQUAL, 0, 1, CLONE3), absent]
     lines += [(EQUAL, 0, 1, CONNECT), refused]
     for number, conditions in _conditions(pid).items():
         lines.append((EQUAL, 0, 3 * len(conditions) + 1, number))

@@ -1,4 +1,4 @@
-"""A deadline for a part of what a process does, after which the process goes on."""
+"""A deadline for a block of code, after which the process itself goes on."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from types import FrameType
 
 
 class _Over(BaseException):
-    """Not an Exception: nothing that handles errors may keep it."""
+    """The deadline has passed. It is no Exception, so that no handler of errors catches it."""
 
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError if what it holds takes longer, in native code as soon as that is back in
-    Python. Main thread only."""
+    """Raise TimeoutError in the block if it takes longer than ``seconds``.
+
+    A native call is not interrupted: the error is raised when it returns to Python. This works in
+    the main thread only."""
 
     def over(number: int, frame: FrameType | None) -> None:
         raise _Over

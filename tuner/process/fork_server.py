@@ -1,8 +1,8 @@
-"""Child processes forked from one that has imported what they need.
+"""A server that forks child processes after it has imported the modules that they need.
 
-Importing TVM takes seconds, a fork takes milliseconds. A process that forks should have one thread
-and no GPU open. Nobody knows that of the program that calls us, so a server of its own imports,
-forks, and says how each child ended. It ends with the process that started it.
+Importing TVM takes seconds, a fork takes milliseconds. But a process that forks should have one
+thread and no GPU open, and the program that uses convtune may have more. So a separate process
+imports, forks, and reports how each child ended. It ends with the process that started it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,17 @@ MOST_DESCRIPTORS = 8
 
 
 class Forked:
-    """A process that a server has forked: as much of ``subprocess.Popen`` as a child needs."""
+    """A process that a server has forked, with the part of ``subprocess.Popen``'s interface that a
+    :class:`~tuner.process.child.Child` needs."""
 
     def __init__(
         self, keeper: socket.socket, timeout: float, check: Callable[[], None] = check_stopped
     ) -> None:
-        """Raises TimeoutError after so many seconds, EOFError if the server has ended, and what
-        ``check()`` raises, which is called about twice a second meanwhile."""
+        """Wait until the server has forked the process. ``check()`` is called about twice a second
+        meanwhile.
+
+        Raise TimeoutError after ``timeout`` seconds, EOFError if the server has ended, and what
+        ``check()`` raises."""
         self._keeper = keeper
         self.returncode: int | None = None
         deadline = time.monotonic() + timeout
@@ -55,26 +59,29 @@ class Forked:
         self.pid = int(said)
 
     def poll(self) -> int | None:
-        """Its exit code, or a signal's number negated; None while it runs."""
+        """Return the process's exit code, or a signal's number negated; None while it runs."""
         return self.wait(0)
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """The same, after at most ``timeout`` seconds."""
+        """Wait for the process's end, at most ``timeout`` seconds, and return what :meth:`poll`
+        returns."""
         if self.returncode is None:
             self._keeper.settimeout(timeout)
             with suppress(TimeoutError, BlockingIOError):
                 said = self._keeper.recv(STATUS_BYTES)
-                self.returncode = int(said) if said else -signal.SIGKILL  # with its server
+                # if the server has ended without a word, the process was killed with it
+                self.returncode = int(said) if said else -signal.SIGKILL
         return self.returncode
 
     def release(self) -> None:
-        """End what is left of it. Only now another process can have its number."""
+        """Have the server kill what is left of the process group. Only then can another process get
+        its id."""
         self._keeper.close()
 
 
 class ForkServer:
-    """A process that has imported ``modules``. It starts with the first fork; threads may share
-    it."""
+    """A process that has imported ``modules`` and forks children. It starts with the first fork.
+    Threads may share it."""
 
     def __init__(self, modules: Sequence[str], environment: Mapping[str, str]) -> None:
         self._modules, self._environment = tuple(modules), dict(environment)
@@ -92,9 +99,11 @@ class ForkServer:
         timeout: float,
         check: Callable[[], None] = check_stopped,
     ) -> Forked:
-        """A process of a group of its own that calls ``module:function`` with the descriptor
-        ``channel`` and the arguments, which must be JSON's. It has that environment and this
-        process's working folder, and writes what it prints to ``output``. Raises as :class:`Forked`
+        """Fork a child that calls ``function``, given as ``module:name``, with the descriptor
+        ``channel`` and the arguments, which must be JSON.
+
+        The child has a process group of its own, the given environment and this process's working
+        folder. It writes what it prints to the descriptor ``output``. Raise as :class:`Forked`
         does."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         request = json.dumps([function, arguments, dict(environment), str(Path.cwd())]).encode()
@@ -103,10 +112,11 @@ class ForkServer:
                 socket.send_fds(self._started(), [request], [theirs.fileno(), output, channel])
             return Forked(ours, timeout, check)
         except BaseException:
-            ours.close()  # the server then ends what it forks
+            ours.close()  # the server then kills the child that it has forked or will fork
             raise
 
     def _started(self) -> socket.socket:
+        """Return the socket for requests to the server, which is started unless it runs."""
         if self._process is None or self._process.poll() is not None:
             if self._requests is not None:
                 self._requests.close()
@@ -114,7 +124,7 @@ class ForkServer:
             with far_end:
                 try:
                     self._process = self._start(far_end.fileno())
-                except OSError:  # as where Python itself is gone
+                except OSError:  # for example, Python itself has been removed
                     requests.close()
                     raise
             self._requests = requests
@@ -133,7 +143,7 @@ class ForkServer:
 
 
 class _Server:
-    """The far end of a :class:`ForkServer`: one thread, until its parent ends."""
+    """The loop that a :class:`ForkServer`'s process runs, in one thread, until its parent ends."""
 
     def __init__(self, requests: socket.socket) -> None:
         self._requests = requests
@@ -150,6 +160,7 @@ class _Server:
             self._selector.register(readable, selectors.EVENT_READ)
 
     def serve(self) -> None:
+        """Fork children on request and report their ends, until the parent ends."""
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj == self._parent:
@@ -172,18 +183,16 @@ class _Server:
         pid = os.fork()
         if pid == 0:
             _run(*request, *descriptors[1:])
-        os.setpgid(pid, pid)  # before anybody can want to end the group
+        os.setpgid(pid, pid)  # before anybody knows the process and may kill its group
         for descriptor in descriptors[1:]:
             os.close(descriptor)
-        with suppress(
-            OSError
-        ):  # whoever asked waits no more: the far end is closed, and is seen next
+        with suppress(OSError):  # whoever asked has closed the far end, which the loop sees next
             keeper.send(str(pid).encode())
         self._running[pid] = keeper
         self._selector.register(keeper, selectors.EVENT_READ, pid)
 
     def _tell(self) -> None:
-        """Say of each child that has ended how. It stays a zombie, which keeps its number."""
+        """Report how children have ended. They stay zombies, so that nobody else gets their ids."""
         for pid in self._running.keys() - self._told:
             ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if ended is not None:
@@ -193,6 +202,7 @@ class _Server:
                     self._running[pid].send(str(code).encode())
 
     def _forget(self, pid: int) -> None:
+        """Kill what is left of a child's group and reap the child, which nobody keeps any more."""
         keeper = self._running.pop(pid)
         self._told.discard(pid)
         self._selector.unregister(keeper)
@@ -210,14 +220,15 @@ def _run(
     output: int,
     channel: int,
 ) -> NoReturn:
-    """What a child does, from its first moment to its last."""
+    """Run a forked child: set up its signals, descriptors, environment and folder, call the
+    function, and exit."""
     code = 1
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for standard in (1, 2):
             os.dup2(output, standard)
-        os.closerange(3, channel)  # no candidate may reach the server
+        os.closerange(3, channel)  # a candidate must not reach the server's sockets
         os.closerange(channel + 1, os.sysconf("SC_OPEN_MAX"))
         os.environ.clear()
         os.environ.update(environment)
@@ -232,6 +243,7 @@ def _run(
 
 
 def main() -> None:
+    """Import the modules of the command line, then serve the socket that comes before them."""
     requests = socket.socket(fileno=int(sys.argv[1]))
     bring(sys.argv[2:])
     _Server(requests).serve()

@@ -1,4 +1,4 @@
-"""What children need, imported at the least cost by the process that they are forked from."""
+"""Imports at the least cost, in the process from which children are forked."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 FEW_LOOKS = 20_000
-"""Objects between two looks for garbage in a child."""
+"""How many new objects in a child start a look for garbage."""
 PYTORCH = "torch"
 SCIPY = "scipy.signal"
 PRINTED_NAME = "TScriptPrinterName"
 AVOIDED = (PYTORCH, "cuda.bindings.driver")
-"""What TVM's FFI imports if it can: PyTorch, which it asks for GPUs, and no process can use CUDA if
-that was open before its fork; and a class of streams that nothing here gives it, for 60 ms."""
+"""Modules that TVM's FFI would import, but must not. It asks PyTorch for GPUs, and no process can
+use CUDA if CUDA was open before the fork. The other has a class of streams, which nothing here
+passes to FFI, and takes 60 ms."""
 
 
 def bring(modules: Sequence[str]) -> None:
-    """Import the modules, PyTorch last: by itself it opens no GPU. One that can't be imported is
-    left to the child that needs it, which will say so."""
-    gc.disable()  # what is imported stays: looking for garbage in it takes an eighth of the time
-    if SCIPY in modules:  # while PyTorch stands as None, SciPy would ask that for its tensors
+    """Import the modules, PyTorch last, because by itself it opens no GPU. A module that can't be
+    imported is passed over: the child that needs it will say so."""
+    gc.disable()  # imported objects stay; to look for garbage in them takes an eighth of the time
+    if SCIPY in modules:  # SciPy fails if it finds None where PyTorch's module should be
         with suppress(Exception):
             importlib.import_module(SCIPY)
     for name in AVOIDED:
@@ -46,11 +47,13 @@ def of_pytorch(module: str) -> bool:
 
 @contextmanager
 def asking_in_vain_for_nothing() -> Iterator[None]:
-    """Ask TVM's FFI only for types and operators that it has, and give no operator a printed name
-    that it has already. TVM's modules expect some of that to fail, and of the first error FFI makes
-    a backtrace that nobody reads, for which it reads the symbols of all libraries: 0.2 s of the 0.5
-    to 0.8 s of an import. List FFI's functions only if there are more than before: 50 modules ask
-    for all of them, for another 0.1 s."""
+    """Make the import of TVM faster, for as long as the block runs.
+
+    TVM's modules ask FFI for types and operators that do not exist, and set printed names that are
+    set already. They expect the errors. But for the first error FFI makes a backtrace, for which it
+    reads the symbols of all libraries: 0.2 s of an import's 0.5 to 0.8 s. So the block answers such
+    requests without FFI. Besides, 50 modules ask for a list of all functions, which takes 0.1 s. So
+    the block makes the list only when there are more functions than before."""
     from tvm_ffi import core, registry
 
     given = (
@@ -65,7 +68,7 @@ def asking_in_vain_for_nothing() -> Iterator[None]:
 
     def index(type_key: str) -> int | None:
         if type_key not in types:
-            types.update(registry.get_registered_type_keys())  # a library brings its own
+            types.update(registry.get_registered_type_keys())  # each library registers its own
         return type_index(type_key) if type_key in types else None
 
     def operator(name: str) -> Any:
@@ -103,6 +106,7 @@ def asking_in_vain_for_nothing() -> Iterator[None]:
 
 
 def _import(modules: Iterable[str]) -> None:
+    """Import the modules, except those that can't be imported."""
     for name in modules:
         with suppress(Exception):
             importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""Structured logs: one line an event, to standard error, the warnings of libraries included."""
+"""Structured logs on standard error, one line for each event, with the warnings of libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import structlog
 
 
 def configure(log_format: Literal["json", "console"]) -> None:
-    """What is bound with ``structlog.contextvars`` (the job's id, above all) is in every line."""
+    """Set up logs for this process. Each line contains what is bound with
+    ``structlog.contextvars``, above all the job's id."""
     renderer: structlog.types.Processor = (
         structlog.processors.JSONRenderer()
         if log_format == "json"
@@ -38,13 +39,14 @@ def configure(log_format: Literal["json", "console"]) -> None:
 
 
 class _StandardError:
-    """What standard error is by then: a notebook or a test runner puts another in its place. If it
-    is closed, its pipe broken or its disk full, the line is lost, and not the job that it is of."""
+    """A logger that writes to ``sys.stderr`` as it is at each line, because notebooks and test
+    runners replace it. If it is closed, its pipe broken or its disk full, the line is lost, but the
+    job goes on."""
 
     def __init__(self, *_: object) -> None: ...
 
     def msg(self, line: str) -> None:
-        with suppress(OSError, ValueError):  # ValueError: it is closed
+        with suppress(OSError, ValueError):  # a closed file raises ValueError
             if sys.stderr is not None:
                 print(line, file=sys.stderr, flush=True)
 
@@ -52,6 +54,7 @@ class _StandardError:
 
 
 def quietly(log_format: Literal["json", "console"]) -> None:
-    """Warnings and errors alone: for what says itself how it goes."""
+    """Set up logs of warnings and errors only, for commands that print their progress
+    themselves."""
     configure(log_format)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))

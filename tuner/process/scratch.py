@@ -1,12 +1,12 @@
 """A folder for the temporary files of a process and of those it starts.
 
-A kill -9 lets nobody clean up, and one job's inputs and references may be hundreds of megabytes:
-what lies there of processes that are gone is removed by the next that starts.
+After a kill -9 nobody cleans up, and one job's inputs and references may be hundreds of megabytes.
+So each process that starts removes the folders of processes that are gone.
 
-Beside each folder lies its lock, a file of the same name with a suffix. It is made before the
-folder and removed after it, so nothing can be left that no lock tells of. Its holder lives: the
-kernel drops the lock with the process, and knows it across containers that share a folder, where
-process ids mean nothing.
+Beside each folder is its lock, a file of the same name with a suffix. It is made before the folder
+and removed after it, so that no folder is without a lock. If the lock is held, its process lives:
+the kernel releases the lock when the process ends. That holds across containers that share the
+disk, in which process ids mean nothing.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tuner.errors import NoDiskSpace
 PREFIX = "convtune-"
 LOCK = ".lock"
 WORKING_BYTES = 4 << 20
-"""What is built at once, with what it is linked of."""
+"""Disk space for the libraries that are built at once, and the files that they are linked from."""
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """The folder, in which Python, TVM and the compiler put their temporary files until it is
+    """Yield a new folder, in which Python, TVM and the compiler put their temporary files. It is
     removed at the end."""
     with scratch_folder() as folder, used_as_scratch(folder):
         yield folder
@@ -37,7 +37,8 @@ def scratch() -> Iterator[Path]:
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A folder that is removed at the end, and that nobody uses yet."""
+    """Yield a new folder, which is removed at the end. Nothing uses it by itself: see
+    :func:`used_as_scratch`."""
     parent = Path(tempfile.gettempdir())
     _sweep(parent)
     lock, path = _locked(parent)
@@ -47,14 +48,14 @@ def scratch_folder() -> Iterator[Path]:
         folder.mkdir(mode=0o700)
         yield folder
     finally:
-        if os.getpid() == owner:  # or else a fork of it ends
+        if os.getpid() == owner:  # and not a fork of it
             _remove(path)
         os.close(lock)
 
 
 @contextmanager
 def used_as_scratch(folder: Path) -> Iterator[None]:
-    """Python, TVM and the compiler put their temporary files into the folder meanwhile."""
+    """Have Python, TVM and the compiler put their temporary files into the folder, in the block."""
     before = os.environ.get("TMPDIR"), tempfile.tempdir
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     try:
@@ -68,7 +69,8 @@ def used_as_scratch(folder: Path) -> Iterator[None]:
 
 
 def must_have_room(needed: int, allowed: int) -> None:
-    """Raises NoDiskSpace: one order may not fill the folder that all share."""
+    """Raise NoDiskSpace if a job's cases take more bytes than are ``allowed``, or than are free.
+    One order must not fill the folder that all share."""
     what, smaller = (
         "the inputs and references that candidates are checked on",
         "order a smaller shape",
@@ -80,7 +82,8 @@ def must_have_room(needed: int, allowed: int) -> None:
 
 
 def must_have_room_to_work() -> None:
-    """Raises NoDiskSpace where a build or a measurement may have failed for want of it."""
+    """Raise NoDiskSpace if less than WORKING_BYTES is free, for which a build or a measurement may
+    have failed."""
     _must_be_free("the libraries that are built and loaded", WORKING_BYTES, "make room there")
 
 
@@ -93,11 +96,11 @@ def _must_be_free(what: str, needed: int, way_out: str) -> None:
 
 
 def _locked(parent: Path) -> tuple[int, Path]:
-    """A new lock, held."""
+    """Return a new lock that this process holds: its descriptor and its path."""
     while True:
         lock, name = tempfile.mkstemp(prefix=PREFIX, suffix=LOCK, dir=parent)
         path = Path(name)
-        with suppress(BlockingIOError):  # a sweep was faster
+        with suppress(BlockingIOError):  # another process's sweep has taken it first
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if path.exists():
                 return lock, path
@@ -107,7 +110,7 @@ def _locked(parent: Path) -> tuple[int, Path]:
 def _sweep(parent: Path) -> None:
     """Remove the folders there that no living process of this user holds."""
     for path in parent.glob(f"{PREFIX}*{LOCK}"):
-        with suppress(OSError):  # another's, held, or removed by a neighbour meanwhile
+        with suppress(OSError):  # another user's, or held, or already removed by another process
             lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -118,8 +121,8 @@ def _sweep(parent: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """The folder, then its lock, which is to be held; a folder that can't go keeps its lock, for
-    the next sweep."""
+    """Remove a lock's folder, then the lock, which this process must hold. If the folder can't be
+    removed, the lock stays for the next sweep."""
     folder = path.with_suffix("")
     shutil.rmtree(folder, ignore_errors=True)
     if not folder.exists():

@@ -1,4 +1,4 @@
-"""How a process that searches is asked to end: a signal sets a flag, and what waits looks at it."""
+"""The stop flag, which signals set and waiting code looks at, so that a search ends in order."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from types import FrameType
 from typing import TypeVar
 
 LOOK_SECONDS = 0.5
-"""Between two looks of what waits."""
+"""How long waiting code may go without a look at the stop flag."""
 
 T = TypeVar("T")
 
 
 class _Flag:
-    """What the next look raises. No Event: the main thread may hold its lock when a handler runs
-    there."""
+    """The stop flag: the exception that the next look raises, or None. It is no Event, because the
+    main thread may hold an Event's lock when the signal handler runs there."""
 
     asked: type[BaseException] | None = None
 
@@ -28,21 +28,23 @@ _flag = _Flag()
 
 
 class Stopped(BaseException):
-    """The process was asked to end. Not an Exception: nothing that handles errors may keep it."""
+    """The process was asked to end. It is no Exception, so that no handler of errors catches it."""
 
 
 def stop_on_signals() -> None:
-    """Let SIGTERM, SIGINT and a terminal that is closed raise Stopped at the next look."""
+    """Let SIGTERM, SIGINT and SIGHUP (a closed terminal) raise Stopped at the next look."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
-            continue  # nohup's wish
+            continue  # started by nohup
         signal.signal(number, _asking(Stopped))
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """For a search in somebody else's program: Ctrl-C raises KeyboardInterrupt at the next look, or
-    at the end. A program with a handler of its own keeps that."""
+    """Let Ctrl-C in the block raise KeyboardInterrupt at the next look, or at the block's end.
+
+    This is for a search within a user's program. If the program has a handler of its own, or the
+    block runs in another thread than the main one, nothing changes."""
     usual = signal.default_int_handler
     if (
         threading.current_thread() is not threading.main_thread()
@@ -54,7 +56,7 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _flag.asked = None  # a second one asks for nothing more
+        _flag.asked = None  # a second Ctrl-C meanwhile needs no second exception
         raise
     finally:
         signal.signal(signal.SIGINT, usual)
@@ -62,15 +64,15 @@ def interruptible() -> Iterator[None]:
 
 
 def check_stopped() -> None:
-    """Raise what was asked for, once: what cleans up afterwards may look, too. Other threads than
-    the main one are not asked: it ends what works for it."""
+    """Look at the stop flag: raise its exception, and clear it, so that code which cleans up
+    afterwards may look too. Only the main thread raises: it ends the others itself."""
     if _flag.asked is not None and threading.current_thread() is threading.main_thread():
         asked, _flag.asked = _flag.asked, None
         raise asked
 
 
 def pause(seconds: float) -> None:
-    """Sleep, and look meanwhile."""
+    """Sleep for so many seconds, and look at the stop flag meanwhile."""
     deadline = time.monotonic() + seconds
     while True:
         check_stopped()
@@ -81,7 +83,7 @@ def pause(seconds: float) -> None:
 
 
 def result_of(future: Future[T]) -> T:
-    """As ``future.result()``, looking meanwhile."""
+    """Return ``future.result()``, and look at the stop flag while waiting for it."""
     check_stopped()
     while wait([future], LOOK_SECONDS).not_done:
         check_stopped()
@@ -89,6 +91,8 @@ def result_of(future: Future[T]) -> T:
 
 
 def _asking(what: type[BaseException]) -> Callable[[int, FrameType | None], None]:
+    """Return a signal handler that sets the stop flag to an exception."""
+
     def handler(number: int, frame: FrameType | None) -> None:
         _flag.asked = what
 

@@ -1,5 +1,5 @@
-"""Search strategies by name. They know spaces and times, nothing of kernels or devices; but one,
-which has no space: MetaSchedule's (:mod:`tuner.plan.traced`)."""
+"""Search strategies, by name. They know spaces and times, but nothing of kernels and devices.
+MetaSchedule's search is not among them, because it has no space: see :mod:`tuner.plan.traced`."""
 
 from templates.spaces.search_space import SearchSpace
 from tuner.errors import UnknownStrategy
@@ -32,11 +32,12 @@ DEFAULT = Xgb.name
 METASCHEDULE = "metaschedule"
 PREDICTED = Predicted.name
 GUIDED = (Xgb.name, Predicted.name)
-"""Those that a prior guides."""
+"""The strategies that a prior guides."""
 
 
 def strategies() -> list[str]:
-    """The names that an order may have, the default first; `create` knows all but METASCHEDULE."""
+    """Return the names that an order may ask for, the default first. :func:`create` knows all of
+    them but METASCHEDULE."""
     return [*_STRATEGIES, METASCHEDULE]
 
 
@@ -47,7 +48,11 @@ def create(
     seed: int | None,
     prior: Prior | None = None,
 ) -> Strategy:
-    """A strategy that has seen nothing yet. Raises UnknownStrategy."""
+    """Return a strategy that has seen no results. Raise UnknownStrategy if :func:`create` knows
+    none of that name.
+
+    ``featurize`` derives features from a configuration. Without a ``seed`` the search varies.
+    ``prior`` is what is expected of configurations; only strategies in GUIDED use it."""
     if name not in _STRATEGIES:
         raise UnknownStrategy(name, strategies())
     return _STRATEGIES[name](space, featurize, seed, prior)

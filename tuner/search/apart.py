@@ -1,20 +1,22 @@
-"""Rankings that do not begin with many of one kind."""
+"""Rankings of configurations whose beginning is diverse, so that one error of a ranker is not tried
+again and again."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 APART = 8
-"""So many of the first are no neighbours of each other: what a ranker does not know of one, it does
-not know of its neighbours either."""
+"""How many configurations at the beginning of a ranking are no neighbours of each other. What a
+ranker does not know about one, it does not know about its neighbours either."""
 KIND = ("template", "threading")
-"""Knobs that many others follow from: what is misjudged of one configuration is misjudged of all
-that share these."""
+"""Knobs on which many others depend. A ranker that misjudges a configuration misjudges all that
+share these."""
 FURTHER = 0.2
-"""Doublings of its time that each further one of a kind is taken to be slower."""
+"""How much slower each further configuration of a kind is taken to be, in doublings of its time."""
 
 
 def apart(ranking: Sequence[int], neighbours: Callable[[int], Iterable[int]]) -> list[int]:
-    """The same, the first of which are no neighbours of each other, as far as there are such."""
+    """Return the ranking with APART configurations moved to its beginning that are no neighbours of
+    each other, or fewer if there are fewer. The order is kept otherwise."""
     chosen: list[int] = []
     near: set[int] = set()
     for index in ranking:
@@ -28,6 +30,7 @@ def apart(ranking: Sequence[int], neighbours: Callable[[int], Iterable[int]]) ->
 
 
 def kind_of(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the configuration's values of the knobs KIND, None for those that it lacks."""
     return tuple(config.get(name) for name in KIND)
 
 
@@ -36,8 +39,11 @@ def mixed(
     config: Callable[[int], Mapping[str, Any]],
     neighbours: Callable[[int], Iterable[int]],
 ) -> list[int]:
-    """The indices by the log2 of the time that is expected of them, in which each further one of a
-    kind counts as slower, and its neighbours come last."""
+    """Return the indices in the order of their expected time, mixed by kind.
+
+    ``expected`` is log2 of the time for each index. Within a kind, :func:`apart` is applied, and
+    each further configuration counts as slower by FURTHER. ``config`` returns an index's
+    configuration, and ``neighbours`` the indices of its neighbours."""
     kinds: dict[tuple[Any, ...], list[int]] = {}
     for index in sorted(expected, key=lambda index: expected[index]):
         kinds.setdefault(kind_of(config(index)), []).append(index)

@@ -1,4 +1,4 @@
-"""Configurations as a population: the fastest are crossed and changed, without a model."""
+"""Evolutionary search: the fastest configurations are crossed and mutated, without a model."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,21 +11,23 @@ from tuner.search.strategy import Earlier, Prior, Strategy
 from tuner.search.turns import turns
 
 FOUNDERS = 16
-"""Results before the first children."""
+"""How many results there must be before the first children."""
 POPULATION = 24
-"""The fastest measured, who may be parents."""
+"""How many of the fastest measured configurations may be parents."""
 TOURNAMENT = 3
-"""Drawn from the population for each parent: the fastest of them is."""
+"""How many are drawn from the population for each parent. The fastest of them becomes it."""
 CROSSED, MUTATED, STRAYS = 0.5, 0.7, 0.1
-"""Shares: children of two parents; children of whom a knob changes; and at random."""
+"""Shares of children that have two parents, of children with a changed knob, and of random
+configurations."""
 ATTEMPTS = 20
-"""At a child that is new and valid; then one is drawn at random."""
+"""How often a new and valid child is tried for, before one is drawn at random."""
 EACH_SEEDS = 4
+"""How many seeds each other workload gives."""
 
 
 class Evolutionary(Strategy):
-    """Spread over all templates at first; then children of the fastest: knobs of two parents, of
-    which each may change, or a neighbour of one."""
+    """Proposes seeds and configurations spread over all templates at first, then children of the
+    fastest. A child has the knobs of one parent or of two, and may be replaced by a neighbour."""
 
     name = "evolutionary"
 
@@ -58,6 +60,7 @@ class Evolutionary(Strategy):
         return chosen
 
     def _founders(self, count: int, taken: set[int]) -> list[int]:
+        """Return ``count`` indices outside ``taken``, spread over templates and their spaces."""
         tried = {part: sum(index in part for index in taken) for part in self._parts}
         left = {part: len(part) - tried[part] for part in self._parts}
         given = turns(count, tried, left)
@@ -68,6 +71,7 @@ class Evolutionary(Strategy):
         ]
 
     def _child(self, population: list[int], taken: set[int]) -> int | None:
+        """Return a child outside ``taken``, or None if ATTEMPTS were in vain."""
         for _ in range(ATTEMPTS):
             parent = self._parent(population)
             child: int | None = parent
@@ -80,12 +84,12 @@ class Evolutionary(Strategy):
         return None
 
     def _parent(self, population: list[int]) -> int:
-        """The fastest of a few: the population is in the order of its times."""
+        """Return the fastest of a few members of the population, which is sorted by time."""
         return population[int(self.rng.integers(len(population), size=TOURNAMENT).min())]
 
     def _crossed(self, one: dict[str, Any], other: dict[str, Any]) -> int | None:
-        """The first's knobs, about half of them the second's; none if that is no
-        configuration."""
+        """Return the index of ``one`` with about half of its knobs taken from ``other``; None if
+        that is no valid configuration, or if their templates differ."""
         if one["template"] != other["template"]:
             return None
         shared = [name for name in one if name in other and self.rng.random() < 0.5]
@@ -93,5 +97,6 @@ class Evolutionary(Strategy):
         return self.space.index(child) if child in self.space else None
 
     def _neighbour(self, index: int) -> int | None:
+        """Return a random neighbour of a configuration, or None if it has none."""
         near = self.space.neighbours(index)
         return near[int(self.rng.integers(len(near)))] if near else None

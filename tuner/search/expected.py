@@ -1,4 +1,4 @@
-"""What is expected of a space's configurations, each computed once."""
+"""A prior over the configurations of a space, computed once for each of them."""
 
 from collections.abc import Sequence
 
@@ -9,19 +9,22 @@ from templates.spaces.search_space import SearchSpace
 from tuner.search.strategy import Prior
 
 SCORE_ALL = 1_500
-"""A template with more configurations is scored by a sample and the neighbours of its best."""
+"""A template with more configurations is not scored as a whole, but by a sample and the neighbours
+of the sample's best."""
 CLIMBS, LEADERS = 4, 8
+"""How often neighbours are added to the sample, and how many of the best have theirs added."""
 
 
 class Expected:
-    """A prior over the indices of a space, less for what is faster; 0 for all without a prior."""
+    """A prior, by index of a space: smaller for faster configurations, 0 for all if there is no
+    prior."""
 
     def __init__(self, space: SearchSpace, prior: Prior | None) -> None:
         self._space, self._prior = space, prior
         self._known: dict[int, float] = {}
 
     def of(self, indices: Sequence[int]) -> NDArray[np.float32]:
-        """(len(indices),)."""
+        """Return what the prior expects of each index, (len(indices),)."""
         if self._prior is None:
             return np.zeros(len(indices), np.float32)
         new = [index for index in dict.fromkeys(indices) if index not in self._known]
@@ -31,7 +34,8 @@ class Expected:
         return np.array([self._known[index] for index in indices], np.float32)
 
     def leading(self, rng: np.random.Generator, part: range) -> list[int]:
-        """Indices of a template, what is expected to be fastest first: all of a small one."""
+        """Return indices of a template, sorted from the fastest expected one: all indices of a
+        small template, those that were scored of a large one. ``part`` is the template's range."""
         if len(part) <= SCORE_ALL:
             return self._ranked(part)
         found = self._ranked(self._space.sample(rng, SCORE_ALL, (), part))

@@ -1,4 +1,4 @@
-"""Configurations as rows of numbers, each computed once."""
+"""Features of configurations for a cost model: a table of numbers, each row computed once."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,15 +12,17 @@ from templates.spaces.search_space import SearchSpace
 
 Rows = NDArray[np.float32]
 Featurize = Callable[[dict[str, Any]], dict[str, float]]
-"""Quantities derived from a configuration (shared memory, blocks, …) for a cost model."""
+"""A function that derives quantities (shared memory, blocks, …) from a configuration, by name."""
 Encoder = Callable[[dict[str, Any]], list[float]]
+"""A function that encodes one knob of a configuration as numbers, always as many."""
 
 
 class FeatureTable:
-    """First the knobs, each scaled to 0..1, then the derived features as they come.
+    """A table with a row for each configuration: first its knobs, scaled to 0..1 in
+    ``knob_columns`` columns, then the derived features, unscaled, in the order they are met.
 
-    Numbers count by their logarithm, splits by that of each part, all else one-hot; what a
-    configuration does not have is NaN, which XGBoost takes for "missing".
+    A number is encoded by its logarithm, a split by the logarithm of each part, and anything else
+    one-hot. What a configuration does not have is NaN, which XGBoost takes as missing.
     """
 
     def __init__(self, space: SearchSpace, featurize: Featurize) -> None:
@@ -35,7 +37,7 @@ class FeatureTable:
         self._matrix: Rows = np.full((256, self.knob_columns), np.nan, np.float32)
 
     def rows(self, indices: Sequence[int]) -> Rows:
-        """One row an index, (len(indices), features)."""
+        """Return a row for each index, (len(indices), features)."""
         for index in indices:
             if index not in self._row_of:
                 config = self._space[index]
@@ -43,11 +45,11 @@ class FeatureTable:
         return self.at([self._row_of[index] for index in indices])
 
     def at(self, places: Sequence[int]) -> Rows:
-        """The rows in these places, as wide as the table is by now."""
+        """Return the rows at these places of the table. New features make later results wider."""
         return self._matrix[list(places)]
 
     def add(self, config: dict[str, Any], derived: dict[str, float]) -> int:
-        """The place of a new row, also for a configuration of another workload's space."""
+        """Add a row and return its place. The configuration may be of another workload's space."""
         for name in derived:
             self._derived.setdefault(name, self.knob_columns + len(self._derived))
         row, self._height = self._height, self._height + 1
@@ -67,6 +69,7 @@ class FeatureTable:
 
 
 def _encoder(knob: Knob) -> Encoder:
+    """Return the encoder of a knob."""
     name = knob.name
     values: list[Any] = list(knob.values)
     if all(isinstance(value, list) and len(value) == len(values[0]) for value in values):
@@ -79,6 +82,7 @@ def _encoder(knob: Knob) -> Encoder:
 
 
 def _split(name: str, values: list[list[int]]) -> Encoder:
+    """Return the encoder of a knob that splits an extent into parts: a number for each part."""
     parts = len(values[0])
     scale = 1 / max(1e-9, _log(max(max(value) for value in values)))
 
@@ -91,5 +95,6 @@ def _split(name: str, values: list[list[int]]) -> Encoder:
 
 
 def _log(number: float) -> float:
-    """log2 for what is at least 1, continued evenly through 0 to the negative."""
+    """Return log2(n) + 1 for a number n of at least 1, n itself between -1 and 1, and the negative
+    of -n's value below. So 0 and negative numbers have a logarithm too, and the order is kept."""
     return math.copysign(math.log2(abs(number)) + 1 if abs(number) >= 1 else abs(number), number)

@@ -1,10 +1,11 @@
-"""Every configuration, in the order of the space."""
+"""Grid search: every configuration, in the order of the space."""
 
 from tuner.search.strategy import Strategy
 
 
 class Grid(Strategy):
-    """For small spaces and for repeatable sweeps: it ignores the results and the seed."""
+    """Proposes all configurations in order, for small spaces and repeatable sweeps. Results and
+    seed do not matter."""
 
     name = "grid"
     _next = 0

@@ -1,4 +1,4 @@
-"""What a ranker expects to be fastest, without a measurement."""
+"""Search in the order that a ranker expects, without learning from measurements."""
 
 from tuner.search.apart import mixed
 from tuner.search.expected import Expected
@@ -6,8 +6,8 @@ from tuner.search.strategy import Strategy
 
 
 class Predicted(Strategy):
-    """Asks in the order that is expected, and does not learn. Without a prior the order is a
-    random one."""
+    """Proposes configurations in the order of their expected times, and does not learn. Without a
+    prior, and once the ranking is used up, the order is random."""
 
     name = "predicted"
     _ranking: list[int] | None = None
@@ -20,6 +20,7 @@ class Predicted(Strategy):
         return ranking + more
 
     def _ranked(self) -> list[int]:
+        """Return the leading indices of all templates, mixed by kind; none without a prior."""
         if self.prior is None:
             return []
         expected = Expected(self.space, self.prior)

@@ -1,10 +1,10 @@
-"""Uniformly at random: the yardstick for the strategies that learn."""
+"""Uniform random search, the yardstick for the strategies that learn."""
 
 from tuner.search.strategy import Strategy
 
 
 class RandomSearch(Strategy):
-    """Ignores the results."""
+    """Proposes configurations uniformly at random, whatever the results."""
 
     name = "random"
 

@@ -1,4 +1,4 @@
-"""What was fastest for other workloads and is valid for this one."""
+"""Seeds: configurations that were fastest for other workloads and are valid for this one."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -7,8 +7,10 @@ from tuner.search.strategy import Earlier
 
 
 def seeds(workloads: Sequence[Sequence[Earlier]], each: int) -> list[int]:
-    """The indices of the ``each`` fastest of every workload: first the fastest of all, the nearest
-    workload's before the others', then the second fastest, and so on."""
+    """Return the indices of each workload's ``each`` fastest configurations, without repeats.
+
+    All workloads' fastest come first, then the second fastest of all, and so on. Within each of
+    these turns the order is that of ``workloads``, which begin with the nearest."""
     fastest = [[index for _, index in sorted(_valid(trials))[:each]] for trials in workloads]
     rounds = zip_longest(*fastest)
     return list(dict.fromkeys(index for turn in rounds for index in turn if index is not None))

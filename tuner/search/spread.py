@@ -1,4 +1,4 @@
-"""A first look at a space, before anything is known about it."""
+"""A sample of a space that is spread over its knobs, for when nothing is known about the space."""
 
 from collections.abc import Container
 
@@ -8,6 +8,7 @@ from templates.spaces.search_space import SearchSpace
 from tuner.search.features import FeatureTable
 
 CANDIDATES = 16
+"""How many random configurations are compared for each that is chosen."""
 
 
 def spread(
@@ -18,11 +19,12 @@ def spread(
     exclude: Container[int],
     within: range,
 ) -> list[int]:
-    """`count` indices of `within`, outside `exclude`, far apart in their knobs: Mitchell's best
-    candidate.
+    """Return ``count`` indices of ``within``, outside ``exclude``, that are far apart in their
+    knobs; fewer if fewer are left.
 
-    Each is the one of a few random candidates that is farthest from those before it, which
-    avoids near repeats without drifting into the corners of the space.
+    The method is Mitchell's best candidate: of a few random candidates the one is chosen that is
+    farthest from all chosen before. That avoids near repeats, and yet does not drift into the
+    corners of the space.
     """
     drawn = space.sample(rng, count * CANDIDATES, exclude, within)
     points = np.nan_to_num(table.rows(drawn)[:, : table.knob_columns], nan=-0.5)

@@ -1,4 +1,5 @@
-"""Ask and tell: a strategy proposes indices of a space and hears how fast they were."""
+"""The interface of search strategies, ask and tell: a strategy proposes indices of a space, and is
+told how fast they were."""
 
 import math
 from abc import ABC, abstractmethod
@@ -13,13 +14,13 @@ from templates.spaces.search_space import SearchSpace
 from tuner.search.features import Featurize
 
 Prior = Callable[[Sequence[dict[str, Any]]], NDArray[np.float32]]
-"""What is expected of configurations before any is measured: numbers on a scale of its own, less
-for what is faster."""
+"""A function that returns what is expected of configurations before any is measured: a number for
+each, smaller for faster ones. :class:`tuner.plan.ranker.Ranker`'s are log2 of relative times."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one configuration; `time_us` is None if it failed."""
+    """The result of trying one configuration: its time in µs, None if it failed."""
 
     index: int
     time_us: float | None
@@ -31,21 +32,26 @@ class Result:
 
 @dataclass(frozen=True)
 class Earlier:
-    """A trial of another workload, with what is derived from its configuration there; ``index`` is
-    that configuration's place in this space, None if it has none; ``expected`` is what the prior
-    expected of it there."""
+    """A trial of another workload, for a strategy to learn from."""
 
     config: dict[str, Any]
     derived: dict[str, float]
+    """Features derived from the configuration for the other workload."""
     time_us: float | None
+    """Its time in µs, None if it failed."""
     index: int | None
+    """The configuration's index in this workload's space, None if it is not valid here."""
     expected: float = 0.0
+    """What the prior expected of the configuration for the other workload."""
 
 
 class Strategy(ABC):
-    """Proposes each index at most once, and none that it was told about.
+    """A search strategy. It proposes each index at most once, and none that it was told about.
 
-    The same seed, space and results give the same proposals; without a seed they vary.
+    The same seed, space and results give the same proposals. Without a seed they vary.
+
+    Subclasses read ``results``, the time in µs of each index that was told, None if it failed, and
+    ``seen``, all indices that were proposed or told.
     """
 
     name: ClassVar[str]
@@ -65,16 +71,17 @@ class Strategy(ABC):
         self.seen: set[int] = set()
 
     def ask(self, count: int) -> list[int]:
-        """The next `count` indices to try; fewer, at last none, when the space runs out."""
+        """Return the next ``count`` indices to try; fewer, and at last none, when the space runs
+        out."""
         count = min(count, len(self.space) - len(self.seen))
         proposed = self.propose(count) if count > 0 else []
         self.seen.update(proposed)
         return proposed
 
     def tell(self, results: Sequence[Result]) -> None:
-        """Results of any origin: what was asked for, or what an earlier job measured.
+        """Learn results, of indices that were asked for, or of an earlier job's.
 
-        Raises IndexError for an index outside the space.
+        Raise IndexError for an index outside the space.
         """
         for result in results:
             if not 0 <= result.index < len(self.space):
@@ -83,10 +90,10 @@ class Strategy(ABC):
         self.seen.update(result.index for result in results)
 
     def warm_up(self, workloads: Sequence[Sequence[Earlier]]) -> bool:
-        """Take trials of other workloads as a guide, the nearest workload's first. Whether they
-        are: not every strategy has a use for them."""
+        """Take trials of other workloads as a guide. ``workloads`` begins with the nearest. Return
+        whether the strategy uses them."""
         return False
 
     @abstractmethod
     def propose(self, count: int) -> list[int]:
-        """`count` different indices outside `seen`, of which at least that many are left."""
+        """Return ``count`` different indices outside ``seen``. At least so many are left."""

@@ -1,4 +1,4 @@
-"""Whose turn it is: trials shared out among templates."""
+"""The sharing of trials among templates."""
 
 from collections.abc import Mapping
 
@@ -9,8 +9,11 @@ def turns(
     left: Mapping[range, int],
     worth: Mapping[range, float] | None = None,
 ) -> list[range]:
-    """`count` turns, fewer if less is `left`, each for the part with the fewest trials yet; for
-    what it is worth, if parts are worth different numbers of trials."""
+    """Return the parts that get the next ``count`` trials, in order; fewer if fewer are ``left``.
+
+    A part is the range of a template's indices. Each trial goes to the part with the fewest trials
+    so far, those in ``tried`` included. ``worth`` divides the number of a part's trials: a part
+    that is worth twice as much gets twice as many."""
     given = dict.fromkeys(left, 0)
     shared: list[range] = []
     while len(shared) < count and (open_ := [part for part in left if given[part] < left[part]]):

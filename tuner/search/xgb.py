@@ -1,5 +1,5 @@
-"""AutoTVM's cost model: XGBoost learns to rank configurations from what was measured. If a ranker
-has learnt from other shapes, the model learns what that one misjudges."""
+"""Search by AutoTVM's cost model: XGBoost learns from measurements to rank configurations. If there
+is a ranker that learnt from other shapes, the model learns what the ranker misjudges."""
 
 import math
 from collections import Counter, deque
@@ -19,31 +19,36 @@ from tuner.search.strategy import Earlier, Prior, Strategy
 from tuner.search.turns import turns
 
 LEARN_FROM = 16
-"""Results before the model is trusted, if nothing is known before."""
+"""How many results there must be before the model is used, if there is no prior."""
 SCORE_ALL = 4_000
-"""A template with more configurations is scored by a pool."""
+"""A template with more configurations is not scored as a whole, but by a pool of some of them."""
 POOL, FRESH = 1_000, 100
-"""What a pool keeps, and how many new ones it is begun with and gets each time."""
+"""How many configurations a pool keeps and begins with, and how many random ones join it in each
+batch."""
 LEADERS = 6
-"""Best predicted of a pool, whose neighbours join it."""
+"""How many of a pool's best predicted configurations have their neighbours added to it."""
 STRAYS, NEIGHBOURS, EACH = 0.05, 0.25, 0.25
-"""Shares of a batch: at random; among the neighbours of the best measured; for each template in
-turn, as one whose first trials are unlucky would never be seen again."""
+"""Shares of a batch: random configurations; neighbours of the best measured; configurations of each
+template in turn. Without the last, a template whose first trials are unlucky would never be tried
+again."""
 EACH_FIRST = 0.5
-"""The same of a first batch by a ranker, which may misjudge a whole template."""
+"""EACH in a first batch by a ranker, which may misjudge a whole template."""
 EACH_WARM = 0.1
-"""The same where other workloads' trials say how fast each template is."""
+"""EACH if other workloads' trials say how fast each template is."""
 LEAST_WORTH = 1 / 32
-"""Of a slow template's turns, against those of the fastest."""
+"""The least number of a slow template's turns, as a share of those of the fastest template."""
 BEST_FEW, BEST_OF_EACH = 4, 2
-"""Measured configurations whose neighbours are scored: of all, and of each template."""
+"""How many of the best measured configurations have their neighbours scored: of all, and of each
+template."""
 SEEDS = 0.5
-"""Share of a first batch that was fastest for other workloads, as long as there are such."""
+"""The share of seeds in a batch, as long as there are seeds that were not tried."""
 EACH_SEEDS = 4
-"""Seeds from each workload."""
+"""How many seeds each other workload gives."""
 EARLIER, FADES = 1.0, 32
-"""Weight of another workload's trials, and after how many of its own it is halved."""
+"""The weight of another workload's trials, and after how many results of this workload it is
+halved."""
 ROUNDS = 50
+"""How many trees the model has."""
 PARAMS: dict[str, Any] = {
     "objective": "rank:pairwise",
     "lambdarank_pair_method": "mean",
@@ -57,8 +62,9 @@ PARAMS: dict[str, Any] = {
 
 
 class Xgb(Strategy):
-    """Spread over all templates at first, or what the prior expects to be fast; then the best by
-    predicted rank, neighbours of the best, some of each template, and strays."""
+    """Proposes configurations that are spread over all templates at first, or that the prior
+    expects to be fast. Then each batch contains the best predicted configurations, neighbours of
+    the best measured, some configurations of each template, and random ones."""
 
     name = "xgb"
 
@@ -101,19 +107,23 @@ class Xgb(Strategy):
         each = EACH_WARM if self._earlier else EACH if self.results else EACH_FIRST
         chosen += self._of_each(round(count * each), ranked, set(chosen))
         chosen = list(dict.fromkeys([*chosen, *ranking]))[: count - strays]
-        chosen.sort(key=lambda index: -scores.get(index, math.inf))  # a job may end within it
+        chosen.sort(key=lambda index: -scores.get(index, math.inf))  # a job may end within a batch
         return chosen + self._strays(count - len(chosen), {*self.seen, *chosen})
 
     def _ranking(self, scores: dict[int, float]) -> list[int]:
-        """Best first. A first batch is what the prior expects, of which no two are neighbours: that
-        other workloads' trials hold here, too, is still to be seen."""
+        """Return the scored indices, best first.
+
+        For a first batch with a prior this is the order that the prior expects, beginning with
+        configurations that are no neighbours of each other: whether other workloads' trials hold
+        for this workload is not known yet."""
         if self.results or self.prior is None:
             return sorted(scores, key=lambda index: -scores[index])
         expected = dict(zip(scores, self._expected.of([*scores]).tolist(), strict=True))
         return apart(sorted(scores, key=lambda index: expected[index]), self.space.neighbours)
 
     def _knows_something(self) -> bool:
-        """A few trials rank nothing: where the model knows no difference, a space's order would."""
+        """Return whether the model can be used: there is a prior, or there are enough results. With
+        few results many configurations have equal scores, and their order in the space decides."""
         if self.prior is not None:
             return True
         past = (trial.time_us for _, trials in self._earlier for trial in trials)
@@ -121,6 +131,7 @@ class Xgb(Strategy):
         return len(times) >= LEARN_FROM and any(times)
 
     def _first_look(self, count: int) -> list[int]:
+        """Return seeds, and configurations spread over all templates."""
         chosen = self._next_seeds(count)
         taken = {*self.seen, *chosen}
         shares = Counter(turns(count - len(chosen), self._tried(), self._left(taken)))
@@ -131,21 +142,24 @@ class Xgb(Strategy):
         ]
 
     def _next_seeds(self, count: int) -> list[int]:
-        """Of what was fastest elsewhere, what was not tried yet: a part of the first batches."""
+        """Return seeds that were not tried yet, at most their share of a batch of ``count``."""
         self._seeds = [index for index in self._seeds if index not in self.seen]
         return self._seeds[: math.ceil(count * SEEDS)]
 
     def _of_each(
         self, count: int, ranked: dict[range, list[int]], chosen: set[int]
     ) -> Iterator[int]:
-        """The best predicted of the templates with the fewest trials for their worth."""
+        """Return the best predicted indices outside ``chosen``, ``count`` in all, from the
+        templates with the fewest trials for their worth. ``ranked`` has each template's indices,
+        best first."""
         queues = {part: deque(i for i in own if i not in chosen) for part, own in ranked.items()}
         left = {part: len(queue) for part, queue in queues.items()}
         shared = turns(count, self._tried(), left, self._worth())
         return (queues[part].popleft() for part in shared)
 
     def _worth(self) -> dict[range, float]:
-        """Of each template: twice as slow so far is worth a quarter of the trials."""
+        """Return what each template is worth: one that is twice as slow as the fastest so far is
+        worth a quarter of its trials. One without a time is worth as much as the fastest."""
         best = {part: self._fastest(part) for part in self._parts}
         least = min(best.values())
         return {
@@ -154,7 +168,8 @@ class Xgb(Strategy):
         }
 
     def _strays(self, count: int, exclude: set[int]) -> list[int]:
-        """At random, templates first: a large one draws no more than a small one."""
+        """Return random indices. The template is drawn first, so that a large one is drawn no more
+        often than a small one."""
         drawn: list[int] = []
         while len(drawn) < count:
             left = [part for part, number in self._left({*exclude, *drawn}).items() if number]
@@ -163,8 +178,10 @@ class Xgb(Strategy):
         return drawn
 
     def _candidates(self, part: range, around: set[int]) -> set[int]:
-        """All that are left of a template; of a large one the best of its last pool with the
-        neighbours of their best and of the best measured, and some new ones."""
+        """Return the indices of a template that are scored: all that are left of a small one.
+
+        Of a large one, they are its last pool, the neighbours of the pool's best and of the best
+        measured, and some random ones. The first pool comes from the prior if there is one."""
         if len(part) <= SCORE_ALL:
             return set(part) - self.seen
         pool = self._pools.get(part, [])
@@ -176,7 +193,8 @@ class Xgb(Strategy):
         return {*pool, *near, *fresh} - self.seen | known
 
     def _around(self, part: range, count: int) -> set[int]:
-        """The neighbours of the best few measured."""
+        """Return the neighbours of the ``count`` fastest measured indices in a range, without those
+        that were tried."""
         measured = sorted(
             (time, index)
             for index, time in self.results.items()
@@ -186,30 +204,35 @@ class Xgb(Strategy):
         return {near for index in few for near in self.space.neighbours(index)} - self.seen
 
     def _fastest(self, part: range) -> float:
-        """The least time of a template, infinite if none is known."""
+        """Return the least time of a template in µs, infinite if none is known."""
         times = (time for index, time in self.results.items() if time and index in part)
         return min(times, default=math.inf)
 
     def _tried(self) -> dict[range, int]:
+        """Return how many indices of each template were proposed or told."""
         return {part: sum(index in part for index in self.seen) for part in self._parts}
 
     def _left(self, exclude: set[int]) -> dict[range, int]:
+        """Return how many indices of each template are outside ``exclude``."""
         return {part: len(part) - sum(index in part for index in exclude) for part in self._parts}
 
     def _scores(self, indices: list[int]) -> dict[int, float]:
-        """Higher for what the model takes to be faster."""
+        """Return the score of each index, higher for those that the model expects to be faster."""
         margins = -self._expected.of(indices)
         if not self.results and not self._earlier:
             return dict(zip(indices, margins.tolist(), strict=True))
         told = list(self.results)
-        # together: a template that is met for the first time brings columns of its own
+        # one call for both: a template that is met for the first time adds columns to all rows
         rows = self._table.rows([*told, *indices])
         model = self._model(rows[: len(told)], told)
         scores = model.inplace_predict(rows[len(told) :], base_margin=margins).tolist()
         return dict(zip(indices, scores, strict=True))
 
     def _model(self, rows: Rows, told: list[int]) -> Any:
-        """Trees that add to what was expected."""
+        """Train the model: trees whose sum is added to what the prior expects.
+
+        ``rows`` are the features of the indices ``told``. Other workloads' trials are groups of
+        their own, within which alone XGBoost compares."""
         import xgboost
 
         groups = [
@@ -235,6 +258,6 @@ class Xgb(Strategy):
 
 
 def _speeds(times: Sequence[float | None]) -> NDArray[np.float64]:
-    """Against the fastest: 1 for that, 0 for what failed."""
+    """Return each trial's speed relative to the fastest, which has 1; 0 for those that failed."""
     best = min((time for time in times if time is not None), default=1.0)
     return np.array([0.0 if time is None else best / time for time in times])

@@ -1,4 +1,8 @@
-"""Tuned kernels in PyTorch: modules, and whole models.
+"""Tuned kernels in PyTorch, for whole models, for single layers and for calls by name.
+
+:func:`optimize_` replaces the convolutions of a model, and :func:`restore_` undoes it.
+:class:`Conv1d` and :class:`DepthwiseConv2d` are single layers. :func:`use` sets where the operators
+``torch.ops.convtune.*`` take kernels from.
 
 from tuner.client.client import Client
 from tuner.torch import optimize_

@@ -1,5 +1,7 @@
-"""What modules are made with. Each check raises WrongArgument, which names the argument, what was
-given and what may be."""
+"""Checks of what callers pass to modules and to ``optimize_``.
+
+Each check raises WrongArgument, which names the argument, what was given and what is allowed.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from tuner.errors import WrongArgument
 
 
 def whole(name: str, given: Any, least: int = 1) -> int:
+    """Return ``given`` as an int. Raise WrongArgument unless it is one of ``least`` or more."""
     number = _index(given)
     if number is None or number < least:
         raise WrongArgument(f"{name} is {given!r}, and must be a whole number of {least} or more")
@@ -21,7 +24,7 @@ def whole(name: str, given: Any, least: int = 1) -> int:
 
 
 def sides(given: Any, *names: str) -> tuple[int, ...]:
-    """The zeros on each of these sides."""
+    """Return ``given`` as the padding, in zeros, of each of the sides that ``names`` lists."""
     several = isinstance(given, Sequence) and len(given) == len(names)
     numbers = [_index(each) for each in given] if several else []
     zeros = tuple(each for each in numbers if each is not None and each >= 0)
@@ -34,14 +37,18 @@ def sides(given: Any, *names: str) -> tuple[int, ...]:
 
 
 def one_of(name: str, given: Any, known: Sequence[Any]) -> None:
+    """Raise WrongArgument unless ``given`` is one of ``known``."""
     if given not in known:
         names = ", ".join(map(str, known))
         raise WrongArgument(f"{name} is {given!r}, and must be one of {names}")
 
 
 def parameter(name: str, given: Any) -> torch.nn.Parameter:
-    """A parameter as it is, so that a module and its replacement train as one; a plain tensor as a
-    parameter that needs no grad unless the tensor does."""
+    """Return ``given`` as a parameter.
+
+    A parameter is returned itself, so that a module and its replacement train the same one. A plain
+    tensor becomes a parameter on the same memory, which needs grad only if the tensor does.
+    """
     if isinstance(given, torch.nn.Parameter):
         return given
     if not isinstance(given, torch.Tensor):
@@ -52,6 +59,7 @@ def parameter(name: str, given: Any) -> torch.nn.Parameter:
 
 
 def bias(given: Any, filters: int) -> None:
+    """Raise WrongArgument if there is a bias, and not one element for each of the ``filters``."""
     if given is not None and given.numel() != filters:
         raise WrongArgument(
             f"bias has shape {tuple(given.shape)}, and must have ({filters},), as the weight has "
@@ -60,11 +68,17 @@ def bias(given: Any, filters: int) -> None:
 
 
 def model(given: Any) -> None:
+    """Raise WrongArgument unless ``given`` is a ``torch.nn.Module``."""
     if not isinstance(given, torch.nn.Module):
         raise WrongArgument(f"model is a {type(given).__name__}, and must be a torch.nn.Module")
 
 
 def source(given: Any, *, or_none: str = "") -> None:
+    """Raise WrongArgument unless ``given`` is a Source.
+
+    None passes too if ``or_none`` is not empty. It is the end of the error's message, and says that
+    None is allowed.
+    """
     if not isinstance(given, Source) and not (or_none and given is None):
         raise WrongArgument(
             f"source is a {type(given).__name__}, and must be a tuner.client.client.Client or a "

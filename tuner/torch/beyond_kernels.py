@@ -1,4 +1,4 @@
-"""Tensors and calls of which only PyTorch's own operators know what to do."""
+"""Tensors and calls that compiled libraries can't take, so that PyTorch's own operators must."""
 
 from __future__ import annotations
 
@@ -18,21 +18,28 @@ NORM_NEEDS_GRAD = (
 
 
 def beyond_kernels(*given: Any) -> str | None:
-    """Why a kernel can't take these tensors, or None in the place of one. It is asked before each
-    call, so what is usual takes few calls of PyTorch's."""
+    """Return why a library can't take these tensors, or None if it can.
+
+    Any of the tensors may be None. This is asked before each call, so it makes only a few cheap
+    calls into PyTorch if all is as usual.
+    """
     needs_grad = False
     for each in given:
         if each is not None:
             if type(each) not in PLAIN:
                 return f"it takes a {type(each).__name__}, and a library plain tensors"
-            if each.is_neg():  # its memory is without the sign
+            if each.is_neg():  # its memory holds the values before they are negated
                 return "it takes a negated view; call .resolve_neg() on it"
             needs_grad = needs_grad or each.requires_grad
     return NEEDS_GRAD if needs_grad and torch.is_grad_enabled() else None
 
 
 def only_pytorchs(*given: Any) -> str | None:
-    """Why only PyTorch's own operators know what to do with these tensors now."""
+    """Return why PyTorch must compute a call on these tensors, or None if a library can.
+
+    Beside what :func:`beyond_kernels` finds, this is something that records or transforms the call
+    at the moment, such as ``torch.jit.trace`` or ``torch.func``: a library would lose it.
+    """
     if not torch_transforms.quiet(torch):
         lost = torch_transforms.loses(*there(*given))
         if lost is not None:
@@ -41,12 +48,16 @@ def only_pytorchs(*given: Any) -> str | None:
 
 
 def there(*tensors: Any) -> list[Any]:
+    """Return the tensors that are not None."""
     return [each for each in tensors if each is not None]
 
 
 def recorded(module: torch.nn.Module, *given: Any) -> torch.fx.Proxy:
-    """The call of a module on what ``torch.fx.symbolic_trace`` records, as one node. Raises
-    WrongArgument if nothing calls it."""
+    """Record a module's call as one node of the graph that ``torch.fx.symbolic_trace`` builds.
+
+    ``given`` are the tracer's proxies of tensors, or None. Raises WrongArgument if the module is
+    itself what is traced, because a node is a call of a submodule.
+    """
     symbols = there(*given)
     tracer: Any = symbols[0].tracer
     path = tracer.path_of_module(module)

@@ -1,5 +1,8 @@
-"""What stands in a model in the place of a convolution, and computes what stands behind it too, for
-as long as that stands there."""
+"""Layers that stand in the place of a model's convolution and also compute modules behind it.
+
+Users may change the model afterwards: replace a module, or register a hook. So before each call
+:class:`TakenIn` checks whether the layer may still compute those modules.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,13 @@ from tuner.torch.replaced import hooks_of
 
 
 class TakenIn:
-    """The modules that a layer computes too, ``passing`` on what comes, and the ``places`` in a
-    model on which its values depend: of those modules, their parts and what lies between, and the
-    ``own`` ones of the layer. It does not keep the model alive."""
+    """The modules that a layer has taken in, and the places in the model on which this depends.
+
+    ``passing`` are those modules: each returns its input while the layer computes for it. ``own``
+    are the layer's places, as (parent, name). ``places``, as (parent, name, module), are those of
+    the modules taken in, of their parts and of what lies between. References to the layer and to
+    parents are weak, so that this object does not keep the model alive.
+    """
 
     def __init__(
         self,
@@ -36,18 +43,20 @@ class TakenIn:
         self._forwards: tuple[dict[str, Any], ...] = ()
 
     def begin(self) -> None:
-        """The modules pass on what comes."""
+        """Make the modules return their input."""
         for module in self._passing:
             vars(module)["forward"] = Passed(module, self)
 
     def end(self) -> None:
-        """The modules compute again."""
+        """Make the modules compute again."""
         for module in self._passing:
             compute_again_(module)
 
     def stands(self) -> bool:
-        """Whether the layer is where it was put, so that there is something to pass on. It is asked
-        before each call."""
+        """Return whether the layer exists and is where it was put. Asked before each call.
+
+        If it is not, nothing computes for the modules, and they must do so themselves.
+        """
         layer = self._layer()
         for place, name in self._own:
             parent = place()
@@ -56,7 +65,11 @@ class TakenIn:
         return layer is not None
 
     def parted(self, layer: torch.nn.Module) -> bool:
-        """Whether the layer may compute none of them any more. It is asked before each call."""
+        """Return whether the layer must stop computing the modules. Asked before each call.
+
+        It must if it or one of the modules got hooks that could see another value, if one of them
+        was replaced, or if a module got another ``forward``.
+        """
         if self._hooks is None:
             own = layer._forward_hooks, layer._backward_pre_hooks, layer._backward_hooks
             self._forwards = tuple(map(vars, self._passing))
@@ -71,7 +84,7 @@ class TakenIn:
         return any(type(each.get("forward")) is not Passed for each in self._forwards)
 
     def why(self, layer: torch.nn.Module) -> str:
-        """Why it is parted."""
+        """Return the reason why :meth:`parted` is true, for a warning."""
         own = [(*place, layer) for place in self._own]
         for place, name, module in own + self._places:
             parent = place()
@@ -96,8 +109,10 @@ class TakenIn:
 
 
 class Passed:
-    """The ``forward`` of a module that a kernel has taken in: it passes on what comes, for as long
-    as the layer stands that gives it."""
+    """The ``forward`` of a module that a layer has taken in: it returns its input.
+
+    If the layer does not stand in the model any more, it computes as the module's class does.
+    """
 
     def __init__(self, module: torch.nn.Module, taken_in: TakenIn | None) -> None:
         self._module = weakref.ref(module)
@@ -115,19 +130,23 @@ class Passed:
 
 
 def _gone() -> None:
-    """As a reference whose object is."""
+    """Return None, as a weak reference does if its object is gone."""
 
 
 def compute_again_(module: torch.nn.Module) -> None:
-    """Take what passes on from the module, if there is that."""
+    """Have the module compute by its class's ``forward`` again, if it was taken in."""
     if type(vars(module).get("forward")) is Passed:
         del vars(module)["forward"]
 
 
 class InPlace(torch.nn.Module):
-    """A layer that may stand in the place of a module. ``in_place_of`` holds that, or nothing;
-    ``fixed`` what says of its shape, and ``whole`` the fields with which it computes all of its
-    output, if it computes a part."""
+    """A layer that may stand in a model in the place of a module.
+
+    ``in_place_of`` holds that module, or is empty; as a tuple it hides the module from PyTorch,
+    whose ``modules()`` must not find it. ``fixed`` names attributes that describe the layer's
+    shape, such as ``stride``, and can't be changed. If the layer computes only a part of its
+    output, ``whole`` has the attributes with which it computes all of it.
+    """
 
     fixed: frozenset[str] = frozenset()
     in_place_of: tuple[torch.nn.Module, ...] = ()
@@ -144,16 +163,20 @@ class InPlace(torch.nn.Module):
         super().__setattr__(name, value)
 
     def stand_alone(self) -> None:
-        """Compute the convolution alone, and all of its output."""
+        """Compute the convolution alone, nothing that was taken in, and all of its output."""
         self.taken_in = None
         vars(self).update(vars(self).pop("whole", {}))
         self.take_in(None, "none")
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def part(self) -> None:
-        """Compute the convolution alone from now on. What was taken in computes itself."""
+        """Compute the convolution alone from this call on, and warn why.
+
+        The modules that were taken in compute themselves again.
+        """
         taken = self.taken_in
-        if taken is None or "_is_replica" in vars(self):  # torch.nn.DataParallel's, of one call
+        # a replica, as torch.nn.DataParallel makes them, lasts for one call
+        if taken is None or "_is_replica" in vars(self):
             return
         why = taken.why(self)
         taken.end()

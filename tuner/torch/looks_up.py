@@ -1,4 +1,5 @@
-"""As which workloads the calls of a module are looked up, and what was found for them."""
+"""The part of a layer that looks its calls up: it names the workloads that would serve an input,
+asks the source for their kernels, and keeps the answers."""
 
 from __future__ import annotations
 
@@ -16,12 +17,13 @@ from tuner.torch.lookup import Found, look_up
 DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
 Purpose = Literal["forward", "sums", "backward_input", "backward_weight", "backward"]
-"""What is computed: the output; the sums before its activation, once more, for the gradients; the
-gradient of the input; that of the weight and, if it has one, the bias; all gradients at once."""
+"""The result of a kernel: the output; the sums before its activation, which gradients need once
+more; the gradient of the input; the gradient of the weight and, if there is one, of the bias; or
+all gradients at once."""
 
 
 class LooksUp(torch.nn.Module):
-    """What asks a source, once for each shape, layout and dtype of its input."""
+    """A module that asks its source once for each shape, layout and dtype of its input."""
 
     operator: ClassVar[str]
     activation: Activation
@@ -33,8 +35,11 @@ class LooksUp(torch.nn.Module):
     def found_for(
         self, x: Any, device: Any, residual: bool = False, purpose: Purpose = "forward"
     ) -> Found:
-        """What computes inputs of that shape, layout and dtype, which may have no data, on that
-        device: asked of the source once."""
+        """Return what computes calls on inputs like ``x`` on ``device``.
+
+        ``x`` may have no data: its shape, layout and dtype count. The source is asked at the first
+        call, and its answer is kept. While a CUDA graph is captured it is not asked.
+        """
         if self.source is None:
             return Found(reason="a module has no source when it comes from a file; set its source")
         x = self.densely(x)
@@ -56,8 +61,10 @@ class LooksUp(torch.nn.Module):
     def wanted(
         self, x: Any, residual: bool = False, purpose: Purpose = "forward"
     ) -> list[dict[str, Any]] | str:
-        """The workloads that would serve that input, by their fields, the most complete first; or
-        why it has none."""
+        """Return the fields of the workloads that would serve ``x``, or why there are none.
+
+        The most complete workload comes first: with bias, residual and activation in the kernel.
+        """
         x = self.densely(x)
         fields = self._fields(x)
         if isinstance(fields, str):
@@ -82,7 +89,7 @@ class LooksUp(torch.nn.Module):
         ):
             if value:
                 several.append(several[-1] | {name: value})
-        return several[::-1]  # what a kernel was tuned without is done to its output
+        return several[::-1]  # the caller does to the output what the kernel was tuned without
 
     def _of_gradients(self, fields: dict[str, Any], purpose: Purpose) -> list[dict[str, Any]] | str:
         if purpose == "backward":
@@ -104,7 +111,7 @@ class LooksUp(torch.nn.Module):
         return look_up(source, self.operator, wanted, device)
 
     def _unfit(self, x: Any, weight: Any) -> str | None:
-        """Why no library could be called on these, whatever is tuned."""
+        """Return why no library could take these tensors, whatever is tuned, or None."""
         if x.dtype != weight.dtype or x.dtype not in DTYPES:
             known = ", ".join(DTYPES.values())
             return f"input is {x.dtype}, weight {weight.dtype}; both must be one of {known}"
@@ -117,21 +124,24 @@ class LooksUp(torch.nn.Module):
     @staticmethod
     @abstractmethod
     def is_dense(x: Any) -> bool:
-        """Whether a library could take the input as it lies in memory."""
+        """Return whether a library could take ``x`` as it lies in memory, without a copy."""
 
     @staticmethod
     @abstractmethod
     def laid_out(y: Any, x: Any) -> Any:
-        """The output with its channels where those of the input are in memory."""
+        """Return ``y`` in dense memory, with its channels last if ``x`` has them last."""
 
     def densely(self, x: Any) -> Any:
-        """The input; or, of part of a tensor, some of its channels say, the copy that PyTorch's own
-        convolution would make of it, in the same layout."""
+        """Return ``x`` in dense memory.
+
+        Only a part of a tensor, such as some of its channels, is copied. PyTorch's own convolution
+        would copy it too, in the same layout.
+        """
         dense = x.layout != torch.strided or self.is_dense(x)
         return x if dense else self.laid_out(x, x)
 
     def _current(self, name: str) -> Any:
-        """A parameter; or, where it is parametrised, what that makes of it now."""
+        """Return a parameter or, if it is parametrised, the value that it has at the moment."""
         own = self._parameters
         return own[name] if name in own else getattr(self, name)
 
@@ -141,11 +151,11 @@ class LooksUp(torch.nn.Module):
 
     @abstractmethod
     def _fields(self, x: Any) -> dict[str, Any] | str:
-        """The workload of that input, or why it has none."""
+        """Return the workload fields that follow from the shape and layout of ``x``, or why not."""
 
 
 class Shared:
-    """A source within a module's state: its copies have the same, its files none."""
+    """A source in a module's state: copies of the module share it, files have none."""
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source

@@ -1,4 +1,4 @@
-"""What a source has for a layer's shape: a library to call, or why PyTorch computes it."""
+"""Lookups: a source has a library for a layer's shape, or a reason why PyTorch computes it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ from tuner.library.load import Library
 
 @dataclass(frozen=True)
 class Found:
-    """``library`` computes the shape, or PyTorch does for that ``reason``. ``best`` is what the
-    source answered, if it did; ``is_away`` says that it gives no answers."""
+    """A source's answer: a ``library``, or the ``reason`` why PyTorch computes the shape.
+
+    ``best`` is the best that the source named, if it did; it may be slower than PyTorch, and then
+    there is no library. ``is_away`` says that the source answers nothing at all.
+    """
 
     library: Library | None = None
     reason: str = ""
@@ -32,7 +35,7 @@ class Found:
 
 
 def workload_of(operator: str, fields: Mapping[str, Any]) -> Workload | str:
-    """The workload of those fields, or the limit that it would break."""
+    """Return the workload with these fields, or the reason why they break the operator's limits."""
     try:
         return templates.operator(operator).workload.model_validate(dict(fields))
     except ValidationError as error:
@@ -42,7 +45,11 @@ def workload_of(operator: str, fields: Mapping[str, Any]) -> Workload | str:
 def look_up(
     source: Source, operator: str, wanted: Iterable[Mapping[str, Any]], device: torch.device
 ) -> Found:
-    """The first of those workloads, given by their fields, that is tuned for the device."""
+    """Return what the source has for the first of the ``wanted`` that is tuned for the device.
+
+    ``wanted`` are the fields of at least one workload, the preferred one first. If none is tuned,
+    the reason is the first one's. A workload that breaks a limit or has another error ends it.
+    """
     reasons = []
     for fields in wanted:
         workload = workload_of(operator, fields)
@@ -58,9 +65,12 @@ def look_up(
 
 
 def best_of(source: Source, wanted: Workload, device: torch.device) -> Best:
-    """That of the very device, or of another CPU, whose instructions may be here too; on several
-    threads if PyTorch has several, as what comes before and after is on all of them. Raises
-    NotTuned."""
+    """Return the best of ``device`` itself or, for a CPU, else the best of another CPU.
+
+    This CPU may have the other one's instructions; loading the library checks it. On a CPU the best
+    on several threads is preferred if PyTorch has several, because the operators before and after
+    the layer run on all of them. Raises NotTuned.
+    """
     on_gpu = device.type == "cuda"
     name = torch.cuda.get_device_name(device) if on_gpu else cpu_facts.name()
     asked: Any = {"target": device.type, "parallel": not on_gpu and torch.get_num_threads() > 1}

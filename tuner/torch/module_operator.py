@@ -1,10 +1,14 @@
-"""A module's call as an operator of PyTorch's: one node of the graph that ``torch.compile`` makes,
-which neither looks into it nor breaks the graph there."""
+"""``convtune::module``, the operator that a layer's call is in a graph of ``torch.compile``.
+
+It is one node: ``torch.compile`` neither looks into it nor breaks the graph there. The gradients of
+the call are a second operator, ``convtune::module_gradients``.
+"""
 
 from __future__ import annotations
 
 import itertools
 import secrets
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -39,49 +43,55 @@ _SCHEMA_OF_GRADIENTS = (
 
 
 class Called(Remembers, Protocol):
-    """What a module gives the operator, which lays every output and gradient out: the graph is
-    compiled for these strides."""
+    """A module, as the operator needs it.
+
+    The graph is compiled for the strides that the operator describes, so every output and gradient
+    is laid out with these.
+    """
 
     def recognised(self, x: Tensor, weight: Tensor, bias: Some, in_graph: bool) -> Some:
-        """The output for a call like the last one that a kernel has computed; else None."""
+        """Return the output if the call is like the last one that a kernel computed, else None."""
 
     def computed_in_graph(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
-        """The output, by a tuned kernel or by PyTorch, laid out."""
+        """Return the output, by a tuned kernel or by PyTorch, with the strides described."""
 
     def plain(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
-        """The output by PyTorch."""
+        """Return the output by PyTorch alone."""
 
     @property
     def only_plain(self) -> bool:
-        """Whether its gradients are all PyTorch's."""
+        """Whether PyTorch computes all gradients."""
 
 
-# begins anywhere: what PyTorch keeps of a compiled graph on disk must not meet another process's
+# the first is random: a graph that PyTorch keeps on disk must not find another process's module
 _numbers = itertools.count(secrets.randbits(62))
 _modules: WeakValueDictionary[int, Called] = WeakValueDictionary()
 
 
 def numbered(module: Called) -> int:
-    """The number by which the operator knows a module, for as long as it lives."""
+    """Return a new number, by which the operator finds the module while the module lives."""
     number = next(_numbers)
     _modules[number] = module
     return number
 
 
 def call(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
-    """The module's output: its shape is looked up when the graph runs, not when it is compiled."""
+    """Return the output of the module with that number, by the operator.
+
+    The shape is looked up when the graph runs, not when it is compiled.
+    """
     output: Tensor = torch.ops.convtune.module(x, weight, bias, residual, number)
     return output
 
 
 def is_transformed() -> bool:
-    """Whether it is differentiated forward, or one of torch.func's transforms is on."""
+    """Return whether forward-mode differentiation or a transform of torch.func is on."""
     transformed = torch._C._functorch.peek_interpreter_stack() is not None
     return transformed or forward_ad._current_level >= 0
 
 
 def needs_derivative(*tensors: Some) -> bool:
-    """Whether there is something to derive by, backward or forward."""
+    """Return whether derivatives by one of the tensors are needed, in backward or forward mode."""
     grad, forward = torch.is_grad_enabled(), forward_ad._current_level >= 0
     if not grad and not forward:
         return False
@@ -96,14 +106,17 @@ def _called(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) 
 
 
 def _described(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
-    """Shape, dtype and strides of the output, for tensors without data."""
+    """Return the output without data: its shape, dtype and strides."""
     module = _module(number)
     return module.laid_out(module.convolved(x, weight, bias), x)
 
 
 def _differentiated(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
-    """With gradients if they are needed, which are an operator of the graph too; PyTorch's
-    convolution, which has all derivatives, if it is transformed."""
+    """Return the output, with gradients if they are needed.
+
+    The gradients are an operator of the graph too. If the call is transformed, PyTorch's
+    convolution computes it, because it has all derivatives.
+    """
     module = _module(number)
     y = None if residual is not None else module.recognised(x, weight, bias, in_graph=True)
     if y is not None:
@@ -126,8 +139,11 @@ def _differentiated(x: Tensor, weight: Tensor, bias: Some, residual: Some, numbe
 
 
 def is_plain(*tensors: Some) -> bool:
-    """Whether nobody listens below autograd. To be dispatched again takes as long as what is to be
-    done, and what was recognised here is not recognised there."""
+    """Return whether nothing below autograd listens, so that no second dispatch is needed.
+
+    A second dispatch takes as long as the work itself. Below autograd the dispatch state is another
+    one, so that a shortcut made there would not recognise calls above it.
+    """
     if torch.is_grad_enabled() or not quiet(torch) or beyond_kernels(*tensors) is not None:
         return False
     return all(each is None or each.is_cpu or each.is_cuda for each in tensors)
@@ -146,7 +162,7 @@ def _cast(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) ->
 
 
 def _by_operator(number: int, grad: Tensor, saved: Saved, needed: Of) -> Of:
-    found = torch.ops.convtune.module_gradients(grad, *saved, list(needed), number)
+    found = torch.ops.convtune.module_gradients.default(grad, *saved, list(needed), number)
     return in_place(found, needed)
 
 
@@ -173,7 +189,7 @@ def _differentiated_gradients(
     grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
     needed: list[bool], number: int,
 ) -> list[Tensor]:  # fmt: skip
-    """PyTorch's, which have derivatives, if there is something to derive by."""
+    """Return gradients. PyTorch computes them if their own derivatives are needed."""
     module = _module(number)
     known = recognised(module, grad, x, weight, bias, residual, needed)
     if known is not None:
@@ -190,31 +206,38 @@ def _differentiated_gradients(
     return found
 
 
-def _recognised_first(operator: Any) -> None:
-    """Compute recognised calls of the operator before PyTorch dispatches them: its way to a kernel
-    in Python takes as long as all that such a call is asked."""
+def _recognised_first(operator: Any, recognise: Callable[..., Any]) -> None:
+    """Have recognised calls of the operator computed before PyTorch dispatches them.
+
+    PyTorch's way to a kernel in Python takes as long as all checks of such a call. ``recognise``
+    takes the module in place of its number, and returns None for a call that it does not recognise.
+    """
     dispatched = operator._op
 
-    def called(
-        input: Tensor,  # noqa: A002
-        weight: Tensor,
-        bias: Some,
-        residual: Some,
-        number: int,
-    ) -> Tensor:
-        module = _modules.get(number)
-        if module is not None and residual is None and not _is_watched():
-            y = module.recognised(input, weight, bias, in_graph=True)
-            if y is not None:
-                return y
-        output: Tensor = dispatched(input, weight, bias, residual, number)
-        return output
+    def called(*given: Any, **named: Any) -> Any:
+        module = None if named else _modules.get(given[-1])
+        if module is not None and not _is_watched():
+            found = recognise(module, *given[:-1])
+            if found is not None:
+                return found
+        return dispatched(*given, **named)
 
     operator._op = called
 
 
+def _output(module: Called, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Some:
+    return None if residual is not None else module.recognised(x, weight, bias, in_graph=True)
+
+
+def _recognised_gradients(
+    module: Called, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some,
+    output: Some, needed: list[bool],
+) -> list[Tensor] | None:  # fmt: skip
+    return recognised(module, grad, x, weight, bias, residual, needed)
+
+
 def _is_watched() -> bool:
-    """Whether somebody wants to see each operator that is called."""
+    """Return whether a profiler or a mode of torch functions wants to see every call."""
     seen: bool = torch._C._is_torch_function_mode_enabled()
     return seen or torch.autograd.profiler._is_profiler_enabled
 
@@ -228,8 +251,9 @@ def _module(number: int) -> Called:
 
 _library = torch.library.Library("convtune", "FRAGMENT")
 _library.define(f"module{_SCHEMA}", tags=(torch.Tag.pt2_compliant_tag,))
-_recognised_first(torch.ops.convtune.module.default)
+_recognised_first(torch.ops.convtune.module.default, _output)
 _library.define(f"module_gradients{_SCHEMA_OF_GRADIENTS}", tags=(torch.Tag.pt2_compliant_tag,))
+_recognised_first(torch.ops.convtune.module_gradients.default, _recognised_gradients)
 for _kind in ("CPU", "CUDA"):
     _library.impl("module", _called, _kind)
     _library.impl("module", _cast, f"Autocast{_kind}")

@@ -1,5 +1,6 @@
-"""PyTorch modules that call a tuned kernel if there is one for their input's shape, and PyTorch
-if there is none. Not imported by anything else here: it needs PyTorch.
+"""PyTorch modules that call a tuned kernel if there is one for their input's shape, else PyTorch.
+
+``of`` makes one in the place of a PyTorch module:
 
     from tuner.client import Client
     from tuner.torch.modules import DepthwiseConv2d
@@ -35,12 +36,13 @@ SAME = "Conv2dSame"
 
 
 class Conv1d(Tuned):
-    """PyTorch's ``conv1d``: ``weight`` is (F, C / groups, N) with ``groups`` 1 or C, or for one
-    kernel of one channel (N,); ``bias`` (F,), the input (B, C, M), in memory with its channels last
-    too, (C, M), or for one channel and one kernel (M,). The output has as many dimensions.
-    ``padding`` are the zeros before and behind the input; ``mode`` names them instead, as
-    ``numpy.convolve`` does, and is full if neither is given. ``kind`` is correlate in PyTorch,
-    convolve in NumPy."""
+    """PyTorch's ``conv1d``, by tuned kernels: see :class:`Tuned`. Raises WrongArgument.
+
+    ``weight`` is (F, C / groups, N) with ``groups`` 1 or C, or (N,) for one kernel of one channel;
+    ``bias`` is (F,). The input is (B, C, M), maybe with its channels last in memory, (C, M), or
+    (M,) for one channel and one kernel. The output has as many dimensions. ``padding`` is the zeros
+    (before, behind) the input; ``mode`` names them instead, as in ``numpy.convolve``, by default
+    "full". ``kind`` is "convolve", as in NumPy, or "correlate", as in PyTorch."""
 
     operator = "conv1d"
     AXES = 1
@@ -90,8 +92,9 @@ class Conv1d(Tuned):
 
     @classmethod
     def of(cls, module: Any, *, source: Source, max_error: float | None = None) -> Self:
-        """In a ``torch.nn.Conv1d``'s place, with its own parameters and parametrisations. Raises
-        WrongArgument if it is not the operator, or a class of its own, or has hooks."""
+        """Return a layer for the place of a ``torch.nn.Conv1d``, with its own parameters and
+        parametrisations. Raises WrongArgument if the module, its class or its hooks may compute
+        something that the operator does not."""
         torch_replaced.check(module, torch.nn.Conv1d)
         only(module, padding_mode="zeros")
         if module.groups not in (1, module.in_channels):
@@ -113,8 +116,8 @@ class Conv1d(Tuned):
         return made
 
     def becomes_causal(self) -> bool:
-        """Have the output end with the input, if what is cut off is all that the zeros behind gave.
-        Whether it is."""
+        """Compute only as many outputs as there are samples, if the others are all that the zeros
+        behind the input give. Return whether this is so."""
         zeros = (self.taps - 1) * self._dilation
         if self._padding != (zeros, zeros) or self._stride != 1:
             return False
@@ -145,7 +148,7 @@ class Conv1d(Tuned):
             self._dilation,
             self.groups,
         )
-        if causal:  # as models write it, without a copy of the input with zeros before it
+        if causal:  # zeros on one side alone would take a copy of the input
             y = y[..., : x.shape[-1]]
         return y[0] if x.ndim == 1 else y
 
@@ -174,7 +177,7 @@ class Conv1d(Tuned):
         return (dx[0] if one and dx is not None else dx), dw
 
     def _ends_for(self, x: Any) -> tuple[int, int]:
-        """Zeros before and behind that input."""
+        """Return the zeros before and behind that input."""
         span = (self.taps - 1) * self._dilation + 1
         if self.mode is None:
             return self._padding or (0, 0)
@@ -207,7 +210,7 @@ class Conv1d(Tuned):
 
     @staticmethod
     def laid_out(y: Any, x: Any) -> Any:
-        # of a part, as of all, the channels lie beside each other, or the samples do
+        # in a part of a tensor, too, either the channels or the samples lie beside each other
         channels_last = not x.is_contiguous() and x.ndim == 3 and x.stride(1) == 1 < x.shape[1]
         return y.mT.contiguous().mT if channels_last else y.contiguous()
 
@@ -220,11 +223,13 @@ class Conv1d(Tuned):
 
 
 class DepthwiseConv2d(Tuned):
-    """PyTorch's ``conv2d`` with ``groups = channels``: ``weight`` is (C * multiplier, 1, KH, KW),
-    ``bias`` (C * multiplier,), the input (B, C, H, W), in memory with its channels last too, or
-    (C, H, W). ``channels`` are the weight's if they are not given; ``padding`` is at the top, left,
-    bottom and right, by default half the kernel. If it is "same", the output has as many rows and
-    columns as the input, divided by the stride and rounded up, whatever the input's size."""
+    """PyTorch's ``conv2d`` of each channel by itself, by tuned kernels: see :class:`Tuned`.
+
+    ``weight`` is (C * multiplier, 1, KH, KW) and ``bias`` (C * multiplier,). The input is
+    (B, C, H, W), maybe with its channels last in memory, or (C, H, W). ``channels`` is C, by
+    default the weight's first dimension. ``padding`` is the zeros (top, left, bottom, right), by
+    default half the kernel. With "same" the output of any input is ceil(H / stride) by
+    ceil(W / stride). ``stride`` is 1 to 4 on both axes. Raises WrongArgument."""
 
     operator = "depthwise_conv2d"
     AXES = 2
@@ -267,13 +272,13 @@ class DepthwiseConv2d(Tuned):
 
     @classmethod
     def of(cls, module: Any, *, source: Source, max_error: float | None = None) -> Self:
-        """In a ``torch.nn.Conv2d``'s place, with its own parameters and parametrisations. Raises
-        WrongArgument if it is not the operator, or a class of its own, or has hooks; timm's
-        Conv2dSame is known, which pads each input by its size, as TensorFlow does."""
+        """Return a layer for the place of a ``torch.nn.Conv2d``, or of timm's Conv2dSame, which
+        pads by the input's size. The layer has its parameters and parametrisations. Raises
+        WrongArgument if the module, its class or its hooks may compute something else."""
         torch_replaced.check(module, torch.nn.Conv2d, SAME)
         padding: Any = _sides(module)
         if torch_replaced.kind_of(module).__name__ == SAME:
-            only(module, padding=(0, 0))  # it pads before it convolves
+            only(module, padding=(0, 0))  # it pads the input itself, before the convolution
             padding = "same"
         stride, dilation = module.stride[0], module.dilation[0]
         only(
@@ -320,7 +325,7 @@ class DepthwiseConv2d(Tuned):
         )
 
     def _sides_for(self, x: Any) -> tuple[int, int, int, int]:
-        """Zeros at the top, left, bottom and right of that input."""
+        """Return the zeros at the top, left, bottom and right of that input."""
         if self._padding != "same":
             given: tuple[int, int, int, int] = self._padding
             return given
@@ -369,12 +374,12 @@ class DepthwiseConv2d(Tuned):
 
 
 def _last(x: Any) -> bool:
-    """Whether the channels of an image, or of a part of one, lie beside each other."""
+    """Return whether the channels of an image, or of a part of one, lie beside each other."""
     return bool(x.ndim == 4 and x.shape[1] > 1 and x.stride(1) == 1)
 
 
 def _ends(module: Any) -> tuple[int, int]:
-    """A convolution's zeros before and behind. PyTorch's "same" has the odd one behind."""
+    """Return a module's zeros before and behind. PyTorch's "same" has the odd one behind."""
     if module.padding == "valid":
         return (0, 0)
     if module.padding == "same":
@@ -384,8 +389,7 @@ def _ends(module: Any) -> tuple[int, int]:
 
 
 def _sides(module: Any) -> tuple[int, int, int, int]:
-    """A convolution's padding at the top, left, bottom and right. PyTorch's "same" has the odd
-    element at the bottom and right."""
+    """Return a module's padding. PyTorch's "same" has the odd zeros at the bottom and right."""
     if module.padding == "valid":
         return (0, 0, 0, 0)
     if module.padding == "same":

@@ -1,4 +1,4 @@
-"""The operators by name, as a program calls PyTorch's own:
+"""The operators by name, for programs that call PyTorch's functions and no modules:
 
     import torch
     import tuner.torch
@@ -8,14 +8,14 @@
     with torch.no_grad():
         y = torch.ops.convtune.depthwise_conv2d(x, weight, bias, padding=1, activation="relu6")
 
-``conv1d`` and ``depthwise_conv2d`` take what torch.nn.functional's convolutions take, in the same
-order, and by name a ``residual`` of the output's shape, an ``activation`` and a ``max_error``. Each
-side may have its own ``padding``: (before, behind), or (top, left, bottom, right); causal is
-((N - 1) * dilation, 0). Input, residual and output may have their channels last in memory.
+``conv1d`` and ``depthwise_conv2d`` take the arguments of torch.nn.functional's convolutions, in the
+same order. By name they also take a ``residual`` of the output's shape, an ``activation`` and a
+``max_error``. Each side may have its own ``padding``: (before, behind), or (top, left, bottom,
+right). A causal conv1d has the padding ((N - 1) * dilation, 0). Input, residual and output may have
+their channels last in memory.
 
-A shape is looked up at its first call, and what was found is kept. If grad is needed, the output,
-the gradient of the input and that of the weight are looked up each by itself. PyTorch computes
-where a module's would be: nothing is tuned, or PyTorch was faster.
+A shape is looked up at its first call, and the answer is kept. If gradients are needed, they are
+looked up too. As in a module, PyTorch computes if nothing is tuned or PyTorch was faster.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ _SCHEMA = (
     "float? max_error=None) -> Tensor"
 )
 MOST_SHORTCUTS = 1024
-"""A program may call an operator with ever new shapes."""
+"""The most shortcuts that an operator keeps, because a program may call it with ever new shapes."""
 Ints = Sequence[int]
 _source: Source | None = None
 
 
 class _How(NamedTuple):
-    """All that a call says beside its tensors. ``padding`` is that of each side."""
+    """The arguments of a call that are no tensors; ``padding`` has a number for each side."""
 
     stride: tuple[int, ...]
     padding: tuple[int, ...]
@@ -65,9 +65,11 @@ class _How(NamedTuple):
 
 
 def use(source: Source | None) -> None:
-    """Have the operators take kernels from ``source``, a Client or a Local database, in all of this
-    process; from none if it is None. What was found before is looked up again. Raises
-    WrongArgument."""
+    """Set where the operators ``torch.ops.convtune.*`` take kernels from, in the whole process.
+
+    ``source`` is a Client or a Local database. If it is None, PyTorch computes everything. All
+    shapes are looked up anew. Raises WrongArgument for anything else.
+    """
     global _source  # noqa: PLW0603  # of the process, as torch.backends' switches are
     arguments.source(source, or_none=", or None for PyTorch alone")
     _source = source
@@ -76,8 +78,11 @@ def use(source: Source | None) -> None:
 
 
 class _Operator:
-    """An operator under its name. A kernel of PyTorch's dispatcher gets its integers in lists, and
-    not those arguments at the end that are at their defaults."""
+    """An operator that is registered with PyTorch under its name.
+
+    PyTorch's dispatcher passes integers as lists, and leaves arguments at the end out if they are
+    at their defaults.
+    """
 
     def __init__(self, kind: type[Conv1d | DepthwiseConv2d], axes: int, groups: str) -> None:
         self.kind, self._axes = kind, axes
@@ -93,11 +98,11 @@ class _Operator:
         library.impl(name, self._by_pytorch, "FuncTorchBatchedDecomposition")
         torch.library.register_fake(f"convtune::{name}", self._by_pytorch, lib=library)
         self._gradients = OperatorGradients(self, library)
-        self._library = library  # takes all of that back when it goes
+        self._library = library  # held, because the registration ends with it
         self._call = getattr(torch.ops.convtune, name).default
 
     def forget(self) -> None:
-        """Look every shape up again."""
+        """Have every shape looked up again."""
         self._layers: dict[Any, Tuned | None] = {}
         self._shortcuts: dict[Any, Shortcut | None] = {}
 
@@ -106,10 +111,12 @@ class _Operator:
         padding: Ints = (0,), dilation: Ints = (1,), groups: int | None = None, *,
         residual: Some = None, activation: str = "none", max_error: float | None = None,
     ) -> Tensor:  # fmt: skip
-        """By a tuned kernel if there is one. Calls that differ in nothing but tensors of the same
-        weight's shape have a layer, which remembers what was found for each shape, layout, dtype
-        and device of the input."""
-        shortcuts = self._shortcuts  # those of one source, whatever another thread does
+        """Return the output by a tuned kernel if there is one, else by PyTorch.
+
+        Calls with a weight of the same shape and the same other arguments share a layer. It
+        remembers what was found for each shape, layout, dtype and device of the input.
+        """
+        shortcuts = self._shortcuts  # read once: use() in another thread may begin new ones
         layer = self.layer_of(
             x, weight, bias is not None, stride, padding, dilation, groups, activation, max_error
         )
@@ -136,11 +143,11 @@ class _Operator:
         padding: Ints = (0,), dilation: Ints = (1,), groups: int | None = None, *,
         residual: Some = None, activation: str = "none", max_error: float | None = None,
     ) -> Tensor | None:  # fmt: skip
-        """The output for a call like an earlier one that a kernel has computed; else None."""
+        """Return the output if the call is like one that a kernel has computed, else None."""
         said = _as_said(x, weight, bias, stride, padding, dilation, groups, activation, max_error)
         try:
             shortcut = self._shortcuts.get(said)
-        except TypeError:  # a number that a graph has not decided yet can't be looked up
+        except TypeError:  # a graph's symbolic integers have no hash
             return None
         if shortcut is None or residual is not None:
             return None
@@ -151,12 +158,16 @@ class _Operator:
         self, x: Tensor, weight: Tensor, has_bias: bool, stride: Ints, padding: Ints,
         dilation: Ints, groups: int | None, activation: str, max_error: float | None,
     ) -> Tuned | None:  # fmt: skip
+        """Return the layer for calls with these arguments, made at the first one.
+
+        Return None if only PyTorch can compute them. Raises WrongArgument.
+        """
         stride, padding, dilation = tuple(stride), tuple(padding), tuple(dilation)
         groups = self._groups(x) if groups is None else groups
         key = (
             weight.shape, has_bias, stride, padding, dilation, groups, activation, max_error
         )  # fmt: skip
-        layers = self._layers  # those of one source, whatever another thread does
+        layers = self._layers  # read once: use() in another thread may begin new ones
         try:
             return layers[key]
         except KeyError:
@@ -169,8 +180,10 @@ class _Operator:
         padding: Ints = (0,), dilation: Ints = (1,), groups: int | None = None, *,
         residual: Some = None, activation: str = "none", max_error: float | None = None,
     ) -> Tensor:  # fmt: skip
-        """By PyTorch's own, of which it has derivatives and transforms; for tensors without data
-        their shape, dtype and strides."""
+        """Return the output by PyTorch's own operators, which have derivatives and transforms.
+
+        From tensors without data this gives the output's shape, dtype and strides.
+        """
         how = self._how(tuple(stride), tuple(padding), tuple(dilation), activation)
         self._must_be_weight(weight)
         convolved = getattr(convolutions, self.kind.operator)
@@ -202,7 +215,7 @@ class _Operator:
             return y
         beyond = beyond_kernels(x, weight, bias, residual)
         if (x.is_cpu or x.is_cuda) and beyond in (None, NEEDS_GRAD) and quiet(torch):
-            # nobody listens below, and to be dispatched again takes as long as what is to be done
+            # nothing below autograd listens, and another dispatch takes as long as the work itself
             return self._computed(x, weight, bias, *how, residual=residual, **named)
 
         def below(*given: Some) -> Tensor:
@@ -231,7 +244,7 @@ class _Operator:
         self, x: Tensor, weight: Tensor, bias: Some = None, *how: Any, residual: Some = None,
         **named: Any,
     ) -> Tensor:  # fmt: skip
-        """Under autocast, as PyTorch's convolutions are: in the dtype that it chose."""
+        """Return the output under autocast, in its dtype, as PyTorch's convolutions do."""
         kind = x.device.type
         given: list[Any] = autocast.cast(kind, x, weight, bias, residual)
         with torch.autocast(kind, enabled=False):
@@ -241,7 +254,8 @@ class _Operator:
     def _layer(
         self, how: _How, weight: Tensor, has_bias: bool, groups: int, max_error: float | None
     ) -> Tuned | None:
-        """What computes calls with these attributes; None if only PyTorch can."""
+        """Return a new layer for calls with these arguments. If only PyTorch can compute them, log
+        why and return None."""
         self._must_be_weight(weight)
         if _source is None:
             _say(self.kind.operator, "no source is set; call tuner.torch.use(source)")
@@ -272,7 +286,7 @@ class _Operator:
             return None
 
     def _groups(self, x: Tensor) -> int:
-        """By default: PyTorch's of a conv1d, each channel by itself of a depthwise one."""
+        """Return the default of ``groups``: 1 for conv1d, as in PyTorch, else the channels."""
         return 1 if self._axes == 1 or x.ndim < 3 else x.shape[-3]
 
     def _must_be_weight(self, weight: Tensor) -> None:
@@ -285,7 +299,7 @@ class _Operator:
         )
 
     def _checked(self, stride: Ints, padding: Ints, dilation: Ints, activation: str) -> _How:
-        """Raises WrongArgument."""
+        """Return the arguments with a number for each axis or side. Raises WrongArgument."""
         axes, sides = self._axes, self._axes * 2
         for name, values, least, counts in (
             ("stride", stride, 1, (1, axes)),
@@ -308,14 +322,14 @@ class _Operator:
 
 
 def _as_said(x: Tensor, weight: Tensor, bias: Some, *named: Any) -> tuple[Any, ...]:
-    """By which a call is recognised; the tensors are looked at after it."""
+    """Return the key of a call's shortcut, which then checks the tensors itself."""
     stride, padding, dilation, *others = named
     ways = tuple(stride), tuple(padding), tuple(dilation)
     return x.shape, weight.shape, bias is None, *ways, *others
 
 
 def _must_fit(residual: Tensor, y: Tensor, x: Tensor) -> None:
-    """Raises WrongArgument."""
+    """Raise WrongArgument unless the residual has the output's shape, and no axis was added."""
     if residual.shape != y.shape or y.ndim != x.ndim:
         raise WrongArgument(
             f"residual has shape {tuple(residual.shape)}, and must have the output's, "
@@ -325,7 +339,7 @@ def _must_fit(residual: Tensor, y: Tensor, x: Tensor) -> None:
 
 @cache
 def _say(operator: str, reason: str) -> None:
-    """Once."""
+    """Log why PyTorch computes an operator, once for each reason."""
     log.warning("%s is computed by pytorch: %s", operator, reason)
 
 

@@ -1,5 +1,4 @@
-"""What of PyTorch's modules can be replaced: the class, or one that only sets it up otherwise, with
-all that computes its output."""
+"""Checks whether a PyTorch module can be replaced; transfers of its state, there and back."""
 
 from __future__ import annotations
 
@@ -18,15 +17,19 @@ _SET_UP = frozenset(
         *("__firstlineno__", "__static_attributes__"),
     }
 )
-"""What a subclass may define that computes as its base does."""
+"""Attributes that a subclass may define without computing anything else than its base."""
 _PARTS = frozenset({"weight", "bias", "parametrizations"})
 _LEFT = "leave this one to PyTorch"
 
 
 def check(module: Module, expected: type[Module], *also: str) -> None:
-    """Raises WrongArgument unless the module is an ``expected``, or of a class that only sets one
-    up, parametrised perhaps, whose output is that of its class, its weight and its bias alone; or
-    of one of the names ``also``, for classes of packages that need not be here."""
+    """Raise WrongArgument unless a replacement can compute all that the module does.
+
+    The module's class must be ``expected``, or a subclass that defines nothing to compute with.
+    ``also`` names further subclasses, of packages that need not be installed. The module may be
+    parametrised. It must have no ``forward`` of its own, no hooks, and no parameters, buffers or
+    submodules beside weight and bias.
+    """
     kind = kind_of(module)
     known = kind.__name__ in also and issubclass(kind, expected)
     if not known and not _only_sets_up(kind, expected):
@@ -54,7 +57,7 @@ def check(module: Module, expected: type[Module], *also: str) -> None:
 
 
 def _only_sets_up(kind: type[Module], expected: type[Module]) -> bool:
-    """Whether that class, or one between, defines nothing that its instances compute with."""
+    """Return whether ``kind`` and all classes between it and ``expected`` only set one up."""
     if not issubclass(kind, expected):
         return False
     between = kind.__mro__[: kind.__mro__.index(expected)]
@@ -62,42 +65,45 @@ def _only_sets_up(kind: type[Module], expected: type[Module]) -> bool:
 
 
 def kind_of(module: Module) -> type[Module]:
-    """The module's class, but for parametrisations."""
+    """Return the module's class, without the one that a parametrisation puts before it."""
     kind: type[Module] = parametrize.type_before_parametrizations(module)
     return kind
 
 
 def hooks_of(module: Module) -> list[Any]:
-    """What is called with the module, and would not be with a replacement."""
+    """Return the module's hooks, which would not be called with a replacement."""
     return [hook for name in _HOOKS for hook in getattr(module, name).values()]
 
 
 def take_over(module: Module, replacement: Module) -> None:
-    """Give the replacement, made with the module's weight and bias, the module's parametrisations
-    and mode, and what says of its shape: a model may ask for ``conv.stride[0]``."""
+    """Give the replacement the module's parametrisations, mode and constants.
+
+    The replacement was made with the module's weight and bias. The constants are attributes that
+    describe the shape, since a model may ask for ``conv.stride[0]``; they can't be changed.
+    """
     names: Any = module.__constants__
     for name in names:
         setattr(replacement, name, getattr(module, name))
-    replacement.train(module.training)  # in training mode, to register a spectral norm changes it
+    # before the transfer: to register a spectral norm in training mode changes it
+    replacement.train(module.training)
     parametrize.transfer_parametrizations_and_params(module, replacement)
     vars(replacement)["fixed"] = frozenset(names)
 
 
 def hand_back(replacement: Module, module: Module) -> None:
-    """Give the module what its replacement has now: parameters and what makes them, hooks and
-    mode."""
+    """Give the module its replacement's parameters, parametrisations, buffers, hooks and mode."""
     module.__class__ = kind_of(module)
     module._modules.pop("parametrizations", None)
     own, its = vars(module), vars(replacement)
     for name in vars(Module()).keys() - {"_modules"}:
         own[name] = its[name]
-    for name in {"weight", "bias"} & its.keys():  # made by a hook before each call
+    for name in {"weight", "bias"} & its.keys():  # no parameter, if a hook makes it for each call
         own[name] = its[name]
     parametrize.transfer_parametrizations_and_params(replacement, module)
 
 
 def only(module: Module, **expected: Any) -> None:
-    """Raises WrongArgument if the module has another value."""
+    """Raise WrongArgument if one of the named attributes has another value than the one given."""
     for name, value in expected.items():
         if getattr(module, name) != value:
             raise WrongArgument(

@@ -1,4 +1,4 @@
-"""What is logged of modules: each reason once, of a model's modules together."""
+"""The log of what computes modules, and why: each reason once for all modules of a model."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ _NUMBER = re.compile(r"\d+")
 
 
 class Said:
-    """Of one module, or of so many ``layers`` of the ``model`` with that name. A model's reasons
-    that differ in nothing but numbers, as those of shapes that are not tuned, have one cause."""
+    """The log of one module, or of all replaced layers of a model.
+
+    ``model`` is the model's class, and ``layers`` counts its replaced layers. For a model, reasons
+    that differ only in numbers, such as those of shapes that are not tuned, are logged once.
+    """
 
     def __init__(self, model: str = "", layers: int = 1) -> None:
         self._once = ""
@@ -23,7 +26,7 @@ class Said:
         self._reasons: set[str] = set()
 
     def say(self, kind: str, used: Literal["tuned", "pytorch"], reason: str) -> None:
-        """Log what computes a module of that kind, and why, if that was not said yet."""
+        """Log what computes a module of class ``kind``, and why, unless that was logged before."""
         if reason in self._reasons:
             return
         cause = _NUMBER.sub("", reason) if self._once else reason
@@ -33,7 +36,7 @@ class Said:
         self._reasons |= {reason, cause}
 
     def forget(self) -> None:
-        """Say everything again."""
+        """Have every reason logged again."""
         self._reasons.clear()
 
     def __getstate__(self) -> dict[str, object]:

@@ -1,9 +1,9 @@
-"""A call like one that a kernel has computed, recognised in one step.
+"""Shortcuts: recognise a call like an earlier one in one step, and call its kernel.
 
-What a module asks before it calls a kernel takes some ten microseconds, and more in a model whose
-other operators push it out of the processor's caches. PyTorch has a native check of tensors for the
-graphs that it compiles, which answers most of that at once. What has passed it needs no description
-any more: a kernel for a CPU takes the addresses.
+The checks before a module calls a kernel take some ten microseconds, and more in a model whose
+other operators push them out of the processor's caches. PyTorch has a native check of tensors,
+meant for the graphs that it compiles, which makes most of these checks at once. Tensors that have
+passed it need not be described to the kernel, which takes their addresses.
 """
 
 from __future__ import annotations
@@ -18,13 +18,38 @@ from tuner.library.load import Library
 from tuner.library.torch_transforms import active
 
 Order = tuple[int, ...]
-_empty: Any = vars(guards)["_empty_strided_cpu"]
-"""How compiled graphs allocate: shape, strides and dtype of a tensor on the CPU."""
+EMPTY: dict[str, Any] = {kind: vars(guards)[f"_empty_strided_{kind}"] for kind in ("cpu", "cuda")}
+"""By kind of device, what allocates a tensor of a shape, strides and a dtype in compiled graphs."""
+_current_gpu: Any = getattr(torch._C, "_cuda_getDevice", None)  # PyTorch may know no CUDA
+
+
+class Alike:
+    """A check whether tensors are dispatched by PyTorch as those of an earlier call were.
+
+    It compares class, dtype, device, shape and strides, and all else by which PyTorch dispatches:
+    autocast, transforms, subclasses, negated views. A GPU must be the current one.
+    """
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        sizes: Any = [list(each.shape) for each in tensors]
+        strides: Any = [list(each.stride()) for each in tensors]
+        self._check = guards.TensorGuards(
+            *tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
+        ).check
+        self.gpu = tensors[0].device.index if tensors[0].is_cuda else None
+
+    def __call__(self, *tensors: torch.Tensor) -> bool:
+        """Return whether they are alike, and nothing would record a call on them."""
+        here = self.gpu is None or _current_gpu() == self.gpu
+        return here and self._check(*tensors) and not active(torch)
 
 
 class Shortcut:
-    """For calls of a library on input, weight and perhaps bias, which leave it nothing else to do.
-    ``orders`` are those of the axes in which it takes the input and gives the output back."""
+    """A shortcut for calls in which a library does all, on input, weight and perhaps bias.
+
+    ``orders`` are the axes with which ``permute`` turns the input into the library's layout, and
+    its output back; None if the library takes and gives the tensors as they are.
+    """
 
     def __init__(
         self,
@@ -33,29 +58,26 @@ class Shortcut:
         library: Library,
         orders: tuple[Order, Order] | None,
     ) -> None:
-        """After a call on these tensors that gave that output, while no gradients are recorded."""
-        # class, dtype, device, shape, strides, and all that PyTorch dispatches by: autocast,
-        # transforms, subclasses, negated views
-        sizes: Any = [list(each.shape) for each in tensors]
-        strides: Any = [list(each.stride()) for each in tensors]
-        self._alike = guards.TensorGuards(
-            *tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
-        ).check
+        """Remember a call on these tensors that gave that output, while no gradients are recorded.
+
+        ``tensors`` are input, weight and perhaps bias.
+        """
+        self._alike = Alike(tensors)
         self._has_bias = len(tensors) > 2
         self._orders, self._compute = orders, library.of_tensors
-        self._at = library.at
+        self._at, self._empty = library.by_address(self._alike.gpu), EMPTY[library.kind]
         self._like = tuple(output.shape), output.stride(), output.dtype
         self.reason: str = library.manifest["template"]
 
     def __call__(self, x: Any, weight: Any, bias: Any) -> Any:
-        """The output; None if the call is another one."""
+        """Return the output, or None if the call is not like the one remembered."""
         if torch.is_grad_enabled() or (bias is not None) is not self._has_bias:
             return None
         given = (weight, bias) if self._has_bias else (weight,)
-        if not self._alike(x, *given) or active(torch):
+        if not self._alike(x, *given):
             return None
         if self._at is not None:
-            y = _empty(*self._like)
+            y = self._empty(*self._like)
             if self._has_bias:
                 self._at(x.data_ptr(), weight.data_ptr(), bias.data_ptr(), y.data_ptr())
             else:

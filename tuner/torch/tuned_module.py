@@ -1,4 +1,4 @@
-"""What PyTorch modules with a tuned kernel share."""
+"""The base class of PyTorch modules that call tuned kernels."""
 
 from __future__ import annotations
 
@@ -36,28 +36,26 @@ from tuner.torch.shortcut import Order, Shortcut
 
 
 class Tuned(InPlace, LooksUp):
-    """What both modules share. ``source`` is a Client, or a Local database; ``max_error`` the
-    accuracy that is asked for, by default the operator's; ``activation`` what is applied to the
-    output, after the bias and a residual: one of the workload's.
+    """A convolution that a tuned kernel computes if there is one for the shape, and PyTorch if not.
 
-    A shape is looked up at its first call, with bias, residual and activation in the kernel or, if
-    only that is tuned, without, and what was found is kept: :meth:`forget` has it looked up anew,
-    and so has setting ``source``, ``max_error`` or ``activation``.
+    ``source`` is a Client or a Local database, and ``max_error`` the accuracy that is asked for, by
+    default the dtype's. ``activation`` comes last, after the bias and a residual. A shape is looked
+    up at its first call: with bias, residual and activation in the kernel or, if only that is
+    tuned, without. The answer is kept until :meth:`forget`, or until one of the three is set.
 
-    ``used`` says what computed the last output, "tuned" or "pytorch", ``reason`` why; each reason
-    is logged once, of a model's layers together. If grad is needed, the output, the input's
-    gradient and the weight's are each by a tuned kernel if there is one, and by PyTorch if not:
-    ``used_backward`` says by what, of "input" and "weight". If something records or transforms the
-    call, PyTorch computes; and so it does if it was faster when the shape was tuned.
-
-    A copy shares the source. A file has none: set ``source`` after loading.
+    ``used`` says what computed the last output, "tuned" or "pytorch", and ``reason`` why. Each
+    reason is logged once for all layers of a model. If gradients are needed, a tuned kernel or
+    PyTorch computes each: the output, the input's gradient and the weight's. ``used_backward`` says
+    which, by "input" and "weight". PyTorch also computes if something records or transforms the
+    call, or if it was faster when the shape was tuned. Copies share the source. A file has none:
+    set ``source`` after loading.
     """
 
     operator: ClassVar[str]
     AXES: ClassVar[int]
     ORDERS: ClassVar[dict[str | None, tuple[Order, Order]]]
-    """By a layout with channels last, the axes of an input in that order, and those of an output in
-    PyTorch's."""
+    """For each layout with channels last: the axes with which ``permute`` turns an input into it,
+    and an output in it into PyTorch's order."""
     bias: torch.nn.Parameter | None
     said: Said
     used: Literal["tuned", "pytorch"] | None = None
@@ -87,10 +85,10 @@ class Tuned(InPlace, LooksUp):
         self.forget()
 
     def forget(self) -> None:
-        """Look every shape up again."""
+        """Have every shape looked up again."""
         self._found: dict[Any, Found] = {}
         self.said.forget()
-        # of the last call in eager mode, and in a graph, which PyTorch dispatches otherwise
+        # for eager mode and for graphs, in which PyTorch's dispatch state is another one
         self._shortcuts: list[Shortcut | None] = [None, None]
         self.gradient_shortcut: GradientShortcut | None = None
 
@@ -100,12 +98,12 @@ class Tuned(InPlace, LooksUp):
             self.forget()
 
     def take_in(self, norm: BatchNorm | None, activation: Activation) -> None:
-        """Compute what stands behind the convolution in a model too: a batch norm, an activation.
-        They keep their places, and must pass on there what comes."""
-        self.norm, self.activation = norm, activation  # which forgets what was found
+        """Compute a batch norm and an activation, too, that follow the convolution in a model.
+        Their modules keep their places, and must return their input there."""
+        self.norm, self.activation = norm, activation  # to set the latter forgets what was found
 
     def __getstate__(self) -> dict[str, Any]:
-        # what was found is of this process
+        # libraries are loaded in this process only
         own: dict[str, Any] = {"_found": {}, "_shortcuts": [None, None]}
         own |= {"gradient_shortcut": None, "source": Shared(self.source)}
         return self.__dict__ | own
@@ -117,7 +115,7 @@ class Tuned(InPlace, LooksUp):
         self._number = module_operator.numbered(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # a parametrised module has a copy of its own else, which knows nothing of __setstate__
+        # without this method PyTorch gives a parametrised module one that skips __setstate__
         state = Tuned.__getstate__(self)
         stays_behind = self.taken_in is not None and not memo
         if stays_behind:
@@ -130,9 +128,10 @@ class Tuned(InPlace, LooksUp):
         return copied
 
     def forward(self, input: Any, residual: Any = None) -> Any:  # noqa: A002
+        """Return the output. ``residual`` has its shape, and is added before the activation."""
         if self.taken_in is not None and self.taken_in.parted(self):
             self.part()
-        # torch.compiler.is_exporting() is true of any graph in PyTorch 2.11
+        # the flag, because torch.compiler.is_exporting() is true in any graph in PyTorch 2.11
         if torch.compiler._is_exporting_flag or torch.compiler.is_compiling():
             return self.on(input, self.weight, self.bias, residual)
         if isinstance(input, torch.fx.Proxy):
@@ -140,7 +139,7 @@ class Tuned(InPlace, LooksUp):
         return self.on(input, self._current("weight"), self._current("bias"), residual)
 
     def on(self, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
-        """The output for a weight and a bias of these shapes, in eager mode, a graph or a file."""
+        """Return the output for this weight and bias, in eager mode, in a graph or in an export."""
         if torch.compiler._is_exporting_flag:
             return self.plain(x, weight, bias, residual)
         if torch.compiler.is_compiling():
@@ -154,13 +153,13 @@ class Tuned(InPlace, LooksUp):
 
     @property
     def only_plain(self) -> bool:
-        """Whether its gradients are all PyTorch's."""
+        """Whether PyTorch computes all gradients."""
         return self.norm is not None
 
     def _compiled(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
-        """One operator in a graph; or PyTorch's, of what only PyTorch knows, in forward-mode
-        differentiation, or if it has a batch norm and autocast is on, or gradients or sums of the
-        norm are needed."""
+        """Return the output in a graph, by one operator. PyTorch's operators compute what only they
+        can, in forward-mode differentiation, and a batch norm that is in training mode, needs
+        gradients or is under autocast."""
         given = there(x, weight, bias, residual)
         known = x.device.type in ("cpu", "cuda") and all(type(each) in PLAIN for each in given)
         forward = torch.autograd.forward_ad._current_level >= 0
@@ -174,7 +173,7 @@ class Tuned(InPlace, LooksUp):
         return module_operator.call(x, weight, bias, residual, self._number)
 
     def plain(self, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
-        """The output by PyTorch alone."""
+        """Return the output by PyTorch alone."""
         y = self.convolved(x, weight, bias)
         if self.norm is not None:
             y = self.norm.normalised(y)
@@ -183,11 +182,11 @@ class Tuned(InPlace, LooksUp):
         return activations.applied(self.activation, y)
 
     def computed(self, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
-        """The output for the current weight and bias, by a tuned kernel if there is one."""
+        """Return the output for this weight and bias, by a tuned kernel if there is one."""
         return self._computed(x, weight, bias, residual, in_graph=False)
 
     def recognised(self, x: Any, weight: Any, bias: Any, in_graph: bool) -> Any:
-        """The output for a call like the last one that a kernel has computed; else None."""
+        """Return the output if the call is like the last one that a kernel computed, else None."""
         shortcut = self._shortcuts[in_graph]
         y = shortcut and shortcut(x, weight, bias)
         if shortcut is not None and y is not None and self.used != "tuned":
@@ -195,7 +194,7 @@ class Tuned(InPlace, LooksUp):
         return y
 
     def computed_in_graph(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
-        """The same, as an operator of a compiled graph, laid out as that was promised."""
+        """Return the output of an operator in a graph, laid out in memory as the graph expects."""
         return self._computed(x, weight, bias, residual, in_graph=True)
 
     def _computed(self, x: Any, weight: Any, bias: Any, residual: Any, in_graph: bool) -> Any:
@@ -214,8 +213,8 @@ class Tuned(InPlace, LooksUp):
         return self.laid_out(y, x) if in_graph else y
 
     def trained(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
-        """The output, with gradients, if a kernel computes it or one of them; or the reason why
-        none does."""
+        """Return the output with gradients if a kernel computes it or one of them, else why none
+        does."""
         x = self.densely(x)
         unready = self._unready(x) or self._unfit(x, weight)
         if unready is not None:
@@ -239,13 +238,13 @@ class Tuned(InPlace, LooksUp):
         return apply(calls, x, weight, bias, residual)
 
     def gradient_library(self, x: Any, weight: Any, purpose: Purpose) -> Library | None:
-        """The tuned kernel for that purpose, if there is one."""
+        """Return the tuned kernel for that purpose, or None."""
         if self._unfit(x, weight) is not None:
             return None
         return self.found_for(x, x.device, False, purpose).library
 
     def sums(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
-        """The output before the activation."""
+        """Return the output before the activation."""
         if self._unfit(x, weight) is None:
             library = self.found_for(x, x.device, residual is not None, "sums").library
             if library is not None:
@@ -254,10 +253,10 @@ class Tuned(InPlace, LooksUp):
         return self.laid_out(y if residual is None else y + residual, x)
 
     def shortcut(self, x: Any, weight: Any, bias: Any, y: Any) -> Shortcut | None:
-        """For calls like one by which a kernel has computed y, if that had nothing else to do."""
+        """Return a shortcut for calls like one by which a kernel gave y; None if more was done."""
         found = self._found.get(self._key(x, x.device, False))
         library: Any = found and found.library
-        if library is None:  # forgotten meanwhile
+        if library is None:  # forget() was called meanwhile
             return None
         work, (first, second) = library.workload, library.arguments[:2]
         if (
@@ -274,15 +273,15 @@ class Tuned(InPlace, LooksUp):
         return Shortcut(there(x, weight, bias), y, library, orders)
 
     def by_kernel(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
-        """The output by a tuned kernel, in the layout of its input; or the reason why there is
-        none. Of the tensors :func:`only_pytorchs` must have said nothing."""
+        """Return the output by a tuned kernel, in the layout of its input, or why there is none.
+        Only for tensors for which :func:`only_pytorchs` returns None."""
         unready = self._unready(x)
         if unready is not None:
             return unready
         x = self.densely(x)
         known = self._found.get(self._key(x, x.device, residual is not None))
         library: Any = known and known.library
-        if library is None:  # else it refuses itself what it is not for
+        if library is None:  # a library that is known refuses unfit tensors itself
             library = self._unfit(x, weight) or self._library(x, residual)
             if isinstance(library, str):
                 return library
@@ -296,7 +295,7 @@ class Tuned(InPlace, LooksUp):
     def _by_library(
         self, library: Library, x: Any, weight: Any, bias: Any, residual: Any, last: Activation
     ) -> Any:
-        """What the library was tuned without is done to its output."""
+        """Return the library's output, and do to it what the library was tuned without."""
         if self.norm is not None:
             weight, bias = self.norm.folded(weight, bias)
         work: Any = library.workload
@@ -324,17 +323,17 @@ class Tuned(InPlace, LooksUp):
 
     @property
     def _extra(self) -> str:
-        """What is computed behind the convolution, for :meth:`extra_repr`."""
+        """The batch norm and activation behind the convolution, for :meth:`extra_repr`."""
         norm = "" if self.norm is None else ", batch norm"
         return norm + ("" if self.activation == "none" else f", activation={self.activation}")
 
     def by_pytorch(self, x: Any, weight: Any, bias: Any, residual: Any, reason: str) -> Any:
-        """The output by PyTorch, which is told."""
+        """Return the output by PyTorch, and log the reason."""
         self._tell("pytorch", reason)
         return self.plain(x, weight, bias, residual)
 
     def _tell(self, used: Literal["tuned", "pytorch"], reason: str) -> None:
-        if self.used != used or self.reason != reason:  # to set what a module has takes long
+        if self.used != used or self.reason != reason:  # to set a module's attribute takes long
             self.used, self.reason = used, reason
         self.said.say(type(self).__name__, used, reason)
 
@@ -344,7 +343,7 @@ class Tuned(InPlace, LooksUp):
         )
 
     def _unready(self, x: Any) -> str | None:
-        """Why no library may be called now."""
+        """Return why no library may be called at the moment, or None."""
         if self.norm is not None:
             if self.norm.needs_grad and torch.is_grad_enabled():
                 return NORM_NEEDS_GRAD
@@ -359,8 +358,8 @@ class Tuned(InPlace, LooksUp):
         return found.library or found.reason
 
     def taken(self, x: Any, argument: Argument) -> Any:
-        """The input, or what is shaped as the output, as the library takes it, in the same
-        memory. Raises WrongArgument if it has another shape, or lies otherwise."""
+        """Return a view of the input, or of a tensor of the output's shape, as the library takes
+        it. Raises WrongArgument if shape or strides do not allow one."""
         orders = self.ORDERS.get(argument.layout)
         if orders is not None and x.ndim == len(orders[0]):
             return x.permute(orders[0])
@@ -368,14 +367,14 @@ class Tuned(InPlace, LooksUp):
             return x
         try:
             return x.view(argument.shape)
-        except RuntimeError as error:  # the input is looked up by its shape, so it is no input
+        except RuntimeError as error:  # never the input: the library was found by its shape
             raise WrongArgument(
                 f"the residual has shape {tuple(x.shape)} and strides {x.stride()}, the output "
                 f"{argument.shape}"
             ) from error
 
     def _given_back(self, y: Any, x: Any, output: Argument) -> Any:
-        """The output as PyTorch would return it for ``x``, in the same memory."""
+        """Return a view of the output, as PyTorch would return it for ``x``."""
         orders = self.ORDERS.get(output.layout)
         if orders is not None:
             return y.permute(orders[1])
@@ -383,14 +382,14 @@ class Tuned(InPlace, LooksUp):
 
     @abstractmethod
     def convolved(self, x: Any, weight: Any, bias: Any) -> Any:
-        """The convolution and its bias, by PyTorch alone."""
+        """Return the convolution with its bias, by PyTorch alone."""
 
     @abstractmethod
     def differentiated(
         self, g: Any, x: Any, weight: Any, wanted: tuple[bool, bool]
     ) -> tuple[Any, Any]:
-        """Gradients of input and weight, those that are wanted, of that of the convolution, by
-        PyTorch alone."""
+        """Return gradients of input and weight by PyTorch alone, those that are ``wanted``, for
+        the gradient ``g`` of the convolution's output."""
 
     @abstractmethod
     def _shape_of_output(self, x: Any, output: Argument) -> tuple[int, ...]: ...

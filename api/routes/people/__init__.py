@@ -1,1 +1,1 @@
-"""What browsers are sent: pages for people, and the files that belong to them."""
+"""Routes for browsers: pages for people, and the files that pages load."""

@@ -1,4 +1,4 @@
-"""Swagger UI over the OpenAPI document, from this service's own files."""
+"""Routes of the OpenAPI document, and of a Swagger UI that is served from our own files."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def docs(request: Request) -> Response:
 @router.get(DOCUMENT)
 async def document(request: Request) -> Response:
     access: Access = request.app.state.access
-    await access.keyring.current()  # the document says which routes need a key now
+    await access.keyring.current()  # so that the document says which routes need one
     return JSONResponse(request.app.openapi())

@@ -1,4 +1,4 @@
-"""Where people give their key: pages then send it along as a cookie that no script can read."""
+"""The page on which people give their key, which becomes a cookie that no script can read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def key_page(request: Request, back: str = "/") -> Response:
 async def give_key(
     request: Request, sent: Annotated[dict[str, str], Depends(sent_form)]
 ) -> Response:
-    """Without a key: forget the one that was given."""
+    """Set the cookie to the key that was sent; if the key is empty, delete the cookie."""
     access: Access = request.app.state.access
     back, given = _here(sent.get("back", "/")), sent.get("key", "").strip()
     answer = RedirectResponse(back, 303)
@@ -40,6 +40,6 @@ async def give_key(
 
 
 def _here(back: str) -> str:
-    """A path of this service; the first page where it is another place."""
+    """Return ``back`` if it is a path of this service, otherwise the path of the first page."""
     ours = back.startswith("/") and not back.startswith(("//", "/\\"))
     return back if ours and back.isprintable() else "/"

@@ -1,4 +1,4 @@
-"""Pages for people: models, and a model with its layers."""
+"""Pages of models: a list of them, and a model with its layers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def model_page(request: Request, model_id: str, engine: EngineDep) -> Response:
 
 @router.get("/ui/models/{model_id}/live")
 def model_fragment(request: Request, model_id: str, engine: EngineDep) -> Response:
-    """What of the page moves while the model runs."""
+    """Return the part of the page that changes while the model runs."""
     context = model_context(engine, models.get(engine, model_id))
     return render(request, "parts/model.html", done=done, **context)
 

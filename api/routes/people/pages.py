@@ -1,4 +1,4 @@
-"""Pages for people: jobs, a job, bests, devices, ladders."""
+"""Pages of jobs, a job, bests, devices and ladders."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def jobs_page(
     duplicate: str = "",
     cursor: str = "",
 ) -> Response:
-    """Jobs for people; for programs, which do not ask for HTML, the index of the routes."""
+    """Return the page of jobs; for programs, which do not ask for HTML, the index of the routes.
+
+    ``duplicate`` is the id of a job whose order fills the form."""
     if "text/html" not in request.headers.get("accept", ""):
         index = health.index(request)
         return JSONResponse(index.model_dump(), headers={"Vary": "Accept"})
@@ -63,6 +65,7 @@ def jobs_fragment(request: Request, engine: EngineDep, cursor: str = "") -> Resp
 
 @router.post("/ui/jobs")
 def order(request: Request, sent: FormDep, engine: EngineDep) -> Response:
+    """Order the job of a form and lead to its page; if the form is wrong, show it with errors."""
     operator = find_operator(sent.get("operator", ""))
     read = forms.read_order(operator.name, sent)
     if isinstance(read, list):
@@ -78,6 +81,10 @@ def order(request: Request, sent: FormDep, engine: EngineDep) -> Response:
 def job(
     request: Request, job_id: str, engine: EngineDep, known: bool = False, beside: str = ""
 ) -> Response:
+    """Return the page of a job.
+
+    ``known`` says on the page that an equal order had this job already. ``beside`` is the id of a
+    job to compare it with."""
     found = queue.get(engine, job_id)
     context = job_page.job_context(engine, found)
     context |= job_page.comparison(engine, found, beside.strip())
@@ -87,19 +94,19 @@ def job(
 
 @router.get("/ui/jobs/{job_id}/live")
 def job_fragment(request: Request, job_id: str, engine: EngineDep) -> Response:
-    """What of the page moves while the job runs."""
+    """Return the part of the page that changes while the job runs."""
     context = job_page.job_context(engine, queue.get(engine, job_id))
     return render(request, "parts/job.html", **context)
 
 
 @router.get("/ui/jobs/{job_id}/trials")
 def job_trials(request: Request, job_id: str, engine: EngineDep) -> Response:
-    """The table of trials, as it is asked for; the page's address then says so too."""
+    """Return the table of trials as it is asked for, and put that query into the page's address."""
     asked = trials.Asked.read(request.query_params)
     job = queue.get(engine, job_id)
     table = trials.table(engine, job_id, asked)
     answer = render(request, "parts/trials.html", job=job, table=table)
-    if request.headers.get("HX-Trigger") != "trials":  # that is the page renewing itself
+    if request.headers.get("HX-Trigger") != "trials":  # else the page only renews itself
         answer.headers["HX-Replace-Url"] = f"/ui/jobs/{job_id}?{asked.query()}".removesuffix("?")
     return answer
 
@@ -126,6 +133,7 @@ def cancel(job_id: str, sent: FormDep, engine: EngineDep) -> Response:
 
 @router.get("/ui/best")
 def best_search(request: Request, engine: EngineDep) -> Response:
+    """Return the page that lists bests, by operator, parts of the shape and device."""
     asked = {name: text.strip() for name, text in request.query_params.items() if text.strip()}
     chosen = find_operator(asked["operator"]) if "operator" in asked else None
     wanted, wrong = ({}, {}) if chosen is None else forms.read_shape(chosen, asked)
@@ -157,6 +165,7 @@ def best_search(request: Request, engine: EngineDep) -> Response:
 
 @router.get("/ui/best/{name}")
 def best(request: Request, name: str, engine: EngineDep) -> Response:
+    """Return the page of a best; if there is none, a 404 page with a form that orders it."""
     operator = find_operator(name)
     workload, filters = BestFilters.read(operator, request.query_params)
     kind = None if filters.target == "auto" else filters.target
@@ -210,7 +219,8 @@ def ladder(
 
 
 def _listing(engine: Any, query: Mapping[str, str], cursor: str) -> dict[str, Any]:
-    wanted = replace(JobFilter.of(query), operator=None)  # that is the form's
+    """Return what the list of jobs shows."""
+    wanted = replace(JobFilter.of(query), operator=None)  # the query's operator is the form's
     page = queue.list_jobs(engine, wanted, LISTED, cursor or None)
     devices = {device.id: device for device in list_devices(engine)}
     asked = {name: text or "" for name, text in vars(wanted).items()}

@@ -1,4 +1,4 @@
-"""The files that pages load. They are no pages: what is not there is told as to a program."""
+"""Route of the files that pages load. A missing file is answered with a problem, not a page."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is ordered: a job, a neighbour to verify, a model."""
+"""Pydantic models of orders: of a job, of the verification of a neighbour, of a model."""

@@ -1,4 +1,4 @@
-"""What ``POST /jobs`` takes: one model for each operator, told apart by its name."""
+"""The body of ``POST /jobs``: a union of one pydantic model for each operator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from templates.workload import Workload
 
 
 class OrderBase(SentTerms):
-    """A tuning job as it is ordered."""
+    """The order of a job: a workload, and the terms on which it is tuned."""
 
     operator: str
     workload: Workload
@@ -26,12 +26,15 @@ class OrderBase(SentTerms):
         return self
 
     def order(self) -> JobOrder:
+        """Return the order as the queue takes it."""
         return JobOrder.of(self.workload, self, templates=restricted(self, self.operator))
 
 
 def restricted(said: Terms, operator: str) -> tuple[str, ...] | None:
-    """The templates that an order's terms leave an operator; None: all. An error is one of the
-    field ``templates``, for pydantic."""
+    """Return the templates to which an order's terms restrict an operator. None: all apply.
+
+    Raise PydanticCustomError, about the field ``templates``, if the operator lacks one of them, or
+    if the search uses no templates."""
     if said.templates is not None and said.search == "metaschedule":
         raise PydanticCustomError(
             "templates_of_none",
@@ -48,8 +51,10 @@ def restricted(said: Terms, operator: str) -> tuple[str, ...] | None:
 
 
 def for_each_operator(base: type[BaseModel], name: str) -> Any:
-    """Of models for an order of any shape: a union of one for each operator, with its workload and,
-    if they name any, its templates."""
+    """Return a union of subclasses of ``base``, one for each operator, told apart by its name.
+
+    ``base`` takes any workload. A subclass takes that operator's workload and, if ``base`` has a
+    field ``templates``, that operator's templates. ``name`` is the end of the subclasses' names."""
     return Union[tuple(_model(operator, base, name) for operator in operators())]  # noqa: UP007
 
 
@@ -66,7 +71,7 @@ def _model(operator: Operator, base: type[BaseModel], name: str) -> type[BaseMod
 
 
 def examples(**terms: Any) -> dict[str, Any]:
-    """An order for each operator's example, on these terms."""
+    """Return OpenAPI examples: an order of each operator's example workload, on these terms."""
     return {
         operator.name: {
             "summary": operator.summary,

@@ -1,4 +1,4 @@
-"""What ``POST /models`` takes: workloads, each told apart by its operator, on the same terms."""
+"""The body of ``POST /models``: workloads of any operators, on the same terms."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from templates.workload import Workload
 
 
 class LayerBase(sent.SentLayer):
-    """A workload of a model."""
+    """A workload of a model, and how many times the model calls it."""
 
     workload: Workload
 
 
 class ModelBase(sent.SentModel):
-    """A model as it is ordered. The terms are those of each of its jobs."""
+    """The order of a model. Its terms are those of each of its jobs."""
 
     if TYPE_CHECKING:
-        workloads: list[LayerBase]  # type: ignore[assignment]  # of these alone
+        workloads: list[LayerBase]  # type: ignore[assignment]  # a narrower type
 
     @model_validator(mode="after")
     def _have_the_templates(self) -> Self:
@@ -33,6 +33,7 @@ class ModelBase(sent.SentModel):
         return self
 
     def order(self) -> ModelOrder:
+        """Return the order as the storage takes it."""
         return ModelOrder.of(self.name, [LayerOrder(self._job(e), e.calls) for e in self.workloads])
 
     def _job(self, each: LayerBase) -> JobOrder:

@@ -1,4 +1,4 @@
-"""What ``POST /jobs/nearest`` takes: one model for each operator, told apart by its name."""
+"""The body of ``POST /jobs/nearest``: a union of one pydantic model for each operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from templates.workload import Workload
 
 
 class NearestBase(BaseModel):
-    """A shape for which the nearest configuration is to be verified."""
+    """The order to verify a shape's nearest configuration: that of the closest tuned shape."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 

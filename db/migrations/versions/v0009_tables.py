@@ -1,5 +1,5 @@
-"""The first tables. Databases of the eight revisions before it were never released, and are refused
-(db/sql/schema.py)."""
+"""Create the tables of the first release. The eight revisions before it were never released, and
+databases that have one of them are refused (db/sql/schema.py)."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-# written out, not imported from db.sql.models: a revision stays as it was released
+# written out instead of imported from db.sql.models, because a released revision must not change
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 UNENDED = sa.text("state IN ('queued', 'running')")
 ENDED = sa.text("state IN ('succeeded', 'failed', 'cancelled')")

@@ -1,4 +1,4 @@
-"""Models: orders of many workloads, which refer to the jobs that tune them."""
+"""Add models, which are orders of many workloads, and their layers, which refer to jobs."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -33,7 +33,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["job_seq"], ["jobs.seq"], name="fk_model_layers_job"),
     )
     op.create_index("ix_model_layers_job", "model_layers", ["job_seq"])
-    # jobs of before were each ordered by themselves
+    # jobs from before models existed were each ordered by themselves
     op.add_column(
         "jobs", sa.Column("own_order", sa.Boolean(), nullable=False, server_default=sa.true())
     )

@@ -1,4 +1,4 @@
-"""Jobs say what their best is compared with."""
+"""Add the term ``baselines`` to jobs: which peers their best is compared with."""
 
 import sqlalchemy as sa
 from alembic import op

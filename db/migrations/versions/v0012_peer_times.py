@@ -1,4 +1,4 @@
-"""Times of peers, which a later job of the same workload takes over."""
+"""Add the times of peers, which later jobs of the same workload reuse."""
 
 import sqlalchemy as sa
 from alembic import op

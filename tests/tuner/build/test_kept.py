@@ -45,7 +45,7 @@ def test_the_same_is_taken_and_anything_else_is_built(
     assert whole.binary[:4] == b"\x7fELF"
     found = {entry.name: kept.read(folder, entry.name) for entry in folder.iterdir()}
     (name,) = [name for name, entry in found.items() if entry == whole]
-    assert len(found) == 1 + len(LINKED)
+    assert len(found) == 1 + len(LINKED["llvm"])
 
     kept.write(folder, name, OTHER)  # which nobody would build
     again = builder.submit(ordered(tmp_path / "again.so")).result()
@@ -60,7 +60,7 @@ def test_the_same_is_taken_and_anything_else_is_built(
         built = builder.submit(other).result()
         assert built.status == "ok", built.error
         assert other.library.read_bytes() not in (whole.binary, OTHER.binary)
-    assert len([*folder.iterdir()]) == 3 + len(LINKED)
+    assert len([*folder.iterdir()]) == 3 + len(LINKED["llvm"])
 
 
 def test_what_is_linked_into_each_library_is_compiled_once(
@@ -69,12 +69,13 @@ def test_what_is_linked_into_each_library_is_compiled_once(
     first, again, keep = (tmp_path / name for name in ("first", "again", "keep"))
     first.mkdir()
     again.mkdir()
-    compiled = [Path(path).read_bytes() for path in compiling._linked(first, keep)]
+    sources = LINKED["llvm"]
+    compiled = [Path(path).read_bytes() for path in compiling._linked(sources, first, keep)]
     monkeypatch.setattr(compiling.subprocess, "run", None)
-    assert [Path(path).read_bytes() for path in compiling._linked(again, keep)] == compiled
+    assert [Path(path).read_bytes() for path in compiling._linked(sources, again, keep)] == compiled
     monkeypatch.setattr(compiling, "identity", lambda: "another compiler")
     with pytest.raises(TypeError):
-        compiling._linked(tmp_path, keep)
+        compiling._linked(sources, tmp_path, keep)
 
 
 def test_what_is_not_whole_is_built(builder: Builder, folder: Path, tmp_path: Path) -> None:

@@ -18,18 +18,20 @@ def test_it_computes_what_a_call_does(libraries: dict[str, Path], name: str) -> 
     given = arrays(library.workload)
     expected = library(*given)
     output = np.full_like(expected, np.nan)
-    assert library.at is not None
-    library.at(*(each.ctypes.data for each in (*given, output)))
+    by_address = library.by_address(None)
+    assert by_address is not None
+    by_address(*(each.ctypes.data for each in (*given, output)))
     assert np.array_equal(output, expected)
 
 
 def test_two_libraries_keep_apart(libraries: dict[str, Path]) -> None:
     full, depthwise = (load(libraries[name]) for name in ("full-serial", "depthwise-serial"))
-    assert full.at is not None
-    assert depthwise.at is not None
+    by_address = full.by_address(None)
+    assert by_address is not None
+    assert depthwise.by_address(None) is not None
     x, w = arrays(full.workload)
     y = np.empty(full.arguments[2].shape, "f4")
-    full.at(x.ctypes.data, w.ctypes.data, y.ctypes.data)
+    by_address(x.ctypes.data, w.ctypes.data, y.ctypes.data)
     assert np.array_equal(y, full(x, w))
 
 
@@ -47,19 +49,18 @@ class Module:
 
 
 def test_a_library_of_an_earlier_release_has_none() -> None:
-    assert addresses.call_of(Module(main=print), ()) is None
+    assert addresses.on_cpu(Module(main=print), ()) is None
 
 
 def test_more_axes_than_are_kept_are_no_error(libraries: dict[str, Path]) -> None:
     library = load(libraries["depthwise-serial"])
     deep = Argument("input", (1,) * 7, "float32", "input")
-    assert addresses.call_of(library._module, [deep]) is None
-    assert addresses.call_of(library._module, [library.arguments[0]] * 9) is None
-    assert addresses.call_of(library._module, library.arguments) is not None
+    assert addresses.on_cpu(library._module, [deep]) is None
+    assert addresses.on_cpu(library._module, [library.arguments[0]] * 9) is None
+    assert addresses.on_cpu(library._module, library.arguments) is not None
 
 
 def test_a_workspace_is_not_left_out(libraries: dict[str, Path]) -> None:
     library = load(libraries["depthwise-serial"])
-    library.__dict__.pop("at", None)
     library._workspace = 16
-    assert library.at is None
+    assert library.by_address(None) is None

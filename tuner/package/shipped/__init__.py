@@ -1,10 +1,10 @@
-"""Convolutions whose kernels convtune tuned, called as PyTorch's own:
+"""Convolutions whose kernels convtune tuned, called like PyTorch's own:
 
     y = conv1d(x, weight, bias, padding=1, activation="relu")
 
-A call for which the package has a kernel on the tensors' device is computed by it, any other by
-PyTorch. ``kernels.json`` lists the kernels, and ``python -m NAME.check`` compares them with PyTorch
-on the machine at hand.
+If the package has a kernel for the call on the tensors' device, that kernel computes it. PyTorch
+computes all other calls. ``kernels.json`` lists the kernels, and ``python -m NAME.check`` compares
+them with PyTorch on this machine.
 """
 
 from .functions import conv1d, depthwise_conv2d

@@ -1,5 +1,5 @@
-"""``python -m NAME.check``: whether every file is the one that was packed, and every kernel that
-this machine can run computes what PyTorch does in float64."""
+"""``python -m NAME.check``: check that every file is the one that was packed, and that every kernel
+which this machine can run agrees with PyTorch in float64."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from .plain import convolved, followed
 from .table import FOLDER, KERNELS, METADATA, Kernel, name_of, unfit
 
 DRAWS = 16
-"""At most, of a call with so few outputs that all may cancel, or that an activation makes zeros."""
+"""The most inputs that are drawn for a call. A further one is drawn if all outputs are nearly zero,
+as a few outputs may be by cancellation or by the activation: no error is relative to zero."""
 
 
 def main() -> int:
-    """The exit code: 0 if some kernel ran, and all that did are right. Prints a row for each."""
+    """Print a line for each kernel, or only for each file that was changed if there is one.
+
+    Return the exit code: 0 if no file was changed, a kernel ran, and none was wrong."""
     broken = changed()
     for name in broken:
         print(f"{name}: not the file that was packed")
@@ -34,7 +37,7 @@ def main() -> int:
             print(f"{described(kernel)}  not run: {why}")
             continue
         error = error_of(kernel, device)
-        right = error <= kernel.error  # of a NaN, false
+        right = error <= kernel.error  # False if the error is NaN
         ran, wrong = ran + 1, wrong + (not right)
         print(
             f"{described(kernel)}  {'right' if right else 'WRONG'} on {name_of(device)}: "
@@ -45,12 +48,13 @@ def main() -> int:
 
 
 def changed() -> list[str]:
-    """The files of the package whose bytes are not those that were packed."""
+    """Return the files of the package that are missing, or whose bytes are not those packed."""
     named: dict[str, str] = METADATA["digest"]["files"]
     return [name for name, digest in named.items() if _digest(name) != digest]
 
 
 def described(kernel: Kernel) -> str:
+    """Return the kernel's file name and the call that it computes, in words."""
     call = kernel.call
     shapes = " by ".join("x".join(map(str, shape)) for shape in (call.input, call.weight))
     last = ", channels last" if call.channels_last else ""
@@ -60,7 +64,7 @@ def described(kernel: Kernel) -> str:
 
 
 def error_of(kernel: Kernel, device: torch.device) -> float:
-    """max|y - ref| / max|ref| on normal numbers."""
+    """Return max|y - ref| / max|ref| of the kernel's output on normally distributed inputs."""
     for seed in range(DRAWS):
         given, reference, usual = _drawn(kernel, device, seed)
         largest = float(reference.abs().max())
@@ -74,7 +78,8 @@ def error_of(kernel: Kernel, device: torch.device) -> float:
 def _drawn(
     kernel: Kernel, device: torch.device, seed: int
 ) -> tuple[tuple[Tensor, Tensor, Tensor | None, Tensor | None], Tensor, float]:
-    """Input, weight, bias and residual; the reference, and how large such sums usually are."""
+    """Return what is drawn with a seed (input, weight, bias, residual), the reference in float64,
+    and the usual size of a sum: the root of its squared products' sum, at its largest."""
     call = kernel.call
     dtype = getattr(torch, call.dtype)
     draw = torch.Generator().manual_seed(seed)

@@ -1,4 +1,4 @@
-"""What computes a call: a kernel of the package, or PyTorch."""
+"""The choice between a kernel of the package and PyTorch, for each call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "
 def computed(
     x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, *how: Any
 ) -> Tensor:
-    """The output, in the layout of the input."""
+    """Return the output of a call, by a kernel if there is one for it, else by PyTorch.
+
+    ``how`` is stride, padding, dilation, groups, flipped and activation. The output has its
+    channels where those of the input are in memory."""
     call = _call(x, weight, bias, residual, *how)
     kernel = call and _kernel(call, x.device)
     if kernel is None or _would_load_in_a_graph(kernel, x):
@@ -36,7 +39,8 @@ def by_kernel(
     residual: Tensor | None,
     activation: str,
 ) -> Tensor:
-    """The output by that kernel. What it was tuned without is done to its output."""
+    """Return the kernel's output. If it was tuned without the bias, residual or activation, PyTorch
+    adds them."""
     given = {"input": x, "weight": weight}
     if bias is not None and kernel.call.bias:
         given["bias"], bias = bias, None
@@ -58,8 +62,10 @@ def _call(
     flipped: bool,
     activation: str,
 ) -> Call | None:
-    """What a kernel for these would have to be tuned for. None if no kernel could take them:
-    PyTorch computes it, or says what is wrong."""
+    """Return the call that a kernel for these arguments would have to be tuned for.
+
+    Return None if no kernel can take them, because they differ in dtype or device, have gaps in
+    memory or do not fit each other. PyTorch then computes the output, or says what is wrong."""
     given = [each for each in (x, weight, bias, residual) if each is not None]
     alike = all((each.dtype, each.device) == (x.dtype, x.device) for each in given)
     dense = x.is_contiguous() or channels_last(x).is_contiguous()
@@ -96,7 +102,8 @@ def _call(
 
 @lru_cache(4096)
 def _kernel(call: Call, device: torch.device) -> Kernel | None:
-    """The kernel with the most of what is behind the sums in it."""
+    """Return the kernel that computes most of the call's epilogue, or None. A kernel for the whole
+    call comes first, then one without the activation, then without the residual, then the bias."""
     less = [call]
     for absent in ({"activation": "none"}, {"residual": False}, {"bias": False}):
         less.append(less[-1]._replace(**absent))
@@ -106,8 +113,8 @@ def _kernel(call: Call, device: torch.device) -> Kernel | None:
 
 
 def _would_load_in_a_graph(kernel: Kernel, x: Tensor) -> bool:
-    """Whether a CUDA graph is captured, and this is the kernel's first call there: CUDA does not
-    load code while it captures."""
+    """Return whether a CUDA graph is being captured and the kernel has not run on the device yet.
+    Its first call loads its code, which CUDA can't do during a capture."""
     if not x.is_cuda or x.device in library(kernel).ran_on:
         return False
     return torch.cuda.is_current_stream_capturing()

@@ -1,4 +1,4 @@
-"""What the package offers: PyTorch's convolutions, and what is done to their output."""
+"""The package's functions: PyTorch's convolutions, followed by a residual and an activation."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ def conv1d(
     activation: str = "none",
     kind: Literal["correlate", "convolve"] = "correlate",
 ) -> Tensor:
-    """``activation(conv1d(…) + residual)`` with ``torch.nn.functional.conv1d``'s arguments: input
-    (B, C, M) or (C, M), weight (F, C / groups, N), bias (F,), residual of the output's shape.
+    """Return ``activation(conv1d(…) + residual)``, with ``torch.nn.functional.conv1d``'s arguments.
 
-    ``padding`` may be a pair too: the zeros before and behind. ``kind`` convolve flips the weight,
-    as ``numpy.convolve`` does. ``activation`` is none, relu, relu6, silu, gelu (the exact one) or
-    hardswish. Raises ValueError, and what PyTorch raises."""
+    The input is (B, C, M) or (C, M), the weight (F, C / groups, N), the bias (F,), and the residual
+    has the output's shape. ``padding`` may also be a pair: the zeros before and behind the signal.
+    ``activation`` is none, relu, relu6, silu, gelu (the exact one) or hardswish. With ``kind``
+    convolve the weight is flipped, as in ``numpy.convolve``. If a gradient is needed, PyTorch
+    computes the call. Raise ValueError for arguments out of range, and what PyTorch raises."""
     if kind not in ("correlate", "convolve"):
         raise ValueError(f"kind is {kind!r}, and must be correlate or convolve")
     return _called(
@@ -53,12 +54,14 @@ def depthwise_conv2d(
     residual: Tensor | None = None,
     activation: str = "none",
 ) -> Tensor:
-    """``activation(conv2d(…) + residual)`` with ``torch.nn.functional.conv2d``'s arguments, of
-    which ``groups`` is the number of channels: input (B, C, H, W) or (C, H, W), weight
-    (C * multiplier, 1, KH, KW), bias (C * multiplier,), residual of the output's shape.
+    """Return ``activation(conv2d(…) + residual)``, with ``torch.nn.functional.conv2d``'s arguments.
+    ``groups`` is the number of channels, C.
 
-    ``padding`` may be four numbers too: the zeros at the top, left, bottom and right. Raises
-    ValueError, and what PyTorch raises."""
+    The input is (B, C, H, W) or (C, H, W), the weight (C * multiplier, 1, KH, KW), the bias
+    (C * multiplier,), and the residual has the output's shape. ``padding`` may also be four
+    numbers: the zeros at the top, left, bottom and right. ``activation`` is as in :func:`conv1d`.
+    If a gradient is needed, PyTorch computes the call. Raise ValueError for arguments out of range,
+    and what PyTorch raises."""
     return _called(
         "depthwise_conv2d", 2, input, weight, bias, residual, stride, padding, dilation,
         input.shape[-3], False, activation,
@@ -79,6 +82,8 @@ def _called(
     flipped: bool,
     activation: str,
 ) -> Tensor:
+    """Check the arguments, bring them into the operator's form (a batch, and lists of ``axes`` or
+    2 * ``axes`` numbers) and call it."""
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation is {activation!r}, and must be one of {[*ACTIVATIONS]}")
     if x.ndim not in (axes + 1, axes + 2) or weight.ndim != axes + 2:
@@ -93,7 +98,8 @@ def _called(
     how = (steps, sides, spread, groups, flipped, activation)
     given = [each for each in (x, weight, bias, residual) if each is not None]
     if torch.is_autocast_enabled(x.device.type) or any(type(each) not in _PLAIN for each in given):
-        y = convolved(x, weight, bias, residual, *how)  # only PyTorch knows what is meant
+        # only PyTorch knows in which dtype autocast computes, and what a subclass of Tensor does
+        y = convolved(x, weight, bias, residual, *how)
     else:
         y = operators.call(name, x, weight, bias, residual, *how)
     return y[0] if one else y
@@ -109,7 +115,8 @@ def _numbers(name: str, given: Numbers, count: int) -> list[int]:
 
 
 def _sides(given: Numbers | str, axes: int, stride: list[int], reach: Sequence[int]) -> list[int]:
-    """Zeros before each axis, and behind each."""
+    """Return the zeros before each axis, then those behind each axis. ``reach`` is how far the
+    last tap is from the first along each axis."""
     if given == "valid":
         return [0] * (2 * axes)
     if given == "same":

@@ -21,9 +21,11 @@ class BrokenKernel(RuntimeError):
 
 
 class Library:
-    """Raises BrokenKernel, and OSError if no runtime can be loaded."""
+    """A kernel's library, loaded into this process. ``ran_on`` are the devices on which it has run,
+    so that its code is loaded there."""
 
     def __init__(self, kernel: Kernel) -> None:
+        """Raise BrokenKernel if the file was changed, and OSError if no runtime can be loaded."""
         path = FOLDER / "kernels" / f"{kernel.file}.so"
         manifest = json.loads(path.with_suffix(".json").read_bytes())
         if sha256(path) != manifest["library"]["sha256"]:
@@ -43,8 +45,8 @@ class Library:
         self.ran_on: set[torch.device] = set()
 
     def __call__(self, **given: Tensor) -> Tensor:
-        """The output for input, weight, bias and residual, of which the last two are given if the
-        kernel takes them. All have PyTorch's shapes, and so does the output."""
+        """Return the output for ``input``, ``weight``, ``bias`` and ``residual``, in this order. Of
+        the last two those are given that the kernel takes. All shapes are PyTorch's."""
         x, weight = given["input"], given["weight"]
         taken = []
         for name, tensor in given.items():
@@ -70,6 +72,7 @@ _loaded: dict[str, Library] = {}
 
 
 def library(kernel: Kernel) -> Library:
+    """Return the kernel's library, which is loaded at the first call. Raise as Library does."""
     found = _loaded.get(kernel.file)
     if found is None:
         found = _loaded[kernel.file] = Library(kernel)

@@ -1,5 +1,5 @@
-"""The package's operators of PyTorch's. Their namespace is the package's own, so that several
-packages, and several versions of one, can be in a process."""
+"""The package's functions as custom operators of PyTorch. Their namespace is the package's id, so
+that several packages, and several versions of one, can be in a process."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ _SCHEMA = (
 
 
 def call(name: str, *arguments: Any) -> Tensor:
-    """The operator's output. It is looked for a kernel when it runs, not when a graph of it is
-    compiled."""
+    """Return the operator's output. The kernel is looked up when the operator runs, not when
+    ``torch.compile`` compiles a graph with it."""
     output: Tensor = getattr(getattr(torch.ops, ID), name)(*arguments)
     return output
 
 
 def _described(x: Tensor, *others: Any) -> Tensor:
-    """Shape, dtype and strides of the output, for tensors without data."""
+    """Return PyTorch's output in the operator's layout. ``torch.compile`` calls this with tensors
+    that have no data, to know the shape, dtype and strides of the output."""
     return laid_out(convolved(x, *others), x)
 
 
 def _differentiable(name: str) -> Any:
     def differentiable(*arguments: Any) -> Tensor:
-        """PyTorch's convolution, which has derivatives, if there is something to derive by."""
+        """Return the operator's output. If a derivative is needed (by ``requires_grad``, or by a
+        tangent in forward mode), compute it by PyTorch, whose convolutions have derivatives."""
         given = [each for each in arguments if isinstance(each, Tensor)]
         if (torch.is_grad_enabled() and any(each.requires_grad for each in given)) or (
             forward_ad._current_level >= 0
@@ -47,7 +49,8 @@ def _differentiable(name: str) -> Any:
 
 
 def _defined(name: str) -> bool:
-    """Whether the same package is in this process already, by another name or path."""
+    """Return whether the operator exists: the same package may have been imported by another name
+    or path."""
     return hasattr(getattr(torch.ops, ID), name)
 
 

@@ -1,4 +1,4 @@
-"""The same computation by PyTorch alone."""
+"""The package's functions computed by PyTorch alone, without a kernel of the package."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def convolved(
     flipped: bool,
     activation: str,
 ) -> Tensor:
-    """The output for an input (B, C, M) or (B, C, H, W). ``padding`` are the zeros before each
-    axis, then those behind each."""
+    """Return PyTorch's output for an input (B, C, M) or (B, C, H, W). ``padding`` is the zeros
+    before each axis, then those behind each axis."""
     axes = x.ndim - 2
     before, behind = list(padding[:axes]), list(padding[axes:])
     if before != behind:
@@ -44,7 +44,8 @@ def convolved(
 
 
 def followed(y: Tensor, bias: Tensor | None, residual: Tensor | None, activation: str) -> Tensor:
-    """What is behind the sums of a convolution."""
+    """Return a convolution's sums ``y`` (B, F, …) after its epilogue: plus bias and residual,
+    through the activation."""
     if bias is not None:
         y = y + bias.view(-1, *[1] * (y.ndim - 2))
     if residual is not None:
@@ -53,12 +54,12 @@ def followed(y: Tensor, bias: Tensor | None, residual: Tensor | None, activation
 
 
 def channels_last(x: Tensor) -> Tensor:
-    """A view of (B, C, …) as (B, …, C)."""
+    """Return a view of a tensor (B, C, …) as (B, …, C)."""
     return x.movedim(1, -1)
 
 
 def laid_out(y: Tensor, x: Tensor) -> Tensor:
-    """An output with its channels where those of the input are in memory."""
+    """Return the output ``y`` with its channels where those of the input ``x`` are in memory."""
     if not x.is_contiguous() and channels_last(x).is_contiguous():
         return channels_last(y).contiguous().movedim(-1, 1)
     return y.contiguous()

@@ -1,4 +1,4 @@
-"""TVM's runtime in this process, from the package's own copy of it, and the threads of kernels."""
+"""Loading of TVM's runtime, of which the package has a copy, and the threads of its kernels."""
 
 from __future__ import annotations
 
@@ -17,41 +17,44 @@ _LIBRARIES = {
     "cpu": {"libtvm_runtime.so": "device_api.cpu"},
     "cuda": {"libtvm_runtime.so": "device_api.cpu", "libtvm_runtime_cuda.so": "device_api.cuda"},
 }
-"""By a kind of device, the libraries and a function that each registers."""
+"""For each kind of device, the libraries that run its kernels, each with a function that it
+registers. A library whose function is registered is loaded already."""
 
 
 def load_runtime(kind: str) -> None:
-    """Make libraries for ``cpu`` or ``cuda`` callable. Raises OSError if that can't be.
+    """Load what runs kernels for ``cpu`` or ``cuda``. Raise OSError if it can't be loaded.
 
-    A second copy ends the process, because it registers the same functions. So what is loaded
-    already is taken; or else what an installed TVM would load, as that may be imported later."""
+    A second copy of TVM's runtime would end the process, because it registers the same functions.
+    So a runtime that is loaded stays. If none is, an installed TVM's is preferred to the package's
+    own, because that TVM may be imported later."""
     for name, function in _LIBRARIES[kind].items():
         if tvm_ffi.get_global_func(function, allow_missing=True) is None:
             ctypes.CDLL(str(_folder() / name), mode=ctypes.RTLD_GLOBAL)
 
 
 def take_threads(threads: int) -> None:
-    """Have this process's parallel kernels run on so many threads, none bound to a processor, and
-    asleep soon after their work. What its environment says already stays."""
+    """Let this process's parallel kernels run on so many threads of TVM's, which are not bound to
+    processors and sleep soon after their work. Variables that are set already stay as they are."""
     os.environ.setdefault("TVM_NUM_THREADS", str(threads))
     os.environ.setdefault("TVM_BIND_THREADS", "0")
     os.environ.setdefault("TVM_THREAD_POOL_SPIN_COUNT", "2000")
 
 
 def use_pytorchs(module: Any, threads: int) -> None:
-    """Have a loaded library's loops run on as many of PyTorch's threads as torch.set_num_threads
-    allows, but on no more than so many. It stays with TVM's if it was built by an earlier release,
-    or PyTorch without OpenMP."""
+    """Let a loaded library's parallel loops run on PyTorch's OpenMP threads: as many as
+    ``torch.set_num_threads`` allows, but at most ``threads``. The library keeps to TVM's threads
+    if it was built by a release that knew no OpenMP, or if PyTorch was built without OpenMP."""
     if module.implements_function("use_openmp") and (addresses := _addresses_of_openmp()):
         module["use_openmp"](*addresses, threads)
 
 
 @cache
 def _addresses_of_openmp() -> tuple[int, ...]:
+    """Return the addresses of the functions that ``use_openmp`` takes; none if one is missing."""
     names = (
         "GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "_ZN2at15get_num_threadsEv",
     )  # fmt: skip
-    try:  # what PyTorch needs is searched too, and nothing else: others may have their own copy
+    try:  # searches only PyTorch and what it is linked to: other libraries may bring OpenMP too
         pytorch = ctypes.CDLL(torch._C.__file__, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
         found = [getattr(pytorch, name) for name in names]
     except (OSError, AttributeError):
@@ -60,6 +63,7 @@ def _addresses_of_openmp() -> tuple[int, ...]:
 
 
 def _folder() -> Path:
+    """Return the folder of an installed TVM's libraries, or else of the package's own copy."""
     tvm = find_spec("tvm")
     for root in (tvm and tvm.submodule_search_locations) or ():
         if (Path(root) / "lib" / "libtvm_runtime.so").exists():

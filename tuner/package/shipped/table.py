@@ -1,4 +1,4 @@
-"""What is in the package: the calls for which it has kernels, and on what they run."""
+"""The package's table of kernels: the calls that they compute, and the devices that run them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ ID: str = METADATA["id"]
 
 
 class Call(NamedTuple):
-    """All that a kernel depends on. Shapes are PyTorch's, (B, C, …) and (F, C / groups, …), and
-    ``padding`` the zeros before each axis, then those behind each."""
+    """What a kernel computes: only a call that is equal in all fields is served by it.
+
+    Shapes are PyTorch's, (B, C, …) for the input and (F, C / groups, …) for the weight. ``padding``
+    is the zeros before each axis, then those behind each axis."""
 
     input: tuple[int, ...]
     weight: tuple[int, ...]
@@ -35,6 +37,7 @@ class Call(NamedTuple):
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Call:
+        """Return the call of a row of ``kernels.json``."""
         read: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in fields.items()
@@ -43,9 +46,12 @@ class Call(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """``file`` is its name in the folder ``kernels``, without a suffix. ``instructions`` are those
-    that a CPU must have; None if only the very CPU is known to run it. ``error`` is what the
-    workload allows of max|y - ref| / max|ref|."""
+    """A kernel of the package and the device that it was tuned on.
+
+    ``file`` is its name in the folder ``kernels``, without a suffix. ``instructions`` are the
+    instruction sets that a CPU must have, in LLVM's spelling; if they are None, only a CPU of the
+    same name runs it. ``error`` is the largest max|y - ref| / max|ref| that it may have.
+    ``time_us`` is its time on ``device`` in µs, with ``threads`` threads if that is a CPU."""
 
     file: str
     call: Call
@@ -59,6 +65,7 @@ class Kernel(NamedTuple):
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Kernel:
+        """Return the kernel of a row of ``kernels.json``."""
         needed = fields["instructions"]
         made = {"call": Call.of(fields["call"]), "instructions": needed and tuple(needed)}
         return cls(**{**fields, **made})
@@ -71,7 +78,10 @@ for _kernel in KERNELS:
 
 
 def find(call: Call, device: torch.device) -> Kernel | None:
-    """The kernel for that call there, that of the very device before others that it can run."""
+    """Return the kernel for a call on a device, or None if the device can run none for it.
+
+    Kernels that were tuned on a device of that name come first, then those that need no more
+    threads than this process may use, then the fastest."""
     found = [kernel for kernel in _by_call.get(call, ()) if unfit(kernel, device) is None]
     here = threads_here()
     return min(
@@ -82,7 +92,7 @@ def find(call: Call, device: torch.device) -> Kernel | None:
 
 
 def unfit(kernel: Kernel, device: torch.device) -> str | None:
-    """Why the device can't run it."""
+    """Return why the device can't run the kernel, or None if it can."""
     if kernel.kind != device.type:
         return f"it is for {kernel.kind}"
     if kernel.kind == "cuda":
@@ -97,24 +107,27 @@ def unfit(kernel: Kernel, device: torch.device) -> str | None:
 
 @cache
 def name_of(device: torch.device) -> str:
+    """Return the name of a GPU, or of this machine's CPU, as kernels have it in ``device``."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
     return _cpuinfo("model name")
 
 
 def threads_here() -> int:
-    """How many threads this process may use."""
+    """Return how many threads this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 @cache
 def _instructions() -> frozenset[str]:
-    """Instruction sets of this CPU, as LLVM spells them."""
+    """Return the instruction sets of this CPU in LLVM's spelling. Linux spells a few differently,
+    such as ``avx512_fp16`` and ``bmi1``."""
     flags = {flag.replace("_", "") for flag in _cpuinfo("flags").split()}
     return frozenset(flags | {"bmi"} if "bmi1" in flags else flags)
 
 
 @cache
 def _cpuinfo(field: str) -> str:
+    """Return the field's value for the first processor; empty if there is no such field."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(field)), "")

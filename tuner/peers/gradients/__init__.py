@@ -1,1 +1,1 @@
-"""What a user would call instead of a tuned gradient."""
+"""Peers for gradients: what a user would call instead of a tuned gradient."""

@@ -1,4 +1,5 @@
-"""All gradients at once by Dao-AILab's ``causal_conv1d``, on a GPU. It has none of them alone."""
+"""The gradients of Dao-AILab's ``causal_conv1d`` on a GPU. The library computes all of them in one
+call, so it is a peer for direction backward only."""
 
 from __future__ import annotations
 
@@ -17,17 +18,18 @@ if TYPE_CHECKING:
     from torch import Tensor, memory_format
 
 Backward = Callable[..., tuple[Any, ...]]
-"""The library's function of signals, kernels, bias, the output's gradient, four things that are
-not there, whether the initial state needs a gradient, and whether there is a silu."""
+"""The library's function. It takes signals, kernels, bias, the output's gradient, four arguments
+that are None here, whether the initial state needs a gradient, and whether there is a silu."""
 
 
 def call(
     backward: Backward, workload: Conv1dWorkload, layout: memory_format, *given: Tensor
 ) -> Callable[[], tuple[Any, ...]]:
-    """The call of the library's function, which has a bias's gradient if it is given a bias."""
+    """Return a call of the library's function. It computes the bias's gradient if it is given a
+    bias."""
     x, gradient, w, *biases = given
     if workload.bias and not biases:
-        biases = [w.new_zeros(workload.C)]  # which decides nothing without an activation
+        biases = [w.new_zeros(workload.C)]  # without an activation its values do not matter
     signals = [forward.laid_out(workload, layout, each) for each in (x, gradient)]
     kernels = w.reshape(workload.C, workload.N)
     return partial(
@@ -48,7 +50,8 @@ def _call(workload: Conv1dWorkload, layout: memory_format, *given: Tensor) -> An
 
 
 def in_order(workload: Conv1dWorkload, found: Any) -> Any:
-    """What that gives, as the workload has it. Its last is an initial state's."""
+    """Return the library's gradients in the workload's order and layout. Its last one, that of an
+    initial state, is dropped."""
     return conv1d_in_order(workload, found[:3])
 
 

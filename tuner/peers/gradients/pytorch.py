@@ -1,6 +1,6 @@
-"""PyTorch's gradients of its convolutions, in both layouts where there are two, as its autograd
-calls them; with an activation also as ``torch.compile`` makes them, whose derivative else is a
-kernel of its own."""
+"""PyTorch's gradients of convolutions, as its autograd calls them, in each layout that the operator
+has. If there is an activation, they are also timed as compiled by ``torch.compile``, because its
+derivative is a kernel of its own otherwise."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from torch import Tensor, memory_format
 
 FLOAT16_ON_CPU = 2e7
+"""Operations a second on a CPU that has no arithmetic for float16."""
 
 
 def _conv1d(
     workload: Conv1dWorkload, layout: memory_format, *given: Tensor
 ) -> Callable[[], Tensor]:
-    """Channels last as images of one row: for signals PyTorch knows no such layout."""
+    """Return the call for a conv1d's gradients. If channels come last, signals become images of
+    one row, because PyTorch has no such layout for signals."""
     import torch
 
     images = layout is torch.channels_last
@@ -76,9 +78,14 @@ def _called(
     ends: tuple[int, ...],
     layout: memory_format,
 ) -> Callable[[], Any]:
-    """The call for tensors that are laid out already. Of what is not given PyTorch needs the shape;
-    an input whose sides are padded unequally is padded when the forward pass has come to it, and
-    that has left the sums. That of a weight is with the bias's, None if there is none."""
+    """Return a call that returns the gradients of input, weight and bias, None for each that the
+    workload does not ask for. The bias's comes with the weight's.
+
+    All that the forward pass would have left is made before the call and not timed: the sums, and
+    the padded input if its sides differ. PyTorch needs the shape of an input or weight that is not
+    given, so an empty tensor stands for it. ``shapes`` are those of input and weight in PyTorch's
+    order, ``steps`` stride and dilation, and ``ends`` the padding as ``functional.pad`` takes it.
+    """
     import torch
     from torch.nn import functional
 
@@ -123,6 +130,8 @@ def _called(
 
 
 def conv1d_in_order(workload: Conv1dWorkload, found: Any) -> Any:
+    """Return PyTorch's gradients of input, weight and bias as the outputs of the workload, in its
+    layout."""
     dx, dw, db = found
     if dx is not None:
         signals = dx.reshape(workload.B, workload.C, workload.M)
@@ -143,6 +152,8 @@ def _depthwise_in_order(workload: DepthwiseConv2dWorkload, found: Any) -> Any:
 
 
 def _flat(workload: WithGradients, dw: Any, db: Any) -> Any:
+    """Return the output of direction backward_weight: the weight's gradient, with the bias's behind
+    it in one axis if there is a bias."""
     import torch
 
     return torch.cat([dw.reshape(-1), db]) if workload.bias else dw

@@ -1,1 +1,1 @@
-"""PyTorch's own functions, which compute what the kernels do."""
+"""The computations of kernels, by PyTorch's own functions."""

@@ -1,4 +1,4 @@
-"""The activations that a kernel can apply, in PyTorch."""
+"""The activations that a kernel can apply, and their gradients, by PyTorch's functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from tuner.errors import WrongArgument
 
 
 def _of_silu(g: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-    """Of PyTorch's own there is no derivative."""
+    """Return SiLU's gradient. PyTorch's silu_backward has no derivative of its own, so the formula
+    is written out if one is needed."""
     if not (torch.is_grad_enabled() and (g.requires_grad or z.requires_grad)):
         return torch.ops.aten.silu_backward(g, z)  # type: ignore[no-any-return]
     s = torch.sigmoid(z)
@@ -46,7 +47,7 @@ _MODULES: dict[type, Activation] = {
 
 
 def known(activation: str) -> Activation:
-    """Raises WrongArgument for one that no kernel applies."""
+    """Return the activation itself. Raise WrongArgument if no kernel applies it."""
     names = get_args(Activation)
     if activation not in names:
         raise WrongArgument(f"activation is {activation!r}, and must be one of {', '.join(names)}")
@@ -54,20 +55,23 @@ def known(activation: str) -> Activation:
 
 
 def applied(activation: Activation, y: torch.Tensor) -> torch.Tensor:
+    """Return the activation of ``y``."""
     if activation == "none":
         return y
     return _FUNCTIONS[activation](y)
 
 
 def of_output(activation: Activation) -> bool:
-    """Whether its derivative can be told from its result."""
+    """Return whether the activation's derivative can be told from its result."""
     return activation in ("relu", "relu6")
 
 
 def derived(activation: Activation, g: torch.Tensor, sums: Any) -> torch.Tensor:
-    """The gradient of the sums before the activation, of that of its result; of these functions
-    PyTorch has derivatives, too. In the place of the sums may stand the result where
-    :func:`of_output` says so."""
+    """Return the gradient of the sums before an activation, for ``g``, that of its result.
+
+    If :func:`of_output` is true of the activation, its result may be given in the place of the
+    sums. What is returned can be differentiated again.
+    """
     if activation == "none":
         return g
     found: torch.Tensor = _DERIVED[activation](g, sums)
@@ -75,7 +79,10 @@ def derived(activation: Activation, g: torch.Tensor, sums: Any) -> torch.Tensor:
 
 
 def of(module: Any) -> Activation | None:
-    """The activation that is all that the module computes."""
+    """Return the activation that the module computes; None if it computes anything else.
+
+    ``nn.Identity`` computes "none".
+    """
     activation = _MODULES.get(type(module))
     if activation == "gelu" and module.approximate != "none":
         return None

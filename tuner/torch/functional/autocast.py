@@ -1,4 +1,4 @@
-"""What autocast does to the tensors of a convolution."""
+"""Casts of a convolution's tensors, as PyTorch's autocast makes them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from torch import Tensor
 
 
 def is_on(kind: str) -> bool:
-    """Whether it is, for that kind of device."""
+    """Return whether autocast is on for this kind of device, "cpu" or "cuda"."""
     return bool(torch._C._is_any_autocast_enabled()) and torch.is_autocast_enabled(kind)
 
 
 def cast(kind: str, *tensors: Tensor | None) -> list[Tensor | None]:
-    """In the dtype that it chose, as it casts what PyTorch's convolutions are given: real numbers
-    on its device, but those of double precision."""
+    """Return the tensors as autocast would cast them for a convolution.
+
+    Floating-point tensors on this kind of device get autocast's dtype. Those in float64, those on
+    other devices and None stay as they are.
+    """
     dtype = torch.get_autocast_dtype(kind)
     return [
         each.to(dtype) if each is not None and _is_cast(each, kind) else each for each in tensors
@@ -21,7 +24,10 @@ def cast(kind: str, *tensors: Tensor | None) -> list[Tensor | None]:
 
 
 def taken_dtype(tensor: Tensor) -> torch.dtype:
-    """That in which a convolution takes the tensor now."""
+    """Return the dtype in which a convolution would take this tensor.
+
+    It is autocast's if that is on and applies, else the tensor's own.
+    """
     kind = tensor.device.type
     cast_now = is_on(kind) and _is_cast(tensor, kind)
     return torch.get_autocast_dtype(kind) if cast_now else tensor.dtype

@@ -1,4 +1,4 @@
-"""Both operators and their gradients by PyTorch alone, with padding of each side."""
+"""Both operators and their gradients by PyTorch alone, with a padding for each side."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def conv1d(
     dilation: Steps,
     groups: int,
 ) -> Any:
-    """``padding`` are the zeros before and behind."""
+    """Return ``torch.nn.functional.conv1d`` with ``padding`` zeros (before, behind)."""
     before, behind = padding
     if before != behind:
         x, before = functional.pad(x, (before, behind)), 0
@@ -38,7 +38,10 @@ def depthwise_conv2d(
     dilation: Steps,
     channels: int,
 ) -> Any:
-    """``padding`` is at the top, left, bottom and right."""
+    """Return ``torch.nn.functional.conv2d`` with a group for each of the ``channels``.
+
+    ``padding`` is the zeros (top, left, bottom, right).
+    """
     top, left, bottom, right = padding
     around = (top, left)
     if around != (bottom, right):
@@ -58,8 +61,11 @@ def gradients(
     groups: int,
     wanted: tuple[bool, bool],
 ) -> tuple[Any, Any]:
-    """Of input and weight, those that are wanted, for that of the sums. ``padding`` is before on
-    each axis, then behind."""
+    """Return the gradients of input and weight for ``g``, the gradient of the sums.
+
+    ``wanted`` says which of the two are computed; the other is None. ``padding`` is the zeros
+    before on each axis, then those behind on each. ``x`` and ``g`` may lack the axis of the batch.
+    """
     axes = weight.ndim - 2
     one = x.ndim < weight.ndim
     if one:

@@ -1,4 +1,4 @@
-"""Batch norm taken into the convolution before it."""
+"""Batch norms folded into the weight and bias of the convolution before them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_weights
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 _steps = 0
-"""Of optimisers in this process: what the fused ones write shows in no version of a tensor."""
+"""Steps of all optimisers in this process. A fused one's writes change no tensor's version."""
 
 
 def _count_step(*_: Any) -> None:
@@ -22,39 +22,48 @@ register_optimizer_step_post_hook(_count_step)
 
 
 class BatchNorm:
-    """A batch norm whose place in a model is kept: its parameters stay there, under their names."""
+    """A batch norm that can be folded into the convolution before it.
+
+    The module keeps its place in the model, and its parameters their names.
+    """
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module: Any = module
         self._folded: tuple[tuple[Any, ...], Any, Any] | None = None
-        # what was folded, held: another tensor could else come to lie where one was freed
+        # the tensors that were folded, held so that no other can be allocated at their addresses
         self._of: tuple[Any, ...] = ()
 
     @property
     def training(self) -> bool:
-        """Whether it normalises by what comes, which nothing can be folded with: it has no running
-        sums, perhaps no more."""
+        """Whether it normalises by the batch's own mean and variance, so that it can't be folded.
+
+        It does in training mode, or if its running mean and variance are gone.
+        """
         return bool(self.module.training) or self.module._buffers["running_mean"] is None
 
     @property
     def needs_grad(self) -> bool:
+        """Whether its weight or bias requires grad."""
         return any(
             each.requires_grad for each in self.module._parameters.values() if each is not None
         )
 
     def normalised(self, y: torch.Tensor) -> torch.Tensor:
-        """The module's output by its class, as its own ``forward`` passes on what comes."""
+        """Return the norm of ``y``, by the class: the module's own ``forward`` may be
+        :class:`~tuner.torch.in_place.Passed`, which returns its input."""
         taken: torch.Tensor = torch.nn.modules.batchnorm._BatchNorm.forward(self.module, y)
         return taken
 
     def folded(self, weight: Any, bias: Any) -> tuple[Any, Any]:
-        """Weight and bias of the convolution with this norm behind it, made anew if one of them, or
-        of the norm's own, has changed or moved since."""
+        """Return the weight and bias of one convolution that includes this norm.
+
+        They are kept until a tensor of the convolution or of the norm is written to or moves.
+        """
         own, kept = self.module._parameters, self.module._buffers
         parts = (
             weight, bias, own["weight"], own["bias"], kept["running_mean"], kept["running_var"],
         )  # fmt: skip
-        # what training writes to the running sums does not show in their versions, but it counts
+        # training changes the running mean and variance without their versions, but counts batches
         counted = *parts, kept.get("num_batches_tracked")
         state = (self.module.eps, _steps, *_state(counted))
         if self._folded is None or self._folded[0] != state:
@@ -70,8 +79,8 @@ class BatchNorm:
 
 
 def _state(tensors: Sequence[Any]) -> list[tuple[int, int]]:
-    """What changes if a tensor is written to, moved or replaced while the one before is held."""
+    """Return what differs after a tensor is written to, moved, or replaced while it is held."""
     try:
         return [(each.data_ptr(), each._version) for each in tensors if each is not None]
-    except RuntimeError:  # made in inference mode, they have no versions
+    except RuntimeError:  # tensors that were made in inference mode have no versions
         return [(each.data_ptr(), 0) for each in tensors if each is not None]

@@ -1,5 +1,4 @@
-"""All gradients of a layer in one program: as which workloads they are looked up, and of which
-layers they are ordered."""
+"""All gradients of a layer in one kernel: which workloads are looked up, and which is ordered."""
 
 from __future__ import annotations
 
@@ -10,15 +9,19 @@ from templates.epilogue import Activation
 from tuner.torch.lookup import workload_of
 
 MOST_SPAN = 9
-"""Samples that taps reach. Of more, kernels of one gradient each are the faster ones."""
+"""The most samples that taps may reach. Beyond it, a kernel for each gradient is faster."""
 Fields = dict[str, Any]
 
 
 def wanted(
     operator: str, fields: Fields, activation: Activation, bias: Literal["given", "apart"] | None
 ) -> list[Fields] | str:
-    """The workloads by their fields, the most complete first; or why there is none. Its sums are
-    made in the program, so that one with an activation takes a bias that there is."""
+    """Return the fields of the workloads of all gradients at once, or why there are none.
+
+    The most complete comes first. ``bias`` is None if the layer has none, "given" if kernels may
+    take it, and "apart" if they may not. A kernel that includes the activation computes the sums
+    itself, so it must take the bias if there is one.
+    """
     fields = fields | {"direction": "backward"}
     found = workload_of(operator, fields)
     if isinstance(found, str):
@@ -31,8 +34,10 @@ def wanted(
 
 
 def is_ordered(operator: str, several: list[Fields] | str, activation: Activation) -> bool:
-    """Whether the first of those workloads is ordered for a layer instead of one for each
-    gradient."""
+    """Return whether one workload is ordered for a layer instead of one for each gradient.
+
+    ``several`` is what :func:`wanted` returned; the first of these would be ordered.
+    """
     if isinstance(several, str) or several[0].get("activation", "none") != activation:
         return False
     work = workload_of(operator, several[0])

@@ -1,4 +1,4 @@
-"""Gradients of the operators by name in PyTorch's graphs, where they are operators too:
+"""Gradients of the operators by name, which are operators of PyTorch's graphs themselves:
 ``convtune::conv1d_gradients`` and ``convtune::depthwise_conv2d_gradients``."""
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _SCHEMA = (
     "float? max_error) -> Tensor[]"
 )
 Terms = tuple[Sequence[int], Sequence[int], Sequence[int], int, str, float | None]
-"""Stride, padding of each side, dilation, groups, activation and accuracy."""
+"""Stride, padding of each side, dilation, groups, activation and ``max_error``."""
 
 
 class Named(Protocol):
-    """An operator by name."""
+    """An operator by name, as its gradients need it."""
 
     kind: type[Conv1d | DepthwiseConv2d]
 
@@ -46,7 +46,7 @@ class Named(Protocol):
 
 
 class OperatorGradients:
-    """Those of one operator."""
+    """The gradients of one operator, registered with PyTorch under its name and ``_gradients``."""
 
     def __init__(self, operator: Named, library: Any) -> None:
         self._operator = operator
@@ -59,8 +59,10 @@ class OperatorGradients:
         self._call = getattr(torch.ops.convtune, name).default
 
     def of(self, below: Callable[..., Tensor], given: Sequence[Any], terms: Terms) -> Tensor | None:
-        """The output of ``below``, which computes it of input, weight, bias and residual, with
-        gradients; None if only PyTorch has those."""
+        """Return the output with gradients, or None if only PyTorch can compute those.
+
+        ``given`` are input, weight, bias and residual, of which ``below`` computes the output.
+        """
         stride, _, dilation, _, activation, _ = terms
         alike = len(set(stride)) == len(set(dilation)) == 1
         if is_transformed() or not alike:
@@ -108,7 +110,7 @@ class OperatorGradients:
         self, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
         needed: list[bool], *terms: Any,
     ) -> list[Tensor]:  # fmt: skip
-        """PyTorch's, which have derivatives, if there is something to derive by."""
+        """Return gradients. PyTorch computes them if their own derivatives are needed."""
         saved = Saved(x, weight, bias, residual, output)
         if needs_derivative(grad, x, weight, bias, residual):
             layer = _Plain(self._operator.kind, terms)
@@ -122,7 +124,7 @@ class OperatorGradients:
 
 
 class _Plain:
-    """A layer of which all is PyTorch's."""
+    """A layer for which PyTorch computes everything."""
 
     ORDERS: ClassVar[dict[str | None, Any]] = {}
 

@@ -1,5 +1,4 @@
-"""Gradients of a layer's call: each by a tuned kernel if there is one, and by PyTorch if there is
-none."""
+"""Gradients of a layer's call: each by a tuned kernel if there is one, else by PyTorch."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ Some = Tensor | None
 
 
 class Of(NamedTuple):
-    """Those of input, weight, bias and residual; as flags, which are needed."""
+    """One value for each tensor of a call: its gradient, or a flag whether that is needed."""
 
     input: Any
     weight: Any
@@ -31,7 +30,10 @@ class Of(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What a call was given, and its output if the activation's derivative can be told from it."""
+    """The tensors of a call that its gradients need.
+
+    ``output`` is None unless the activation's derivative can be told from it.
+    """
 
     input: Tensor
     weight: Tensor
@@ -41,34 +43,34 @@ class Saved(NamedTuple):
 
 
 class Layer(Protocol):
-    """What a layer gives to be differentiated."""
+    """A layer, as its gradients need it."""
 
     activation: Activation
     used_backward: dict[str, str]
 
     @property
     def AXES(self) -> int:  # noqa: N802
-        """Along which it convolves."""
+        """The number of axes along which it convolves."""
 
     @property
     def ORDERS(self) -> Any:  # noqa: N802
-        """As :class:`Tuned` has them."""
+        """The orders of axes by layout, as in :attr:`Tuned.ORDERS`."""
 
     def gradient_library(self, x: Tensor, weight: Tensor, purpose: Purpose) -> Library | None:
-        """The tuned kernel for that purpose, if there is one."""
+        """Return the tuned kernel for that purpose, or None."""
 
     def sums(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
-        """The output before the activation."""
+        """Return the output before the activation."""
 
     def convolved(self, x: Tensor, weight: Tensor, bias: Some) -> Tensor: ...
 
     def differentiated(
         self, g: Tensor, x: Tensor, weight: Tensor, wanted: tuple[bool, bool]
     ) -> tuple[Any, Any]:
-        """Gradients of input and weight, those that are wanted, by PyTorch alone."""
+        """Return gradients of input and weight, those that are ``wanted``, by PyTorch alone."""
 
     def taken(self, x: Any, argument: Argument) -> Any:
-        """A tensor as a library takes it, in the same memory."""
+        """Return a view of a tensor as a library takes it."""
 
     def laid_out(self, y: Tensor, x: Tensor) -> Tensor: ...
 
@@ -78,8 +80,10 @@ Forward = Callable[[Tensor, Tensor, Some, Some], Tensor]
 
 
 class Calls(NamedTuple):
-    """How a call and its gradients are computed: ``backward`` without a derivative, and
-    ``by_pytorch`` with one."""
+    """The functions that compute a call and its gradients.
+
+    ``backward`` computes gradients that need no derivatives, and ``by_pytorch`` those that do.
+    """
 
     activation: Activation
     forward: Forward
@@ -88,16 +92,18 @@ class Calls(NamedTuple):
 
 
 class Differentiated(torch.autograd.Function):
-    """A call whose gradients are these. Saved are input and weight, and of an activation what its
-    derivative is told from: the output, or bias and residual, from which the sums are made
-    again."""
+    """A call with the gradients that its :class:`Calls` compute.
+
+    It saves input and weight. For an activation it also saves that from which the derivative is
+    told: the output, or bias and residual, with which the sums are computed again.
+    """
 
     @staticmethod
     def forward(
         ctx: Any, calls: Calls, x: Tensor, weight: Tensor, bias: Some, residual: Some
     ) -> Tensor:
         given = [None if each is None else each.detach() for each in (x, weight, bias, residual)]
-        # no view, as what follows may write into it
+        # .data is no view, and what follows may write into it
         output = calls.forward(*given).data  # type: ignore[arg-type]
         told = activations.of_output(calls.activation)
         again = calls.activation != "none" and not told
@@ -116,13 +122,14 @@ class Differentiated(torch.autograd.Function):
 
 
 class _Call:
-    """One call's gradients, by the layer's kernels if ``tuned``."""
+    """The gradients of one call, by the layer's kernels if ``tuned``, else by PyTorch."""
 
     def __init__(self, layer: Layer, grad: Tensor, saved: Saved, tuned: bool) -> None:
         self._layer, self._grad, self._saved, self._tuned = layer, grad, saved, tuned
 
     @cached_property
     def sums(self) -> Tensor:
+        """The output before the activation, or the output itself if it was saved."""
         x, weight, bias, residual, output = self._saved
         if output is not None:
             return output
@@ -140,7 +147,7 @@ class _Call:
         return activations.derived(activation, self._grad, self.sums)
 
     def by_kernel(self, purpose: Purpose) -> tuple[Library, Any] | None:
-        """What a kernel gives, and the kernel; None if there is none."""
+        """Return the kernel for that purpose and what it gives, or None if there is none."""
         layer, (x, weight, bias, residual, _) = self._layer, self._saved
         if not self._tuned:
             return None
@@ -150,7 +157,7 @@ class _Call:
         work: Any = library.workload
         activated = work.activation != "none"
         if activated and purpose == "backward" and residual is not None:
-            return None  # the sums that it would make lack it
+            return None  # the kernel would compute the sums without the residual
         named: dict[str, Any] = {"input": x, "weight": weight, "bias": bias}
         named["output_gradient"] = self._grad if activated else self.derived
         if activated and purpose != "backward":
@@ -165,9 +172,13 @@ class _Call:
 
 
 def computed(layer: Layer, grad: Tensor, saved: Saved, needed: Of, tuned: bool = True) -> Of:
-    """The gradients that are needed, None for the others."""
+    """Return the gradients that are needed, and None for the others.
+
+    If ``tuned``, kernels compute those that they can. Sets the layer's ``used_backward``.
+    """
     x, weight = saved.input, saved.weight
-    several_at_once = functorch.is_legacy_batchedtensor(grad)  # which shows nowhere else
+    # torch.autograd.grad with is_grads_batched, which shows nowhere else
+    several_at_once = functorch.is_legacy_batchedtensor(grad)
     if several_at_once or only_pytorchs(x, weight, grad, saved.bias) is not None:
         tuned = False
     call = _Call(layer, layer.laid_out(grad, x) if tuned else grad, saved, tuned)
@@ -194,7 +205,7 @@ def computed(layer: Layer, grad: Tensor, saved: Saved, needed: Of, tuned: bool =
         for name, is_needed, left in zip(("input", "weight"), needed, rest, strict=False)
         if is_needed
     }
-    if layer.used_backward != used:  # to set what a module has takes long
+    if layer.used_backward != used:  # to set a module's attribute takes long
         layer.used_backward = used
     if any(rest):
         by_pytorch = layer.differentiated(call.derived, x, weight, rest)
@@ -207,12 +218,15 @@ def computed(layer: Layer, grad: Tensor, saved: Saved, needed: Of, tuned: bool =
 
 
 def laid_out(layer: Layer, found: Of, grad: Tensor, x: Tensor) -> list[Tensor]:
-    """Those that there are as an operator gives them: in order in memory that is their own."""
+    """Return the gradients that are not None, as an operator must return them.
+
+    They have the strides that :func:`described` gives, and share memory with no other tensor.
+    """
     dx, dw, db, dr = found
     ordered = [
         None if dx is None else layer.laid_out(dx, x),
         None if dw is None else dw.contiguous(),
-        None if db is None else db.clone(),  # it may lie behind the weight's
+        None if db is None else db.clone(),  # it may lie in the memory of the weight's gradient
         None if dr is None else layer.laid_out(dr, x),
     ]
     there = [each for each in ordered if each is not None]
@@ -223,7 +237,7 @@ def laid_out(layer: Layer, found: Of, grad: Tensor, x: Tensor) -> list[Tensor]:
 def described(
     layer: Layer, grad: Tensor, x: Tensor, weight: Tensor, needed: Sequence[bool]
 ) -> list[Tensor]:
-    """The same of tensors without data."""
+    """Return what :func:`laid_out` would, as tensors without data."""
     filters = weight.shape[0] if weight.ndim > 1 else 1
     each = (
         layer.laid_out(torch.empty_like(x), x),
@@ -235,6 +249,6 @@ def described(
 
 
 def in_place(found: Sequence[Tensor], needed: Of) -> Of:
-    """What an operator gave, each in its place."""
+    """Return the gradients that an operator ``found``, with None for those not ``needed``."""
     rest = iter(found)
     return Of(*(next(rest) if is_needed else None for is_needed in needed))

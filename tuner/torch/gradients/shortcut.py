@@ -1,35 +1,41 @@
-"""Gradients of a call like one whose gradients kernels alone have computed, recognised in one step,
-as tuner/torch/shortcut.py does it with outputs."""
+"""Shortcuts for gradients: recognise a call like an earlier one in one step, and call its kernels.
+
+They are to gradients what those of ``tuner/torch/shortcut.py`` are to outputs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
-from torch._C._dynamo.guards import TensorGuards
 
 from tuner.library.load import Library
-from tuner.library.torch_transforms import active
 from tuner.torch.gradients.call import Layer, Of, Saved, Some
 from tuner.torch.looks_up import Purpose
+from tuner.torch.shortcut import EMPTY, Alike, Order
 
 
 class Remembers(Layer, Protocol):
-    """A layer that keeps the shortcut of its last call."""
+    """A layer that keeps the shortcut for gradients of its last call."""
 
     gradient_shortcut: GradientShortcut | None
 
 
 class GradientShortcut:
-    """For calls of the library of all gradients at once, or of those of an input's and a weight's
-    gradient."""
+    """A shortcut for gradients that kernels alone compute.
+
+    They are one library for all gradients at once, or one each for those of input and weight.
+    """
 
     @classmethod
     def of(cls, layer: Layer, grad: Tensor, saved: Saved, needed: Of) -> Self | None:
-        """After a call on these tensors, while no gradients are recorded; None if it takes more
-        than to call kernels."""
+        """Return a shortcut for calls like the last one, which was on these tensors.
+
+        Return None if more is to be done than to call kernels, or gradients are recorded.
+        """
         x, weight, bias, residual, _ = saved
         by_pytorch = "pytorch" in layer.used_backward.values()
         if needed.residual or residual is not None or by_pytorch or torch.is_grad_enabled():
@@ -59,30 +65,31 @@ class GradientShortcut:
             if given.shape != argument.shape:
                 return None
         tensors = [each for name, each in named.items() if takes_bias or name != "bias"]
-        return cls(tensors, needed, kernels, orders)
+        return cls(tensors, needed, kernels, layer.ORDERS)
 
     def __init__(
-        self, tensors: list[Tensor], needed: Of, kernels: dict[Purpose, Library], orders: Any
+        self,
+        tensors: list[Tensor],
+        needed: Of,
+        kernels: dict[Purpose, Library],
+        orders: Mapping[str | None, tuple[Order, Order]],
     ) -> None:
-        """``tensors`` are the output's gradient, input, weight and perhaps bias, ``kernels`` what
-        computes their gradients. ``orders`` are those of the axes in which they take the first two,
-        and the input's gradient is given back; None: as they are."""
-        sizes: Any = [list(each.shape) for each in tensors]
-        strides: Any = [list(each.stride()) for each in tensors]
-        self._alike = TensorGuards(
-            *tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
-        ).check
+        """Remember a call on these ``tensors``: the output's gradient, input, weight, perhaps bias.
+
+        ``kernels`` compute the gradients. ``orders`` has two permutations of axes for each layout
+        with channels last: from PyTorch's order to the kernel's, and back.
+        """
+        self._alike = Alike(tensors)
         self._has_bias = len(tensors) > 3
         self._needed = list(needed)
-        self._at_once = kernels.get("backward")
-        self._of_input = kernels.get("backward_input")
-        self._of_weight = kernels.get("backward_weight")
-        self._taken = orders and orders[0]
-        self._given_back = orders and orders[1]
+        called = {each: _called(kernels[each], orders, self._alike.gpu) for each in kernels}
+        self._at_once = called.get("backward")
+        self._of_input = called.get("backward_input")
+        self._of_weight = called.get("backward_weight")
         weight = tensors[2]
         self._shape, self._strides = weight.shape, weight.stride()
         self._taps = prod(weight.shape)
-        of_weight: Any = self._of_weight and self._of_weight.workload
+        of_weight: Any = kernels["backward_weight"].workload if self._of_weight else None
         self._biases = of_weight is not None and of_weight.bias  # behind the weight's gradient
         needs = zip(("input", "weight"), needed, strict=False)
         self.used = {name: "tuned" for name, is_needed in needs if is_needed}
@@ -91,38 +98,35 @@ class GradientShortcut:
         self, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some,
         needed: list[bool],
     ) -> list[Tensor] | None:  # fmt: skip
-        """Those that are needed, in their order; None if the call is another one."""
+        """Return the gradients that are needed, in the order of :class:`Of`.
+
+        Return None if the call is not like the one remembered.
+        """
         if needed != self._needed or residual is not None or torch.is_grad_enabled():
             return None
         if (bias is not None) is not self._has_bias:
             return None
         biases = () if bias is None else (bias,)
-        if not self._alike(grad, x, weight, *biases) or active(torch):
+        if not self._alike(grad, x, weight, *biases):
             return None
-        if self._taken is not None:
-            grad, x = grad.permute(self._taken), x.permute(self._taken)
         if self._at_once is not None:
-            y, *others = self._at_once.of_tensors(x, grad, weight, *biases)
-            return [self._placed(y), *others[: 1 + needed[2]]]
+            return self._at_once(x, grad, weight, *biases)[: 2 + needed[2]]
         found = []
         if self._of_input is not None:
-            found.append(self._placed(self._of_input.of_tensors(grad, weight)))
+            found += self._of_input(grad, weight)
         if self._of_weight is not None:
-            y = self._of_weight.of_tensors(x, grad)
+            (y,) = self._of_weight(x, grad)
             found.append(y.as_strided(self._shape, self._strides) if self._biases else y)
             if needed[2]:
                 found.append(y[self._taps :].clone())  # an operator's outputs share no memory
         return found
-
-    def _placed(self, y: Tensor) -> Tensor:
-        return y if self._given_back is None else y.permute(self._given_back)
 
 
 def recognised(
     layer: Remembers, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some,
     needed: list[bool],
 ) -> list[Tensor] | None:  # fmt: skip
-    """The gradients of a call like the last one that kernels alone have computed; else None."""
+    """Return the gradients if the call is like the last one that kernels computed, else None."""
     shortcut = layer.gradient_shortcut
     if shortcut is None:
         return None
@@ -133,8 +137,11 @@ def recognised(
 
 
 def _kernels(layer: Layer, x: Tensor, weight: Tensor, needed: Of) -> dict[Purpose, Library]:
-    """What computed the gradients of input and weight that are needed; nothing if more was done,
-    which is to make the sums' gradient of the activation's."""
+    """Return the kernels that compute the needed gradients of input and weight.
+
+    Return no kernels if something else is computed first: for an activation that no kernel of all
+    gradients includes, the sums and their gradient.
+    """
     both = needed.input and needed.weight
     at_once = layer.gradient_library(x, weight, "backward") if both else None
     if at_once is not None:
@@ -149,3 +156,40 @@ def _kernels(layer: Layer, x: Tensor, weight: Tensor, needed: Of) -> dict[Purpos
         if is_needed
     }
     return {purpose: library for purpose, library in found.items() if library is not None}
+
+
+def _called(
+    library: Library, orders: Mapping[str | None, tuple[Order, Order]], gpu: int | None
+) -> Callable[..., list[Tensor]]:
+    """Return the library as a function of tensors, which gives a list of its outputs.
+
+    The axes of both are in PyTorch's order. ``orders`` are those of :class:`GradientShortcut`.
+    """
+    given, outputs = library.workload.given, library.workload.outputs
+    taken = [orders[each.layout][0] if each.layout in orders else None for each in given]
+    given_back = [orders[each.layout][1] if each.layout in orders else None for each in outputs]
+    by_address = library.by_address(gpu)
+    if by_address is None:
+
+        def by_tensors(*tensors: Tensor) -> list[Tensor]:
+            found = library.of_tensors(*map(_permuted, tensors, taken))
+            several = found if isinstance(found, tuple) else (found,)
+            return [*map(_permuted, several, given_back)]
+
+        return by_tensors
+    run, empty, likes = by_address, EMPTY[library.kind], []
+    for output, order in zip(outputs, given_back, strict=True):
+        dtype = getattr(torch, output.dtype)
+        like = _permuted(torch.empty(output.shape, dtype=dtype, device="meta"), order)
+        likes.append((tuple(like.shape), like.stride(), dtype))
+
+    def at_once(*tensors: Tensor) -> list[Tensor]:
+        made = [empty(*like) for like in likes]
+        run(*[each.data_ptr() for each in (*tensors, *made)])
+        return made
+
+    return at_once
+
+
+def _permuted(x: Tensor, order: Order | None) -> Tensor:
+    return x if order is None else x.permute(order)

@@ -1,1 +1,1 @@
-"""A model optimised as a whole: its layers found, replaced and reported."""
+"""Whole models: their layers are found, replaced and reported."""

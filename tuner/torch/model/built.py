@@ -1,5 +1,8 @@
-"""The workloads of a model that is named, not given: built with random weights, and called on
-tensors without data. So it needs no GPU, and a batch of any size costs nothing."""
+"""The workloads of a model that is given by its name.
+
+The model is built with random weights, and called on tensors without data. So no GPU is needed, and
+a batch of any size costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +35,16 @@ def workloads_of(
     shape: tuple[int, ...] | None = None,
     mode: Mode = "inference",
 ) -> list[Captured]:
-    """What :func:`tuner.torch.optimize_` would look up in that mode for the model of ``timm:NAME``,
-    or of a ``module:callable`` that makes one, on an input of the ``shape`` without its batch: by
-    default the one that timm names. ``layout`` is NCHW or NHWC of images, NCW or NWC of signals.
-    Raises UnusableModel, MissingRuntime; BadOrder for a layout of other axes."""
+    """Return the workloads that :func:`tuner.torch.optimize_` would look up for a named model.
+
+    ``name`` is ``timm:NAME``, or ``module:callable`` for a callable without arguments that returns
+    the model. ``shape`` is that of its input without the ``batch``; by default it is the one that
+    the model's ``default_cfg`` names, as timm's have it. ``dtype`` is one of a workload's.
+    ``layout`` is NCHW or NHWC for images, NCW or NWC for signals, by default the first.
+
+    Raises UnusableModel if the model can't be built or called, or calls neither operator;
+    MissingRuntime if timm is not installed; BadOrder for a layout with other axes than the input.
+    """
     module, _, made = name.partition(":")
     model = _of_timm(name, made) if module == TIMM else _made(name, module, made)
     shape = shape or _usual(name, model)
@@ -65,6 +74,7 @@ def workloads_of(
 
 
 def _of_timm(name: str, wanted: str) -> nn.Module:
+    """Return timm's model ``wanted``, with random weights."""
     try:
         timm = importlib.import_module(TIMM)
     except ImportError as error:
@@ -79,7 +89,11 @@ def _of_timm(name: str, wanted: str) -> nn.Module:
 
 
 def _made(name: str, module: str, path: str) -> nn.Module:
-    """Of what can be imported from here, as `python -m` finds it, but behind all else."""
+    """Return the model that the callable at ``path`` in ``module`` makes.
+
+    As with `python -m`, modules in the working directory can be imported, but only if no installed
+    module has the name.
+    """
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
@@ -108,6 +122,7 @@ def _called(name: str, make: Callable[[], Any]) -> nn.Module:
 
 
 def _usual(name: str, model: nn.Module) -> tuple[int, ...]:
+    """Return the shape of the input that the model names. Raises UnusableModel if it names none."""
     config: Any = getattr(model, "default_cfg", None)
     size = config.get("input_size") if isinstance(config, dict) else None
     if size is None:
@@ -118,6 +133,7 @@ def _usual(name: str, model: nn.Module) -> tuple[int, ...]:
 
 
 def _forget_data(model: nn.Module, mode: FakeTensorMode) -> None:
+    """Replace the model's parameters and buffers, in place, by tensors without data."""
     for module in model.modules():
         for own in (module._parameters, module._buffers):
             tensors: dict[str, Any] = own
@@ -130,7 +146,7 @@ def _forget_data(model: nn.Module, mode: FakeTensorMode) -> None:
 
 
 def _last(x: torch.Tensor) -> torch.Tensor:
-    """With its channels last in memory."""
+    """Return ``x`` with its channels last in memory."""
     if x.ndim == 4:
         return x.to(memory_format=torch.channels_last)
     return x.mT.contiguous().mT

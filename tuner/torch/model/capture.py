@@ -1,4 +1,4 @@
-"""The workloads of a model."""
+"""``capture``: list the workloads that one call of a model needs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ from tuner.torch.tuned_module import Tuned
 
 @dataclass
 class Captured:
-    """A workload, in how many calls it comes in one call of the model, and by which modules; or, of
-    layers that have none, the ``reason``."""
+    """A workload of a model.
+
+    ``calls`` counts its calls in one call of the model, and ``names`` are the modules that make
+    them. If ``workload`` is None, ``reason`` says why these modules have none.
+    """
 
     operator: str
     workload: Workload | None
@@ -31,7 +34,10 @@ class Captured:
 
     @property
     def order(self) -> dict[str, Any]:
-        """As an order of a model takes it. Raises WrongArgument if it has no workload."""
+        """A layer of an order, as ``Client.submit_model`` takes it.
+
+        Raises WrongArgument if there is no workload.
+        """
         if self.workload is None:
             raise WrongArgument(f"{self.names[0]} can't be tuned: {self.reason}")
         workload = self.workload.model_dump(exclude_none=True)
@@ -46,10 +52,15 @@ def capture(
     mode: Mode = "inference",
     **named_inputs: Any,
 ) -> list[Captured]:
-    """What :func:`tuner.torch.optimize_` would look up for the model, called once on these inputs,
-    in evaluation mode; in mode "training" the gradients that parameters need, too. Equal workloads
-    are one. On the meta device nothing is computed, but PyTorch does not keep channels last there.
-    Raises WrongArgument, and what the call raises."""
+    """Return the workloads that :func:`tuner.torch.optimize_` would look up for the model.
+
+    The model is called once, in evaluation mode, on ``example_inputs`` and ``named_inputs``. For
+    ``mode`` "training" the list includes the gradients that inputs and parameters need. Equal
+    workloads are listed once. A model on the meta device is captured without computing anything,
+    but PyTorch does not keep channels last there.
+
+    Raises WrongArgument, also if the model is optimised already, and whatever its call raises.
+    """
     arguments.model(model)
     replaced = any(isinstance(each, Tuned) and each.in_place_of for each in model.modules())
     if replaced or any(layers_of(model)):
@@ -76,8 +87,7 @@ def _captured(layer: Layer, x: Any, calls: int, purpose: Purpose) -> Captured:
 
 
 def workload_for(layer: Layer, x: Any, purpose: Purpose) -> Workload | str:
-    """The workload of the layer's call on such an input, or of what its gradients need; or why it
-    has none."""
+    """Return the workload for that purpose of a layer's call on ``x``, or why there is none."""
     if layer.tuned is None:
         return layer.reason
     wanted = layer.tuned.wanted(x, purpose=purpose)

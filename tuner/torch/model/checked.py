@@ -1,4 +1,4 @@
-"""What kernels give in a model's call, beside what PyTorch does of the same inputs."""
+"""The check of kernels in a model's call: PyTorch computes each output too, from the same input."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from tuner.torch.model.survey import Layer
 from tuner.torch.tuned_module import Tuned
 
 ROUNDINGS = 3
-"""Of the largest sum, that lie between a kernel's output and PyTorch's at most: the kernel's own,
-and half of one each of a folded norm's weight and shift, and of PyTorch's sums and what it makes of
-them."""
+"""The most roundings of the largest sum by which a kernel's output and PyTorch's may differ: one of
+the kernel's own, and a half each of a folded norm's weight, of its shift, of PyTorch's sums, and of
+what PyTorch makes of these."""
 
 
 @contextmanager
 def checked(wrong: dict[int, str], layers: list[Layer]) -> Iterator[None]:
-    """Beside each kernel of these layers PyTorch computes, too. Those whose outputs differ by more
-    than rounding explains are ``wrong``: their ids, and why. Gradients are not compared."""
+    """Have PyTorch compute beside each kernel of these layers, and compare the outputs.
+
+    If they differ by more than rounding explains, ``wrong`` gets the reason, by the ``id`` of the
+    layer. Gradients are not compared.
+    """
     own = [vars(layer.tuned) for layer in layers]
     for layer, its in zip(layers, own, strict=True):
         its["computed"] = partial(_computed, layer, wrong)
@@ -44,7 +47,7 @@ def _computed(
             with torch.no_grad():
                 apart, scale = _apart(tuned, y, x, weight, bias)
         except torch.OutOfMemoryError:
-            return y  # a GPU that the model fills has no room for what it is compared with
+            return y  # if the model fills the GPU, there is no room for the comparison
         most = ROUNDINGS * max(tuned.max_error or 0, _rounding(x))
         if scale.isfinite() and not apart <= most * scale:
             wrong[id(layer)] = (
@@ -55,14 +58,20 @@ def _computed(
 
 
 def _rounding(x: Any) -> float:
-    """PyTorch's. On a GPU it may take TF32 for float32, which has the digits of float16."""
+    """Return the relative rounding error of PyTorch's sums of ``x``.
+
+    On a GPU PyTorch may compute float32 in TF32, which has as many digits as float16.
+    """
     rough = x.is_cuda and x.dtype == torch.float32
     return USUAL_ERROR["float16" if rough else DTYPES[x.dtype]]
 
 
 def _apart(tuned: Any, y: Any, x: Any, weight: Any, bias: Any) -> tuple[Any, Any]:
-    """max|y - PyTorch's|, where that is finite, and the largest sum of products' magnitudes, to
-    which rounding is relative: what cancels out leaves less."""
+    """Return max|y - PyTorch's y|, where the latter is finite, and what rounding is relative to.
+
+    The latter is the largest sum of the products' magnitudes. The largest |y| may be much smaller,
+    because products cancel out.
+    """
     plain = tuned.plain(x, weight, bias)
     apart = torch.where(plain.isfinite(), (y.float() - plain.float()).abs(), 0).max()
     if tuned.norm is not None:

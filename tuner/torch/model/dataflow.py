@@ -1,5 +1,8 @@
-"""What a call of a model does with its convolutions: on what they are called, and which batch norm
-and activation alone take each output. It is seen in one call, on an example."""
+"""The watch of one call of a model: its convolutions' inputs, and what takes their outputs.
+
+It finds the batch norm and the activation that alone take a convolution's output, so that its
+kernel can take them in.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,15 @@ _LOOKS = (
     "shape", "dtype", "device", "layout", "ndim", "is_cuda", "requires_grad", "size", "dim",
     "stride", "numel", "is_contiguous", "is_floating_point",
 )  # fmt: skip
-"""What says of a tensor only what is the same behind a batch norm and an activation."""
+"""Attributes and methods that are the same for a tensor before and behind a norm and an activation,
+so that to ask for them is no use of the tensor."""
 
 
 class Head(nn.Module):
-    """Stands for ``y[..., :M]``, which is no module, in what takes the output of a convolution of M
-    samples: so models write a causal one."""
+    """A stand-in for ``y[..., :M]``, which is no module, among the modules behind a convolution.
+
+    ``M`` is the number of the convolution's samples. Models write causal convolutions like this.
+    """
 
 
 HEAD = Head()
@@ -41,23 +47,31 @@ HEAD = Head()
 
 @dataclass
 class Called:
-    """A call of a convolution: its input, without data and as autocast casts it, and the modules
-    that one after another were all that took its output."""
+    """A call of a convolution.
+
+    ``input`` is without data, and in the dtype that autocast gives it; ``device`` is where it was.
+    Each module of ``behind`` alone took the output of the one before it, and the first one the
+    convolution's.
+    """
 
     input: torch.Tensor
     device: torch.device
     needs_grad: bool = False
-    """Of its input."""
+    """Whether the input needs grad."""
     is_cast: bool = False
-    """Whether autocast is on, for its device."""
+    """Whether autocast was on for the device."""
     behind: list[nn.Module] = field(default_factory=list)
     apart: str = ""
-    """Why not the next one, too."""
+    """The reason why the next module is not in ``behind``; empty if none was cut off."""
 
 
 @dataclass
 class _Output:
-    """A tensor that a convolution or what is behind it gave; ``uses`` are those of it."""
+    """A tensor that a convolution returned, or a module behind it.
+
+    ``place`` is the number of modules before it in ``call.behind``. ``uses`` has the modules that
+    took the tensor, and None for each other use.
+    """
 
     call: Called
     shape: torch.Size
@@ -66,16 +80,19 @@ class _Output:
 
     @property
     def follower(self) -> nn.Module | None:
-        """The module that took it."""
+        """The next module behind the convolution, which took the tensor; None if there is none."""
         behind = self.call.behind
         return behind[self.place] if self.place < len(behind) else None
 
 
 @dataclass
 class Dataflow:
-    """``calls`` of each convolution, and of each that a module calls as a function; how often each
-    other module was called at all, and how many functions of PyTorch's it called in all of these;
-    ``output`` has the tensors of the model's."""
+    """A record of one call of a model.
+
+    ``calls`` are those of each convolution, also of those that modules call as functions. ``times``
+    counts the calls of each module, and ``functions`` how many functions of PyTorch's it called in
+    these. ``output`` has the tensors in the model's output.
+    """
 
     calls: dict[nn.Module | AsFunction, list[Called]] = field(default_factory=dict)
     times: Counter[nn.Module] = field(default_factory=Counter)
@@ -86,11 +103,13 @@ class Dataflow:
 def run(
     model: nn.Module, given: tuple[Any, ...], named: dict[str, Any], with_grad: bool = False
 ) -> Any:
-    """The model's output in evaluation mode, without graphs that it was compiled to; its own modes
-    stay."""
+    """Return the model's output in evaluation mode, without compiled graphs.
+
+    The modes of its modules are as before afterwards.
+    """
     modes = {module: module.training for module in model.modules()}
     try:
-        for module in modes:  # eval() may do more, as to merge adapters into weights
+        for module in modes:  # a model's eval() may do more, such as merge adapters into weights
             module.training = False
         with torch.compiler.set_stance("force_eager"), torch.set_grad_enabled(with_grad):
             return model(*given, **named)
@@ -106,7 +125,10 @@ def watched(
     is_convolution: Callable[[nn.Module], bool],
     with_grad: bool = False,
 ) -> Dataflow:
-    """One call of the model, watched."""
+    """Call the model as :func:`run` does, and return a record of the call.
+
+    ``is_convolution`` says which of its modules are to be recorded.
+    """
     own = set(model.modules())
     watch = _Watch(own, {each for each in own if is_convolution(each)})
     with watch.hooked(), watch.told_of_scripts(), watch, warnings.catch_warnings():
@@ -118,6 +140,8 @@ def watched(
 
 
 class _Watch(TorchFunctionMode):
+    """A mode for functions, and hooks for modules, that follow tensors through a model's call."""
+
     def __init__(self, own: set[nn.Module], convolutions: set[nn.Module]) -> None:
         super().__init__()
         self.flow = Dataflow()
@@ -130,13 +154,14 @@ class _Watch(TorchFunctionMode):
 
     @contextmanager
     def hooked(self) -> Iterator[None]:
+        """Have hooks on all modules, for as long as the context lasts."""
         hooks = nn.modules.module
         with ExitStack() as stack:
             for hook in (
                 hooks.register_module_forward_pre_hook(self._enter),
                 hooks.register_module_forward_hook(self._leave),
                 hooks.register_module_forward_hook(self._close, always_call=True),
-                # a global hook that gets what is given by name leaves something behind
+                # no global hooks, which leave traces in PyTorch if they take arguments by name
                 *(
                     each.register_forward_hook(self._convolve, with_kwargs=True)
                     for each in self._convolutions
@@ -147,7 +172,7 @@ class _Watch(TorchFunctionMode):
 
     @contextmanager
     def told_of_scripts(self) -> Iterator[None]:
-        """Functions and methods of TorchScript use tensors too, and tell no mode of it."""
+        """Record what TorchScript's functions and methods use, which no mode is told of."""
         kinds: tuple[Any, ...] = (torch._C.ScriptFunction, torch._C.ScriptMethod)
         own = [kind.__call__ for kind in kinds]
 
@@ -185,8 +210,11 @@ class _Watch(TorchFunctionMode):
         return result
 
     def _is_head(self, part: Any, whole: Any, index: Any) -> bool:
-        """Whether it is the first samples of a convolution's output, as many as of its input, and
-        would be the same of these alone: an end that counts from behind would cut them again."""
+        """Return whether ``part`` is the first outputs of a convolution, one for each input sample.
+
+        The index must give the same if the convolution computes no others: one with a negative end
+        would cut again.
+        """
         output = self._outputs.get(id(whole))
         stop = getattr(index[-1], "stop", None) if isinstance(index, tuple) and index else None
         if output is None or output.place > 0 or stop is None or stop < 0:
@@ -199,7 +227,7 @@ class _Watch(TorchFunctionMode):
         self, axes: int, output: Any, input: Any, weight: Any, bias: Any = None,  # noqa: A002
         stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
     ) -> None:  # fmt: skip
-        """A convolution that an operator is for, if no module of that kind calls it."""
+        """Record a function's convolution if an operator is for it and no such module calls it."""
         if any(isinstance(each, nn.modules.conv._ConvNd | Tuned) for each, _ in self._stack):
             return
         if self._stack and (axes == 1 or 1 == weight.shape[1] < input.shape[-3]):
@@ -242,6 +270,7 @@ class _Watch(TorchFunctionMode):
                 self._follow(module, before, output)
 
     def _follow(self, module: nn.Module, before: _Output, output: torch.Tensor) -> None:
+        """Record that a module took ``before`` and returned ``output``."""
         before.call.behind.append(module)
         self._keep(output, before.call)
 
@@ -252,6 +281,7 @@ class _Watch(TorchFunctionMode):
         weakref.finalize(tensor, self._outputs.pop, id(tensor), None)
 
     def _use(self, tensor: Any, by: nn.Module | None) -> None:
+        """Record a use of a tensor, if it is followed: ``by`` a module, or by anything else."""
         while isinstance(tensor, torch.Tensor) and functorch.is_functorch_wrapped_tensor(tensor):
             tensor = functorch.get_unwrapped(tensor)  # torch.vmap's, say
         output = self._outputs.get(id(tensor)) if isinstance(tensor, torch.Tensor) else None
@@ -262,8 +292,11 @@ class _Watch(TorchFunctionMode):
         return any(entered == id(tensor) for _, entered in self._inside)
 
     def end(self, returned: list[torch.Tensor]) -> None:
-        """Cut what is behind each call where an output has a second use, or is kept. What the model
-        returned is cleared: the graph of its gradients keeps outputs too."""
+        """Cut the modules behind each call from the first output that has a second use or is kept.
+
+        ``returned`` are the tensors that the model returned. The list is cleared, because their
+        graph of gradients keeps outputs, too.
+        """
         self.flow.output = [self._used(tensor) for tensor in returned]
         returned.clear()
         if any(output.follower for output in self._outputs.values()):
@@ -283,14 +316,14 @@ class _Watch(TorchFunctionMode):
 
 
 def may_follow(module: nn.Module) -> bool:
-    """Whether the module is of a kind that a kernel can take in."""
+    """Return whether the module is a batch norm or an activation that a kernel can take in."""
     return isinstance(module, nn.modules.batchnorm._BatchNorm) or (
         activations.of(module) is not None
     )
 
 
 def _name(function: Any) -> str:
-    """A function's name; an attribute's, if it is one's getter."""
+    """Return a function's name, or the attribute's name if it is a getter."""
     owner = getattr(function, "__self__", None)
     if inspect.isgetsetdescriptor(owner):
         return str(owner.__name__)

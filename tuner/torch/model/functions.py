@@ -1,4 +1,4 @@
-"""Convolutions that modules call as functions, computed by tuned layers while those are called."""
+"""Convolutions that modules call as functions, and tuned layers that compute them there."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torch.overrides import TorchFunctionMode
 from tuner.torch.tuned_module import Tuned
 
 CONVOLVING = {torch.conv1d: 1, torch.conv2d: 2}
-"""PyTorch's functions that convolve, and along how many axes."""
+"""PyTorch's functions that convolve, and the number of axes along which they do."""
 
 MANY = 100
-"""Of functions that a module may call for each convolution, for it to be watched in eager mode:
-each takes a microsecond longer then."""
+"""The most functions that a module may call for each convolution to be watched in eager mode. In a
+module that is watched, each of its functions takes a microsecond longer."""
 
 _LAYERS, _ONLY_COMPILED = "_convtune_layers", "_convtune_only_compiled"
 Form = tuple[Any, ...]
@@ -26,16 +26,18 @@ Form = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class AsFunction:
-    """``torch.nn.functional.conv1d`` or ``conv2d``, called in no convolution's module, but in
-    ``within``, the innermost of the model's own modules that were being called; the model itself is
-    one."""
+    """A call of ``torch.nn.functional.conv1d`` or ``conv2d`` that no convolution's module makes.
+
+    ``within`` is the innermost module of the model that was being called; it may be the model
+    itself. ``form`` is what :func:`form_of` returns.
+    """
 
     within: nn.Module
     form: Form
 
     @property
     def module(self) -> nn.Module:
-        """That would compute the same, with a weight and perhaps a bias without data."""
+        """A module that would compute the same; its weight and bias are on the meta device."""
         (filters, channels, *taps), has_bias, stride, padding, dilation, groups = self.form
         kind: Any = nn.Conv1d if len(taps) == 1 else nn.Conv2d
         made: nn.Module = kind(
@@ -46,7 +48,7 @@ class AsFunction:
 
 
 def form_of(weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Form:
-    """The same for calls that differ in nothing but the values of tensors and the input."""
+    """Return a key that calls share if only their inputs and the values of tensors differ."""
     axes = weight.ndim - 2
     named = isinstance(padding, str)
     padding = padding if named else _each(padding, axes)
@@ -55,12 +57,16 @@ def form_of(weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, gr
 
 
 def _each(value: Any, axes: int) -> tuple[int, ...]:
+    """Return a number for each axis."""
     return (value,) * axes if isinstance(value, int) else tuple(value) * (axes // len(value))
 
 
 class Calling(nn.Module):
-    """Stands before a module's class if the module calls convolutions as functions. Its forward is
-    that of the class, in which tuned layers compute those whose form they have."""
+    """A class that is put before the class of a module that calls convolutions as functions.
+
+    Its ``forward`` is that of the module's class, but tuned layers compute the convolutions of
+    their form.
+    """
 
     def forward(self, *given: Any, **named: Any) -> Any:
         own = self.__dict__
@@ -70,12 +76,14 @@ class Calling(nn.Module):
             return super().forward(*given, **named)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # the class is made here: a copy and a file make it again
+        # the class is made at run time, so a copy or a file must make it again
         state = self.__getstate__()  # type: ignore[no-untyped-call]
         return _empty, (_plain(self),), state
 
 
 class _ByLayers(TorchFunctionMode):
+    """A mode in which tuned layers compute the convolutions that have their form."""
+
     def __init__(self, layers: dict[Form, Tuned]) -> None:
         super().__init__()
         self._layers = layers
@@ -123,21 +131,21 @@ class FunctionSwap:
 
 
 def layers_of(model: nn.Module) -> Iterator[Tuned]:
-    """Those that compute what the model's modules call as functions."""
+    """Yield the tuned layers that compute what the model's modules call as functions."""
     for module in model.modules():
         if isinstance(module, Calling):
             yield from vars(module)[_LAYERS].values()
 
 
 def call_plainly_(module: nn.Module) -> None:
-    """Give the module its own class back, if it has another."""
+    """Give the module its own class back, if :class:`Calling` was put before it."""
     if isinstance(module, Calling):
         module.__class__ = _plain(module)
         del vars(module)[_LAYERS], vars(module)[_ONLY_COMPILED]
 
 
 def _plain(module: Calling) -> Any:
-    """The class that the module had."""
+    """Return the module's own class."""
     return type(module).__mro__[2]
 
 

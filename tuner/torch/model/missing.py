@@ -1,4 +1,4 @@
-"""What is done about workloads of a model that are not tuned."""
+"""Workloads of a model that are not tuned: find them, and raise, predict, tune or verify them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ Wanted = tuple[Workload, torch.device]
 
 
 def untuned(source: Source, wanted: Iterable[Wanted], *, to_tune: bool) -> dict[Wanted, str]:
-    """Those that nothing is tuned for, and what the source said. What was only predicted is there,
-    unless it is ``to_tune``. Raises what is raised by a source that is away."""
+    """Return the workloads that are not tuned, with what the source says about each.
+
+    A best that is only predicted counts as tuned, unless the workloads are ``to_tune``. Raises what
+    the source raises if it can't be reached.
+    """
     missing = {}
     for workload, device in wanted:
         try:
@@ -34,13 +37,15 @@ def untuned(source: Source, wanted: Iterable[Wanted], *, to_tune: bool) -> dict[
         except AWAY:
             raise
         except NO_ANSWER:
-            continue  # that it can't be asked for is said where it is looked up
+            continue  # when the layer looks the workload up, it gets the same refusal as its reason
     return missing
 
 
 def predict(source: Source, missing: Sequence[Wanted]) -> dict[str, str]:
-    """Have what is expected to be fast verified for each, by a worker of the service or here. What
-    went wrong, by the workload's key."""
+    """Have a predicted configuration verified for each workload, by a worker or in this process.
+
+    Return what went wrong, by the workload's key.
+    """
     failed: dict[str, str] = {}
     for workload, device in missing:
         try:
@@ -52,7 +57,7 @@ def predict(source: Source, missing: Sequence[Wanted]) -> dict[str, str]:
 
 
 def refuse(missing: dict[Wanted, str]) -> None:
-    """Raises NotTuned if there are any."""
+    """Raise NotTuned if any workloads are missing."""
     if missing:
         raise NotTuned(
             None,
@@ -64,9 +69,13 @@ def refuse(missing: dict[Wanted, str]) -> None:
 def tune(
     source: Source, name: str, missing: Mapping[Wanted, int], budget_seconds: float | None
 ) -> dict[str, str]:
-    """Have them tuned as one order of that name, or as several if they are more than one takes, by
-    the service or here, in about so many seconds together; with each comes how often it is called.
-    What went wrong, by the workload's key; what was found before stays."""
+    """Have the workloads tuned, by the service or in this process.
+
+    ``name`` is the order's; there are several orders if one can't take all workloads or if there
+    are several kinds of device. ``missing`` says how often the model calls each workload.
+    ``budget_seconds`` is shared out equally. Return what went wrong, by the workload's key; the
+    bests of other workloads stay.
+    """
     failed: dict[str, str] = {}
     share = None if budget_seconds is None else budget_seconds / max(1, len(missing))
     for kind, ordered in _orders(missing):
@@ -74,7 +83,7 @@ def tune(
             {"operator": each.operator, "workload": each.model_dump(), "calls": calls}
             for each, calls in ordered
         ]
-        # other libraries are no choice of a layer's, and to time them takes longer than the search
+        # a layer has no other choice than PyTorch, and to time other peers outlasts the search
         terms = {"target": kind, "budget_seconds": share, "baselines": "pytorch"}
         try:
             if isinstance(source, Client):
@@ -95,7 +104,7 @@ def tune(
 
 
 def _orders(missing: Mapping[Wanted, int]) -> Iterator[tuple[str, list[tuple[Workload, int]]]]:
-    """For each kind of device, as many workloads as an order takes, with their calls."""
+    """Yield a kind of device and workloads with their calls, as many as one order takes."""
     for kind in sorted({device.type for _, device in missing}):
         of_kind = [(each, n) for (each, device), n in missing.items() if device.type == kind]
         for start in range(0, len(of_kind), MAX_WORKLOADS):
@@ -103,8 +112,10 @@ def _orders(missing: Mapping[Wanted, int]) -> Iterator[tuple[str, list[tuple[Wor
 
 
 def verify_nearest(source: Source, missing: Sequence[Wanted]) -> dict[str, str]:
-    """Have the configuration of each one's closest tuned shape verified for it by a worker. Raises
-    WrongArgument if the source is no service. What went wrong, by the workload's key."""
+    """Have a worker verify, for each workload, the configuration of its closest tuned shape.
+
+    Return what went wrong, by the workload's key. Raises WrongArgument if the source is no service.
+    """
     if not isinstance(source, Client):
         raise WrongArgument(
             "on_missing is 'nearest', which a service answers: give a Client as source, or have "

@@ -1,4 +1,4 @@
-"""A model made faster, in place, by one call."""
+"""``optimize_``: replace the layers of a model by tuned kernels, in place, by one call."""
 
 from __future__ import annotations
 
@@ -39,33 +39,43 @@ def optimize_(
     budget_seconds: float | None = None,
     mode: Mode = "inference",
 ) -> Report:
-    """Replace the model's convolutions by tuned kernels where ``source``, a Client or a Local
-    database, has some that are faster, and report it by layer. A convolution that a module calls as
-    a function is computed by a tuned kernel in calls of that module.
+    """Replace a model's convolutions by tuned kernels, in place, and return a report by layer.
 
-    ``mode`` says what for. For "training" the gradients of inputs, weights and biases are looked up
-    too, each by itself; batch norms stay as they are, and of what follows a convolution only an
-    activation becomes part of its kernels. If the model is called under autocast, call this under
-    it too: kernels are those of its dtype.
+    A conv1d or depthwise conv2d is replaced if ``source`` has a kernel for it that is faster than
+    PyTorch. If a module calls ``torch.nn.functional.conv1d`` or ``conv2d`` itself, tuned kernels
+    compute those calls as well. If the model is called under autocast, call this under autocast
+    too, because a kernel is for one dtype.
 
-    ``example_inputs`` are what the model is called with, a tensor, a tuple, or a mapping of names:
-    it is called on them in evaluation mode, before and after. What follows a convolution in that
-    call and takes all of its output, a batch norm and an activation, becomes part of its kernel if
-    ``fuse`` has "bn" and "act"; the model must use them alike in other calls. Without an example
-    nothing is taken in, and each layer looks its shapes up when it is called.
+    Keys of the ``state_dict``, parameters and the modes of modules stay as they are.
+    :func:`restore_` undoes the replacement; a model that is optimised already is restored first.
 
-    ``filter_fn(module, name)`` says which layers may be replaced; ``max_error`` is the accuracy
-    that is asked for. ``on_missing`` says what is done about workloads that are not tuned: leave
-    them to PyTorch ("fallback"), have a worker verify the "nearest" tuned shape's configuration, or
-    one that is "predicted" to be fast, "tune" them, or "raise" NotTuned before anything is
-    replaced. ``budget_seconds`` is for all searches together; each job's last round comes on top.
+    ``example_inputs`` are what the model is called with: a tensor, a tuple of arguments, or a
+    mapping of their names. The model is called on them several times, in evaluation mode. If a
+    batch norm or an activation follows a convolution in these calls and alone takes its output, it
+    becomes part of the kernel; the model must use it alike in all other calls. Without an example
+    nothing becomes part of a kernel, and each layer looks its shapes up when it is called.
 
-    Keys of the ``state_dict`` stay, and so do parameters and the modes of modules; :func:`restore_`
-    undoes it. A model that is optimised already is restored first. If the example's output is
-    another one with what a layer takes in, or with a tuned layer at all, the model keeps that, and
-    so it does if a kernel's output is not PyTorch's; the report says so. A layer with a batch norm
-    in it computes by PyTorch while gradients are needed, or the norm is in training mode. Raises
-    WrongArgument for an argument that can't be, and what the model's call raises.
+    ``filter_fn(module, name)`` is asked for each module of the model, and returns whether it may be
+    replaced if it is a convolution, or kernels may compute the functions that it calls. ``fuse``
+    lists what kernels may take in: "bn", "bias" and "act". ``max_error`` is the accuracy that the
+    workloads ask for, by default the usual one of their dtype.
+
+    ``on_missing`` says what is done about workloads that are not tuned: PyTorch computes them
+    ("fallback"); a worker verifies the configuration of the closest tuned shape ("nearest"), or one
+    that is predicted to be fast ("predicted"); they are tuned ("tune"); or NotTuned is raised
+    before anything is replaced ("raise"). For "tune", ``budget_seconds`` is what all searches may
+    take together; the last round of each job comes on top.
+
+    For ``mode`` "training" the gradients of inputs, weights and biases are looked up too. Batch
+    norms then stay as they are, and only an activation may become part of a kernel. In a model that
+    was optimised for "inference", PyTorch computes a layer that has a batch norm in its kernel
+    while gradients are needed or the norm is in training mode.
+
+    If the example's output changes by more than rounding, the layer concerned takes nothing in, or
+    stays PyTorch's if that does not help. It also stays PyTorch's if its kernel's output is not
+    PyTorch's. The report says so.
+
+    Raises WrongArgument, which names the argument, and whatever the model's call raises.
     """
     terms = Terms(source, fuse, filter_fn, max_error, mode)
     _check(model, source, on_missing, budget_seconds, example_inputs)
@@ -97,7 +107,7 @@ def optimize_(
 
 
 def _right(model: nn.Module, rows: list[Row], call: Callable[[], Any]) -> list[Layer]:
-    """The tuned layers whose kernels give what PyTorch does. The others' rows are left to it."""
+    """Return the tuned layers whose kernels compute what PyTorch does; leave the others to it."""
     found = {id(row.layer): row.layer for row in rows if row.by == "tuned" and row.layer}
     while left := refused(model, list(found.values()), call):
         for layer, why in left:
@@ -161,8 +171,11 @@ def _at_first_call(model: nn.Module, terms: Terms) -> Report:
 
 
 class _Served:
-    """What a source has for layers. Once it gives no answer, it is not asked again: each time would
-    take as long as the first."""
+    """The answers of a source for the layers of a model.
+
+    Once the source can't be reached, it is not asked again: each attempt would take as long as the
+    first.
+    """
 
     def __init__(self, source: Source, mode: Mode) -> None:
         self._source, self._mode = source, mode
@@ -172,11 +185,16 @@ class _Served:
     def fill(
         self, name: str, layers: list[Layer], on_missing: OnMissing, budget_seconds: float | None
     ) -> None:
-        """Do what is to be done about workloads that are not tuned; an order has that name."""
+        """Do what ``on_missing`` says about workloads that are not tuned.
+
+        An order to tune them has that ``name``. Raises NotTuned if ``on_missing`` is "raise" and
+        one is not tuned, or what the source raises if it can't be reached.
+        """
         if on_missing == "fallback":
             return
         wanted = Counter[Wanted]()
-        as_served = on_missing == "raise"  # while gradients at once are worth being tuned
+        # a layer whose gradients are tuned apart misses none; if they are to be tuned, all at once
+        as_served = on_missing == "raise"
         for layer in layers:
             for call, calls in layer.shapes:
                 purposes = (
@@ -204,7 +222,7 @@ class _Served:
             self._failed = untuned.tune(self._source, name, ordered, budget_seconds)
 
     def rows(self, layer: Layer) -> list[Row]:
-        """One for each shape of the layer, and what is computed for it."""
+        """Return a row for each shape of the layer and each purpose that is computed for it."""
         return [
             self._row(layer, call, calls, purpose)
             for call, calls in layer.shapes
@@ -212,8 +230,10 @@ class _Served:
         ]
 
     def _served(self, layer: Layer, call: Called) -> list[Purpose]:
-        """What is computed for a call: gradients apart, if these are tuned and those at once are
-        not."""
+        """Return the purposes for which kernels are called in a call and its backward pass.
+
+        The gradients are apart if they are tuned so and not as one workload.
+        """
         purposes = layer.purposes(call, self._mode)
         if "backward" not in purposes or layer.tuned is None or self._away:
             return purposes

@@ -1,4 +1,4 @@
-"""What a model returns, and how much it differs from what it returned before."""
+"""The tensors in a model's output, and the difference of two outputs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from typing import Any
 import torch
 
 _CLOSED = (torch.nn.Module, type, ModuleType, FunctionType, str, bytes)
-"""What an output may hold that is no part of its value."""
+"""Types of objects in an output in which no tensors are looked for: they are not its value."""
 
 
 def tensors(output: Any) -> list[torch.Tensor]:
-    """Those in an output, in its order, in whatever it holds them: containers, or attributes of
-    objects of any class. A number that is real is one."""
+    """Return the tensors in an output, in its order.
+
+    They may be in mappings, lists and tuples, and in attributes of objects of any class. A float
+    counts as a tensor of float64.
+    """
     found: list[torch.Tensor] = []
     left, seen = [output], dict[int, Any]()
     while left:
@@ -25,7 +28,7 @@ def tensors(output: Any) -> list[torch.Tensor]:
         elif isinstance(value, float):
             found.append(torch.tensor(value, dtype=torch.float64, device="cpu"))
         elif not isinstance(value, _CLOSED) and id(value) not in seen:
-            seen[id(value)] = value  # held, so that no other comes to have its id
+            seen[id(value)] = value  # held, so that no other object gets its id
             left += reversed(_parts(value))
     return found
 
@@ -41,9 +44,12 @@ def _parts(value: Any) -> list[Any]:
 
 
 def difference(before: Any, after: Any) -> float | None:
-    """max|after - before| / max|before| over all tensors of real numbers. What is infinite or NaN
-    in both is no difference, and largest is the largest finite one. None if there is none, or only
-    zeros, or if the shapes differ: of a model that keeps what it was called with, say."""
+    """Return max|after - before| / max|before| over all floating-point tensors of two outputs.
+
+    Equal infinities and NaN in both are no difference, and max|before| is of finite elements.
+    Return None if there are no such tensors, if ``before`` is all zeros, or if the shapes differ,
+    for example if the model keeps what it was called with.
+    """
     olds, news = _real(before), _real(after)
     if [each.shape for each in olds] != [each.shape for each in news]:
         return None

@@ -1,4 +1,4 @@
-"""A model's layers before and after, as an SVG."""
+"""A picture of the times of a model's layers, before and after, as an SVG."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ COLOURS = ("#c07830", "#2e8b57")
 
 
 def picture(layers: Sequence[tuple[str, float, float]]) -> str:
-    """Two bars for each layer: its name, microseconds by PyTorch, and tuned."""
+    """Return an SVG with two bars for each layer.
+
+    ``layers`` are (name, µs by PyTorch, µs tuned).
+    """
     longest = max((max(before, after) for _, before, after in layers), default=1.0)
     bottom = TOP + len(layers) * (2 * BAR + GAP)
     width, height = LABEL + PLOT + MARGIN, bottom + GAP

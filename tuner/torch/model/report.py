@@ -1,4 +1,4 @@
-"""What became of a model's layers."""
+"""The report of ``optimize_``: what computes each layer of a model, and how fast."""
 
 from __future__ import annotations
 
@@ -19,11 +19,20 @@ _WHOLE = (
 
 @dataclass
 class Row:
-    """A layer on one shape of its input, in ``calls`` of one call of the model; for training its
-    gradients have rows of their own, whose ``shape`` names the direction. ``time_us`` and
-    ``pytorch_us``, which is the faster of PyTorch's ways in the layout that comes, and the
-    ``max_error`` were measured when the shape was tuned. PyTorch computes for that ``reason``.
-    ``apart`` says why a tuned layer takes in no more than it does, if the model's call does."""
+    """A layer on one shape of its input.
+
+    ``names`` are those of the layer in the model, and ``calls`` counts its calls with this shape in
+    one call of the model. In mode "training" gradients have rows of their own, whose ``shape``
+    names the direction.
+
+    ``by`` says what computes it. If that is PyTorch, ``reason`` says why; if a kernel,
+    ``template`` is the kernel's, and ``takes_in`` has the classes of the modules that it computes
+    too. ``apart`` says why it takes in no more of what follows, if that is known.
+
+    ``time_us`` is the kernel's time, ``pytorch_us`` the fastest of PyTorch's in the same layout,
+    both in µs for one call, and ``max_error`` the kernel's largest error. All three were measured
+    when the shape was tuned, and are None if it was not.
+    """
 
     names: list[str]
     operator: str
@@ -48,6 +57,7 @@ class Row:
         workload: Workload | None = None,
         found: Found | None = None,
     ) -> Self:
+        """Return a layer's row, with what the source has ``found``, or why PyTorch computes it."""
         shape = "" if workload is None else _in_words(workload)
         reason = layer.reason if reason is None else reason
         row = cls(layer.names, layer.operator, shape, calls, "pytorch", reason=reason, layer=layer)
@@ -68,12 +78,12 @@ class Row:
         return row
 
     def leave(self, reason: str) -> None:
-        """To PyTorch."""
+        """Have the row say that PyTorch computes the layer, and why."""
         self.by, self.template, self.takes_in, self.reason = "pytorch", None, [], reason
 
     @property
     def gain_us(self) -> float:
-        """What the layer's calls gain in one call of the model, if it is tuned."""
+        """µs saved in one call of the model; 0 if PyTorch computes, or a time is not known."""
         if self.by == "pytorch" or self.time_us is None or self.pytorch_us is None:
             return 0.0
         return self.calls * (self.pytorch_us - self.time_us)
@@ -81,10 +91,17 @@ class Row:
 
 @dataclass
 class Report:
-    """The layers' ``rows``, and the whole model's: milliseconds of a call from Python with its own
-    layers and with tuned ones, medians of calls in turns, and ``error``, max|after - before| over
-    max|before| of its output. For training a call has gradients, and so has what differs. They are
-    None if no layer was replaced, or no example given."""
+    """The result of :func:`~tuner.torch.optimize_` for a model.
+
+    ``rows`` are those of its layers. ``before_ms`` and ``after_ms`` are the times in ms of the
+    model's call from Python, with its own layers and with tuned ones: medians of calls in turns.
+    ``error`` is max|after - before| / max|before| of the model's output, or None if outputs can't
+    be compared. In mode "training" the times and the error include gradients. All three are None if
+    no layer was replaced or there was no example. ``training`` says whether the model is in
+    training mode.
+
+    ``print`` of it shows a table.
+    """
 
     rows: list[Row]
     training: bool = False
@@ -95,16 +112,16 @@ class Report:
 
     @property
     def tuned(self) -> int:
-        """How many of the rows are computed by a tuned kernel."""
+        """The number of rows that a tuned kernel computes."""
         return sum(row.by == "tuned" for row in self.rows)
 
     @property
     def expected_gain_us(self) -> float:
-        """The sum over the layers, from the times that were measured when they were tuned."""
+        """µs that the kernels save in one call of the model, by the times measured in tuning."""
         return sum(row.gain_us for row in self.rows)
 
     def __str__(self) -> str:
-        """A table, and a line for each reason why PyTorch computes a layer, or what follows it."""
+        """Return a table of the rows, the reasons for what PyTorch computes, and the totals."""
         if not self.rows:
             return "the model calls no conv1d and no depthwise conv2d"
         heads = ("layer", "shape", "calls", "computed by", "µs", "PyTorch's µs", "×", "error")
@@ -146,7 +163,7 @@ class Report:
         return said
 
     def to_json(self) -> str:
-        """The same as a JSON document."""
+        """Return rows and totals as a JSON document."""
         rows = []
         for row in self.rows:
             fields = {name: value for name, value in vars(row).items() if name != "layer"}
@@ -155,8 +172,7 @@ class Report:
         return json.dumps({"rows": rows, **whole}, indent=2)
 
     def svg(self) -> str:
-        """A picture: for each tuned layer what its calls take in one call of the model, by PyTorch
-        and tuned."""
+        """Return an SVG of the tuned layers: µs in one call of the model, by PyTorch and tuned."""
         return picture(
             [
                 (_name(row.names), row.calls * row.pytorch_us, row.calls * row.time_us)
@@ -188,7 +204,7 @@ def _name(names: list[str]) -> str:
 
 
 def _in_words(workload: Workload) -> str:
-    """The fields that are not at their defaults, in the order in which they are declared."""
+    """Return a workload's fields that are not at their defaults, in the order of declaration."""
     said: dict[str, Any] = json.loads(workload.key)
     words = []
     for name in type(workload).model_fields:
@@ -204,6 +220,6 @@ def _number(value: float | None, form: str) -> str:
 
 
 def in_a_line(error: Exception) -> str:
-    """An error of a model's own, by its class and the first line of what it says."""
+    """Return an error's class and the first line of its message."""
     said = str(error).strip().splitlines()
     return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__

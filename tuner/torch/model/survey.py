@@ -1,4 +1,4 @@
-"""Which layers of a model the operators are for, and what stands behind each of them."""
+"""Survey of a model: the layers that the operators are for, and what each can take in."""
 
 from __future__ import annotations
 
@@ -25,19 +25,22 @@ from tuner.torch.replaced import hooks_of
 from tuner.torch.tuned_module import Tuned
 
 FUSE = ("bn", "bias", "act")
-"""What a kernel may take in: a batch norm, the bias, an activation."""
+"""The parts that a kernel may take in: a batch norm, the bias and an activation."""
 
 Mode = Literal["inference", "training"]
-"""What a model is made faster for."""
+"""The use for which a model is optimised."""
 Filter = Callable[[nn.Module, str], bool]
 
 
 @dataclass
 class Layer:
-    """A convolution of a model, or one that a module of it calls as a function. ``tuned`` would
-    take its place, with what is in ``passing`` taken in, or can't for that ``reason``; if
-    ``only_compiled``, it would in compiled graphs alone. ``calls`` are those of one call of the
-    model."""
+    """A convolution of a model, or one that a module of the model calls as a function.
+
+    ``tuned`` is the layer that can take its place, and ``passing`` has the modules behind it that
+    this layer takes in. If ``tuned`` is None, ``reason`` says why. If ``only_compiled``, it takes
+    the place in compiled graphs alone. ``names`` are those in the model, and ``calls`` the calls
+    of the convolution in one call of the model.
+    """
 
     convolution: nn.Module | AsFunction
     names: list[str]
@@ -49,8 +52,7 @@ class Layer:
 
     @property
     def apart(self) -> str:
-        """Why it is not called in eager mode; or why not more of what follows it is in ``passing``,
-        if a call says so."""
+        """The reason why it is not called in eager mode, or takes in no more; empty if none."""
         if self.only_compiled:
             return (
                 f"{self.names[0]} calls it among so many functions that to find it there would "
@@ -60,7 +62,7 @@ class Layer:
 
     @property
     def module(self) -> nn.Module:
-        """The convolution; of a function, one that would compute the same."""
+        """The convolution; for a function, a module that would compute the same."""
         called = self.convolution
         return called.module if isinstance(called, AsFunction) else called
 
@@ -69,10 +71,13 @@ class Layer:
         return _kind(self.module).operator
 
     def purposes(self, call: Called, mode: Mode, apart: bool = False) -> list[Purpose]:
-        """What is computed for a call: the output, and in training the gradients that are needed;
-        before them the sums once more, if the activation's derivative can't be told from the
-        output. If there is a workload of all gradients at once, these are that one, unless they
-        are to be ``apart``."""
+        """Return what kernels may compute for a call.
+
+        That is the output, and in mode "training" the gradients that are needed. If input and
+        weight both need one, a workload of all gradients at once is asked for if there is one,
+        unless ``apart``. Else gradients need the sums once more, if the activation's derivative
+        can't be told from the output.
+        """
         if mode == "inference" or self.tuned is None:
             return ["forward"]
         called = self.convolution
@@ -94,7 +99,10 @@ class Layer:
 
     @property
     def shapes(self) -> Iterator[tuple[Called, int]]:
-        """Each input that differs, and in how many calls it comes."""
+        """One call for each input that differs, and the number of calls with such an input.
+
+        Inputs differ in shape, strides, dtype, device, or whether they need grad.
+        """
         found: dict[Any, list[Called]] = {}
         for call in self.calls:
             x = call.input
@@ -106,7 +114,11 @@ class Layer:
 
 @dataclass(frozen=True)
 class Terms:
-    """What of a model is replaced, and by what."""
+    """The terms on which layers of a model are replaced. Raises WrongArgument for wrong ones.
+
+    The fields are arguments of :func:`~tuner.torch.optimize_`; ``source`` is None for a survey that
+    looks nothing up.
+    """
 
     source: Source | None
     fuse: Collection[str] = FUSE
@@ -132,29 +144,32 @@ class Terms:
         number = self.max_error
         if number is not None and not (isinstance(number, Real) and least <= number <= most):
             raise WrongArgument(f"max_error is {number}, and must be from {least} to {most}")
-        if number is not None:  # NumPy's is none to a workload
+        if number is not None:  # a workload refuses NumPy's numbers
             object.__setattr__(self, "max_error", float(number))
 
 
 def survey(
     model: nn.Module, given: tuple[Any, ...], named: dict[str, Any], terms: Terms
 ) -> tuple[list[Layer], Any]:
-    """The layers that one call of the model calls, in the order in which they come, and its
-    output."""
+    """Return the layers that one call of the model calls, in order, and the call's output.
+
+    The model is called in evaluation mode on ``given`` by position and ``named`` by name. The
+    output is the list of its tensors.
+    """
     if any(map(is_lazy, model.parameters())):
-        run(model, given, named)  # tells them what they are
+        run(model, given, named)  # gives them their shapes
     flow = watched(model, given, named, is_operator, with_grad=terms.mode == "training")
     layers = _layers(model, terms, flow)
     return [layers[each] for each in flow.calls if each in layers], flow.output
 
 
 def uncalled(model: nn.Module, terms: Terms) -> list[Layer]:
-    """All layers of a model, of which no call is known."""
+    """Return all layers of a model, without calls: it is not called."""
     return list(_layers(model, terms, Dataflow()).values())
 
 
 def is_operator(module: nn.Module) -> bool:
-    """Whether the module is a convolution that an operator is for, whatever its fields."""
+    """Return whether the module is a conv1d or a depthwise conv2d, whatever its other fields."""
     depthwise = isinstance(module, nn.Conv2d) and module.groups == module.in_channels > 1
     return depthwise or isinstance(module, nn.Conv1d)
 
@@ -164,6 +179,7 @@ def _kind(convolution: nn.Module) -> type[Conv1d | DepthwiseConv2d]:
 
 
 def _layers(model: nn.Module, terms: Terms, flow: Dataflow) -> dict[nn.Module | AsFunction, Layer]:
+    """Return the model's layers by their convolutions, but not those that ``filter_fn`` refuses."""
     functions: dict[nn.Module, list[AsFunction]] = {}
     for each in flow.calls:
         if isinstance(each, AsFunction):
@@ -186,7 +202,7 @@ def _layer(layer: Layer, terms: Terms, flow: Dataflow) -> Layer:
     convolution, fuse = layer.module, set(terms.fuse)
     kind = _kind(convolution)
     if isinstance(layer.convolution, AsFunction):
-        fuse = set()  # what computes there must do so behind other functions, too
+        fuse = set()  # modules behind it must compute for the function's other calls, too
         within = layer.convolution.within
         layer.reason = _unseen(layer.operator, within, flow)
         layer.only_compiled = flow.functions[within] > MANY * _calls(within, flow)
@@ -201,7 +217,7 @@ def _layer(layer: Layer, terms: Terms, flow: Dataflow) -> Layer:
         layer.reason = str(error).replace(f"{convolution} ", "it ", 1)
         return layer
     layer.tuned.bias_in_kernel = "bias" in terms.fuse
-    # a norm that is trained normalises by what comes
+    # a norm in training mode normalises by the batch, so it can't be folded
     fuse -= {"bn"} if terms.mode == "training" else set()
     norm, activation, layer.passing = _behind(layer, fuse, flow)
     layer.tuned.take_in(norm, activation)
@@ -209,7 +225,7 @@ def _layer(layer: Layer, terms: Terms, flow: Dataflow) -> Layer:
 
 
 def _calls(within: nn.Module, flow: Dataflow) -> int:
-    """Of functions that convolve, by that module."""
+    """Return how often that module called functions that convolve."""
     return sum(
         len(calls)
         for each, calls in flow.calls.items()
@@ -218,7 +234,10 @@ def _calls(within: nn.Module, flow: Dataflow) -> int:
 
 
 def _unseen(operator: str, within: nn.Module, flow: Dataflow) -> str:
-    """Why a convolution that a module calls as a function could not be told from others."""
+    """Return why a convolution called as a function can't be told from others, or nothing.
+
+    Calls are told apart by the form alone, so no other module inside ``within`` may convolve.
+    """
     if "forward" in vars(within):
         return "it is a call of a function, in a module that has a forward of its own"
     inside = set(within.modules())
@@ -235,8 +254,10 @@ def _unseen(operator: str, within: nn.Module, flow: Dataflow) -> str:
 def _behind(
     layer: Layer, fuse: Collection[str], flow: Dataflow
 ) -> tuple[BatchNorm | None, Activation, list[nn.Module]]:
-    """Batch norm and activation that the layer's kernel can take in, and the modules of both. If
-    only the first samples are used, as many as come in, the layer computes no others."""
+    """Return the batch norm and activation that the layer can take in, and all modules it passes.
+
+    If the model uses only as many outputs as there are samples, the layer is made causal if it can.
+    """
     norm: BatchNorm | None = None
     passing: list[nn.Module] = []
     behind = layer.calls[0].behind if layer.calls else []
@@ -258,7 +279,7 @@ def _behind(
                 break
             if applied != "none" and "act" not in fuse:
                 break
-            if any(call.is_cast for call in layer.calls):  # what is folded has the norm's dtype
+            if any(call.is_cast for call in layer.calls):  # folding works in the norm's dtype
                 kind = type(module).__name__
                 layer.calls[0].apart = f"{kind} stays, because the layer is called under autocast"
                 break
@@ -272,8 +293,10 @@ def _behind(
 
 
 def _of_norm(module: Any, convolution: Any) -> Activation | None:
-    """The activation that a batch norm applies itself, if it can be folded: timm's BatchNormAct2d
-    has one, PyTorch's none."""
+    """Return the activation that a batch norm applies itself, or None if it can't be folded.
+
+    timm's BatchNormAct2d applies one, and PyTorch's batch norms apply "none".
+    """
     if module.running_mean is None or module.num_features != convolution.out_channels:
         return None
     if type(module) in (nn.BatchNorm1d, nn.BatchNorm2d):

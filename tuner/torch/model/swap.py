@@ -1,4 +1,4 @@
-"""Tuned layers in the places of a model's own, and back."""
+"""Swaps of a model's own layers and tuned ones, in both directions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tuner.torch.tuned_module import Tuned
 
 
 class Swap(Protocol):
-    """What puts a tuned layer in its place, and takes it away."""
+    """A tuned layer that can be put in its place in a model, and taken away again."""
 
     def apply(self) -> None: ...
 
@@ -26,7 +26,7 @@ class Swap(Protocol):
 
 
 def swaps_of(model: nn.Module, layers: Sequence[Layer]) -> list[Swap]:
-    """Those of the layers, whose tuned ones log their reasons together."""
+    """Return a swap for each of the layers. Their tuned layers log each reason once together."""
     said = Said(type(model).__name__, len(layers))
     return [_swap(model, layer, said) for layer in layers]
 
@@ -40,13 +40,16 @@ def _swap(model: nn.Module, layer: Layer, said: Said) -> Swap:
 
 
 class _ModuleSwap:
-    """A layer of a model and the tuned one that takes its place. Modules that the latter takes in
-    stay where they are, under their names, and pass on what comes."""
+    """A swap of a model's module and the tuned layer for it.
+
+    Modules that the tuned layer takes in stay where they are, under their names, and return their
+    input.
+    """
 
     def __init__(self, model: nn.Module, layer: Layer, convolution: nn.Module) -> None:
         self._convolution = convolution
         tuned: Any = layer.tuned
-        tuned.in_place_of = (convolution,)  # in a tuple, it is no part of the model
+        tuned.in_place_of = (convolution,)  # in a tuple, so that it is no submodule
         self._tuned, self._places = tuned, _places(model, convolution)
         if layer.passing or tuned.whole:
             others = _watched(model, layer)
@@ -66,8 +69,10 @@ class _ModuleSwap:
 
 
 def restore_(model: nn.Module) -> None:
-    """Give the model its own layers back, with the parameters that it has now. Raises
-    WrongArgument."""
+    """Give the model its own layers back, in place, with its current parameters, hooks and modes.
+
+    A model that was not optimised stays as it is. Raises WrongArgument if it is no module.
+    """
     arguments.model(model)
     for module in list(model.modules()):
         call_plainly_(module)
@@ -80,7 +85,8 @@ def restore_(model: nn.Module) -> None:
 
 
 def _watched(model: nn.Module, layer: Layer) -> list[tuple[nn.Module, str, nn.Module]]:
-    """The places of all that the layer computes or passes beside the convolution."""
+    """Return the places of all modules, with their parts, from behind the convolution to the last
+    that its layer takes in: as (parent, name, module)."""
     behind = layer.calls[0].behind if layer.calls else []
     last = behind.index(layer.passing[-1]) + 1 if layer.passing else 0
     parts = {part for each in behind[:last] if each is not HEAD for part in each.modules()}
@@ -88,6 +94,7 @@ def _watched(model: nn.Module, layer: Layer) -> list[tuple[nn.Module, str, nn.Mo
 
 
 def _places(model: nn.Module, module: nn.Module) -> list[tuple[nn.Module, str]]:
+    """Return all places of a module in the model, as (parent, name)."""
     return [
         (parent, name)
         for parent in model.modules()

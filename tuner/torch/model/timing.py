@@ -1,4 +1,4 @@
-"""A model's calls, before and after, timed."""
+"""Times of a model's call, with its own layers and with tuned ones."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from tuner.torch.model.outputs import tensors
 from tuner.torch.model.swap import Swap
 
 SECONDS, ROUNDS = 0.5, 20
-"""The turns end after so long, or after so many, and there are three at least."""
+"""The turns end after so many seconds or so many rounds, but there are at least three rounds."""
 
 
 def in_turns(call: Callable[[], Any], swaps: Sequence[Swap]) -> tuple[float, float]:
-    """Milliseconds of a call with the model's own layers and with tuned ones, which it has before
-    and after: medians of calls in turns, as Python has them, without a graph."""
+    """Return the ms of a call with the model's own layers, and with tuned ones.
+
+    Both are medians of calls in turns, made from Python without a graph. The model must have its
+    tuned layers, and has them afterwards.
+    """
     times: tuple[list[float], list[float]] = [], []
     end = time.perf_counter() + SECONDS
     while len(times[1]) < 3 or (len(times[1]) < ROUNDS and time.perf_counter() < end):
@@ -34,8 +37,11 @@ def in_turns(call: Callable[[], Any], swaps: Sequence[Swap]) -> tuple[float, flo
 
 
 def step(model: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
-    """The tensors of the model's output in evaluation mode, and its parameters' gradients of the
-    mean of the output's squares. Nothing of the model changes."""
+    """Return the tensors of the model's output in evaluation mode, and its parameters' gradients.
+
+    They are gradients of the means of the outputs' squares. A parameter without one has None. The
+    model does not change: its ``grad`` attributes stay.
+    """
     output = tensors(run(model, given, named, with_grad=True))
     real = [each for each in output if each.requires_grad]
     parameters = [each for each in model.parameters() if each.requires_grad]

@@ -1,6 +1,10 @@
-"""What a model does with its layers unseen: it uses an output in another thread, in C++ or in a
-module's own forward, or asks for a layer's class. That shows if tuned layers stand in it, even if
-they compute by PyTorch, without the rounding of kernels: the output is another one."""
+"""Trial calls that find layers whose replacement changes what the model computes.
+
+A model may use a layer's output unseen by the watch of :mod:`~tuner.torch.model.dataflow`: in
+another thread, in C++ or in a module's own forward. Or it may ask for a layer's class. Then its
+output changes as soon as tuned layers stand in it, even if they compute by PyTorch, without the
+rounding of kernels.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +29,10 @@ from tuner.torch.model.swap import swaps_of
 def settle(
     model: nn.Module, layers: list[Layer], call: Callable[[], Any], before: list[torch.Tensor]
 ) -> None:
-    """Take nothing into those layers with which the output is another one than ``before``, or the
-    call fails, and leave them to PyTorch if it still does."""
+    """Find the layers that change the model's output from ``before``, or make its call fail.
+
+    These layers take nothing in. If that does not help, they are left to PyTorch.
+    """
     trial = _Trial(model, call, before, layers, _plainly)
     while blamed := trial.blamed([layer for layer in layers if layer.tuned is not None]):
         taking = [(layer, why) for layer, why in blamed if _takes(layer)]
@@ -39,8 +45,11 @@ def settle(
 def refused(
     model: nn.Module, layers: list[Layer], call: Callable[[], Any]
 ) -> list[tuple[Layer, str]]:
-    """Those of the layers with whose kernels the call fails, or else those whose kernels give
-    something else than PyTorch, and why."""
+    """Return the layers whose kernels must not be used, and why.
+
+    These are the ones with which the call fails. If it fails with none, they are those whose
+    kernels compute something else than PyTorch.
+    """
     wrong: dict[int, str] = {}
     found = _Trial(model, call, None, layers, partial(checked, wrong)).blamed(layers)
     failing = [(layer, _asks(why)) for layer, why in found]
@@ -73,8 +82,11 @@ def _stand_alone(layer: Layer, why: str) -> None:
 
 
 class _Trial:
-    """Calls of a model with tuned layers, ``within`` a context for those. If there is a ``before``,
-    the output is compared with it."""
+    """Calls of a model with some of its layers tuned.
+
+    Each is made in the context that ``within`` returns for these layers. Its output is compared
+    with ``before``, unless that is None.
+    """
 
     def __init__(
         self,
@@ -89,8 +101,10 @@ class _Trial:
         self._rounding = max((USUAL_ERROR[dtype] for dtype in dtypes), default=0.0)
 
     def blamed(self, layers: list[Layer]) -> list[tuple[Layer, str]]:
-        """Those with each of which the output is another one or the call fails, and why; all, if
-        with none of them alone."""
+        """Return the layers with which the output changes or the call fails, and why.
+
+        They are found by halving. Layers of which no half does so alone are blamed together.
+        """
         why = self._other(layers) if layers else ""
         if not why:
             return []
@@ -100,7 +114,7 @@ class _Trial:
         return found or [(layer, why) for layer in layers]
 
     def _other(self, layers: list[Layer]) -> str:
-        """What is another with these layers; nothing if all is what it was."""
+        """Return what is wrong with the call if these layers are tuned, or an empty string."""
         swaps = swaps_of(self._model, layers)
         with self._within(layers):
             try:
@@ -115,7 +129,7 @@ class _Trial:
                 for swap in swaps:
                     swap.undo()
         if failure:
-            self._again  # noqa: B018  # raises, if the model's own layers do
+            self._again  # noqa: B018  # raises if the call fails with the model's own layers, too
             return failure
         return "" if self._before is None else self._differs(after)
 
@@ -132,13 +146,13 @@ class _Trial:
 
     @cached_property
     def _again(self) -> float | None:
-        """How much the output of the model's own layers differs from call to call."""
+        """How much the output with the model's own layers differs from call to call."""
         return difference(self._before, self._call())
 
 
 @contextmanager
 def _plainly(layers: list[Layer]) -> Iterator[None]:
-    """Tuned layers compute all that they do by PyTorch, without the rounding of kernels."""
+    """Have tuned layers compute by PyTorch, without the rounding of kernels."""
     own = [vars(layer.tuned) for layer in layers]
     for layer, its in zip(layers, own, strict=True):
         its["computed"] = layer.tuned.plain  # type: ignore[union-attr]
