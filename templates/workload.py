@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from templates.argument import Argument
-from templates.dtypes import ERRORS, LEAST_ERROR, USUAL_ERROR, Dtype
+from templates.dtypes import LEAST_ERROR, MAX_ERROR_RANGE, USUAL_ERROR, Dtype
 
 
 def _number(value: object, info: ValidationInfo) -> object:
@@ -123,8 +123,8 @@ class Workload(BaseModel, ABC):
     )
     max_error: float = Field(
         USUAL_ERROR["float32"],
-        ge=ERRORS[0],
-        le=ERRORS[1],
+        ge=MAX_ERROR_RANGE[0],
+        le=MAX_ERROR_RANGE[1],
         description="contract on max|y - ref| / max|ref| against a float64 reference; "
         "by default 1e-5, 1e-3 for float16, 4e-3 for bfloat16",
     )

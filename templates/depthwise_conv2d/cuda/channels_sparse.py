@@ -85,12 +85,12 @@ class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
         space.knob("stores", ["cached", "streaming"])
         space.constraint(
             f"at most {MAX_TAPS} words of taps and {MAX_REGISTERS} registers a thread",
-            lambda c: _held(workload, c),
+            lambda c: _fits_registers(workload, c),
             reads=("tile_rows", "stack", "each"),
         )
         space.constraint(
             "a block's threads are whole warps, and no more than a block may have",
-            lambda c: _whole(c, limits),
+            lambda c: _has_whole_warps(c, limits),
             reads=("channels",),
         )
         space.constraint(
@@ -313,12 +313,12 @@ def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     return max(_sums(workload, config), reading)
 
 
-def _held(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+def _fits_registers(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
     """Return whether a thread has registers for taps and sums."""
     return _taps(workload, config) <= MAX_TAPS and _sums(workload, config) <= MAX_REGISTERS
 
 
-def _whole(config: Config, limits: DeviceLimits) -> bool:
+def _has_whole_warps(config: Config, limits: DeviceLimits) -> bool:
     """Return whether all warps have as many pairs, and a block an allowed number of threads."""
     threads = 32 * (config["channels"] // 2) // config["each"]
     return bool(
@@ -350,8 +350,8 @@ def _smallest(workload: DepthwiseConv2dWorkload) -> list[Config]:
 
 def _fits(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
     return (
-        _held(workload, config)
-        and _whole(config, limits)
+        _fits_registers(workload, config)
+        and _has_whole_warps(config, limits)
         and _filled(workload, config)
         and _resident_blocks_fit(workload, config, limits)
     )

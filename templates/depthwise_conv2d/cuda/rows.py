@@ -82,7 +82,9 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
         )
         space.constraint(
             f"code for each strip only of whole warps, and at most {MAX_UNROLLED} multiply-adds",
-            lambda c: c["reads"] == "global" or c["strips"] == "alike" or _each(workload, c),
+            lambda c: (
+                c["reads"] == "global" or c["strips"] == "alike" or _may_have_own_code(workload, c)
+            ),
         )
         space.constraint(
             "no further ahead than a strip has rows",
@@ -90,7 +92,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
         )
         space.constraint(
             "as many channels of each image, none left over",
-            lambda c: c["reads"] == "global" or _divides(workload, c),
+            lambda c: c["reads"] == "global" or _has_equal_images(workload, c),
         )
         space.constraint(
             "strips in shared memory begin at a vector's boundary",
@@ -263,13 +265,13 @@ def _strips(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     return ceil_div(workload.out_height, int(config["rows"]))
 
 
-def _divides(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+def _has_equal_images(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
     """Return whether a block has as many channels of each image, with none left over."""
     planes, images = config["planes"], config["images"]
     return bool(images == 1 or (planes % images == 0 and workload.C % (planes // images) == 0))
 
 
-def _each(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+def _may_have_own_code(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
     """Return whether strips can have code of their own."""
     strips = _strips(workload, config)
     return bool(
