@@ -31,7 +31,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
-    values = {
+    substitutions = {
         **knobs(config),
         **elements(workload.dtype, config["stores"], kept=True),
         **shape(workload),
@@ -40,4 +40,4 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "FILTER_BLOCKS": filter_blocks(workload, config),
     }
     sources = (ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, SOURCE)
-    return render(values, *sources) + resident(config["resident"])
+    return render(substitutions, *sources) + resident(config["resident"])

@@ -29,7 +29,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     read, written = vectors(workload, config)
-    values = {
+    substitutions = {
         **knobs(config),
         **elements(workload.dtype, config["stores"], kept=config["tiles"] > 1),
         **shape(workload),
@@ -40,4 +40,4 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "SEGMENTS": segments(workload, config),
         "WARPS": config["threads"] // 32,
     }
-    return render(values, ELEMENTS, HALVES, EPILOGUE, SOURCE) + resident(config["resident"])
+    return render(substitutions, ELEMENTS, HALVES, EPILOGUE, SOURCE) + resident(config["resident"])

@@ -37,7 +37,7 @@ MATRIX = Path(__file__).with_name("signals_fourier_matrix.cu")
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     files = ELEMENTS, EPILOGUE, MATRIX, RADIX, TAPS, TRANSPOSE, SOURCE
-    source = render(values(workload, config), *files)
+    source = render(substitutions(workload, config), *files)
     return program_of_launches(
         workload,
         include_once(
@@ -55,7 +55,7 @@ def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
     return [taps, Launch("conv1d_signals_fourier", *signals)]
 
 
-def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     return {
         **elements(workload.dtype, config["stores"], kept=False),
         **shape(workload),
