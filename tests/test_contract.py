@@ -14,7 +14,7 @@ from db.contract.order import COLUMNS, JobFilter, JobOrder, Terms, chosen
 from db.sql.models import jobs
 from templates import operator, operators
 from tuner.cli.lazy_group import load
-from tuner.cli.terms import OTHERWISE
+from tuner.cli.term_options import TERMS_WITH_OWN_OPTIONS
 from tuner.client.client import Client
 from tuner.client.local import Local
 
@@ -60,13 +60,13 @@ def test_programs_give_each_term_by_name(call: Any, name: str) -> None:
 def test_the_shell_has_an_option_for_each_term(operator_name: str) -> None:
     command = load("tune").commands[operator_name]
     options = {each.name for each in command.params}
-    assert set(TERMS) - options <= set(OTHERWISE)
+    assert set(TERMS) - options <= set(TERMS_WITH_OWN_OPTIONS)
     assert isinstance(command, typer.core.TyperCommand)
 
 
 def test_so_has_a_model_in_the_shell() -> None:
     options = {each.name for each in load("model").commands["tune"].params}
-    assert set(TERMS) - options <= set(OTHERWISE)
+    assert set(TERMS) - options <= set(TERMS_WITH_OWN_OPTIONS)
 
 
 @pytest.mark.parametrize("each", operators(), ids=lambda each: each.name)

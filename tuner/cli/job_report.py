@@ -17,7 +17,7 @@ from db.results.trials import Trial
 from templates.spaces.knob import brief
 from tuner.terminal.options import as_options
 
-ELSEWHERE = ("target", "trials", "search")
+ALWAYS_SHOWN = ("target", "trials", "search")
 """The terms that have a line of their own, whatever their value."""
 STYLES = {"succeeded": "green", "failed": "red", "running": "cyan"}
 
@@ -58,7 +58,11 @@ def show_job(job: Job, device: Device | None, waiting: str | None, console: Cons
         "search": job.search,
         "trials": f"{counts}: {job.trials_ok} ok, {job.trials_failed} failed",
         "guided": job.warmed and "by {trials} trials of {jobs} other jobs".format(**job.warmed),
-        **{name: _in_words(value) for name, value in chosen(job).items() if name not in ELSEWHERE},
+        **{
+            name: _in_words(value)
+            for name, value in chosen(job).items()
+            if name not in ALWAYS_SHOWN
+        },
         "best": job.best and _best(job),
         "": job.best and _knobs(job.best["config"]),
         "to go": job.eta_seconds and job.state == "running" and f"{job.eta_seconds:.0f} s",
