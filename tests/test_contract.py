@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from api.main import create_app
-from api.web.forms import order_form, values_of
+from api.web.forms import form_values, order_form
 from db.contract.job import Job, JobShown, shown
 from db.contract.order import COLUMNS, JobFilter, JobOrder, Terms, chosen
 from db.sql.models import jobs
@@ -73,7 +73,7 @@ def test_so_has_a_model_in_the_shell() -> None:
 def test_the_form_has_an_input_for_each_term(each: Any) -> None:
     form = order_form(each)
     assert sorted(field.name for field in (*form.options, *form.more)) == sorted(TERMS)
-    assert set(values_of(JOB)) > {"trials", "target", "warm_start"}
+    assert set(form_values(JOB)) > {"trials", "target", "warm_start"}
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(JobFilter)])

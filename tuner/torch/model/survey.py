@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from templates.dtypes import ERRORS
+from templates.dtypes import MAX_ERROR_RANGE
 from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
@@ -140,7 +140,7 @@ class Terms:
                 f"filter_fn is a {type(self.filter_fn).__name__}, and must be called as "
                 "filter_fn(module, name)"
             )
-        least, most = ERRORS
+        least, most = MAX_ERROR_RANGE
         number = self.max_error
         if number is not None and not (isinstance(number, Real) and least <= number <= most):
             raise WrongArgument(f"max_error is {number}, and must be from {least} to {most}")
