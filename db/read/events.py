@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, Row, Select, Text, and_, case, func, select, type_coerce
+from sqlalchemy import Engine, Row, Select, Text, and_, case, func, or_, select, type_coerce
 
 from db.contract.job import Job
 from db.fleet.devices import Device
@@ -118,12 +118,21 @@ def fastest(engine: Engine, seq: int, number: int) -> float | None:
 
 
 def _by_version(first: Row[Any]) -> Select[Any]:
-    """Return a SELECT of the shortest time before this trial, for each version of each template. A
-    template's newest version comes last."""
-    before = case((and_(trials.c.id < first.id, _ok), trials.c.time_us))
+    """Return a SELECT of the shortest time before this trial, which is its job's first, for each
+    version of each template that the job or an earlier one tried. A template's newest version comes
+    last.
+
+    Versions that only later jobs tried are left out: the answer must not change when a template
+    does."""
+    before = trials.c.id < first.id
     return (
-        select(trials.c.template, trials.c.template_version, func.min(before))
+        select(
+            trials.c.template,
+            trials.c.template_version,
+            func.min(case((and_(before, _ok), trials.c.time_us))),
+        )
         .where(
+            or_(before, trials.c.job_seq == first.job_seq),
             trials.c.workload_id == first.workload_id,
             trials.c.device_id == first.device_id,
             trials.c.tvm_version == first.tvm_version,

@@ -112,6 +112,27 @@ def test_the_fastest_that_is_known(engine: Engine, gpu: int) -> None:
     assert events.fastest(engine, of_later, 0) == 3
 
 
+def test_a_later_version_of_a_template_changes_no_earlier_answer(engine: Engine, gpu: int) -> None:
+    """A replayed stream tells what was told while the job ran, also after an upgrade."""
+    submitted(engine, seed=1)
+    first = claimed(engine)
+    measured(engine, first, gpu, 5.0)
+    measured(engine, first, gpu, 0.1, template="splits")  # of an earlier version than the job's
+    queue.finish(engine, first.id, 1, "failed")
+    submitted(engine, seed=2)
+    job = claimed(engine)
+    measured(engine, job, gpu, 6.0)
+    measured(engine, job, gpu, 4.0, template="splits", template_version=2)
+    seq = events.snapshot(engine, job.id).seq
+    told = [events.fastest(engine, seq, number) for number in range(3)]
+    assert told == [5, 5, 4]
+    submitted(engine, seed=3)
+    later = claimed(engine)
+    measured(engine, later, gpu, 7.0, template_version=2)
+    measured(engine, later, gpu, 7.0, template="fft", template_version=9)
+    assert [events.fastest(engine, seq, number) for number in range(3)] == told
+
+
 @pytest.mark.parametrize("unknown", ["0" * 32, "nothing", "\0"])
 def test_a_job_that_is_not_there(engine: Engine, unknown: str) -> None:
     with pytest.raises(NotFound):
