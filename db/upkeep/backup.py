@@ -76,12 +76,13 @@ def back_up(url: str, file: Path, *, force: bool = False) -> BackedUp:
             revision = examine(part, source)
             _as_before(source, part)
             to_disk(part)
+            size = part.stat().st_size
             part.replace(file)
     except (sqlite3.Error, OSError) as error:
         must_be_sound(source)
         raise BackupRefused(f"{file} can't be written: {error}") from error
-    to_disk(file)
-    return BackedUp(file, file.stat().st_size, revision)
+    _confirm(file)
+    return BackedUp(file, size, revision)
 
 
 def restore(url: str, file: Path, *, force: bool = False) -> Restored:
@@ -107,7 +108,7 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
                 part.replace(path)
     except OSError as error:
         raise BackupRefused(f"{path} can't be replaced: {error}") from error
-    to_disk(path)
+    _confirm(path)
     return Restored(path, aside, revision)
 
 
@@ -140,6 +141,18 @@ def _may_be_written(file: Path, source: Path, *, force: bool) -> None:
         raise BackupRefused(f"something has {file} open, or left a part of it; name another file")
     if there and not force:
         raise BackupRefused(f"{file} is there already; name another file, or give --force")
+
+
+def _confirm(file: Path) -> None:
+    """Wait until a file that was put in its place is on the disk. Raise BackupRefused, which says
+    that it is in place, if that can't be found out."""
+    try:
+        to_disk(file)
+    except OSError as error:
+        raise BackupRefused(
+            f"{file} is in place, but may not be on the disk yet ({error}); look whether it is "
+            "there, and do it again if it is not"
+        ) from error
 
 
 def _bring_up_to_date(part: Path) -> None:
