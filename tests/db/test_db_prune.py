@@ -1,5 +1,6 @@
 """What is old goes, what a best or the next search needs stays."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from db.records import listed
 from db.results import artifacts, best, trials
 from db.results.totals import totals
 from db.sql import models
+from db.sql.engine import open_engine
+from db.sql.errors import DatabaseUnavailable
 from db.sql.transaction import reading, writing
 from db.upkeep import prune, space
 from db.upkeep.check import check
@@ -229,3 +232,28 @@ def test_the_room_is_given_back(engine: Engine) -> None:
     assert done.bytes < before - 900_000
     with reading(engine) as connection:
         assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+
+
+def test_the_room_of_a_database_that_vanished_meanwhile(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if engine.dialect.name == "postgresql":
+        pytest.skip("a server's database does not vanish under its connections")
+
+    def vanished(_: Engine) -> bool:
+        Path(str(engine.url.database)).unlink()
+        return False
+
+    monkeypatch.setattr(space, "_held", vanished)
+    with pytest.raises(DatabaseUnavailable, match="unable to open"):
+        space.reclaim(engine)
+
+
+def test_the_room_while_another_writes(url: str, engine: Engine) -> None:
+    if engine.dialect.name == "postgresql":
+        pytest.skip("VACUUM waits for no writer there")
+    hurried = open_engine(url, busy_seconds=0.1)
+    submitted(engine)
+    with writing(engine), pytest.raises(DatabaseUnavailable, match="locked"):
+        space.reclaim(hurried)
+    hurried.dispose()
