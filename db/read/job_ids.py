@@ -1,6 +1,7 @@
 """Ids of jobs for shell completion. They are read without SQLAlchemy, which takes longer to import
 than a user waits after pressing Tab."""
 
+import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -21,8 +22,8 @@ def begun(url: str, start: str, states: Sequence[str]) -> list[tuple[str, str]]:
 
     Return none if the database can't be opened, or is not reached within CONNECT_SECONDS. The
     database is only read."""
-    if not (start.isalnum() or not start):
-        return []
+    if not re.fullmatch("[0-9a-f]{0,32}", start):
+        return []  # SQLite's LIKE would ignore case, and % and _ stand for other characters
     given = (f"{start}%", *states)
     try:
         if url.startswith("sqlite"):
