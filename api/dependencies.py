@@ -26,7 +26,7 @@ async def _engine(request: Request) -> AsyncIterator[Engine]:  # a sync one woul
 
 
 async def _export(request: Request) -> AsyncIterator[None]:
-    """Hold a turn among the exports. Raise Problem if none is free in time."""
+    """Take a turn among the exports. Raise Problem if none is free in time."""
     exports: Turns = request.app.state.exports
     async with exports.one():
         yield

@@ -30,7 +30,7 @@ class Turns:
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[None]:
-        """Hold a turn within the context. Raise Problem (busy, 503) if none is free in time."""
+        """Keep a turn within the context. Raise Problem (busy, 503) if none is free in time."""
         try:
             async with asyncio.timeout(self._seconds):
                 await self._free.acquire()

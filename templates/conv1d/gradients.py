@@ -15,10 +15,14 @@ from templates.kernels.parameters import placeholders
 
 def computation(workload: Conv1dWorkload) -> Any:
     """Return the unscheduled program of backward_input or backward_weight, a TIR function."""
-    return _of_weight(workload) if workload.direction == "backward_weight" else _of_input(workload)
+    return (
+        _weight_gradient(workload)
+        if workload.direction == "backward_weight"
+        else _input_gradient(workload)
+    )
 
 
-def _of_input(workload: Conv1dWorkload) -> Any:
+def _input_gradient(workload: Conv1dWorkload) -> Any:
     """Return the program of the input's gradient: for each sample, the sum over the taps of the
     tap times the gradient of the sum in which it meets the sample."""
     s, several = workload.stride, workload.multiplier
@@ -41,7 +45,7 @@ def _of_input(workload: Conv1dWorkload) -> Any:
     return sums_of_input(workload, [g, w, *z], term, [f, t])
 
 
-def _of_weight(workload: Conv1dWorkload) -> Any:
+def _weight_gradient(workload: Conv1dWorkload) -> Any:
     """Return the program of the weight's gradient: for each tap, the sum over the signals and all
     outputs of its channel. The bias's gradient follows it, if the workload has a bias."""
     length, N, summed = workload.length, workload.N, workload.summed

@@ -13,10 +13,10 @@ from templates.conv1d import sums_exact
 from templates.conv1d.sums_exact import (
     blocks,
     channels_first,
-    in_order,
-    near,
+    in_correlation_order,
     span_of,
     sums,
+    taps_in_reach,
     window_of,
 )
 from templates.conv1d.workload import Conv1dWorkload
@@ -34,17 +34,17 @@ def reference(workload: Conv1dWorkload, *given: Given) -> Array | tuple[Array, .
     of all outputs. The result is computed block by block, so that little else is in memory at once.
     """
     if workload.direction == "backward_input":
-        return _of_input(workload, *given)
+        return _input_gradient(workload, *given)
     if workload.direction == "backward_weight":
-        return _of_weight(workload, *given)
+        return _weight_gradient(workload, *given)
     if workload.direction == "backward":
-        return _of_all(workload, *given)
+        return _all_gradients(workload, *given)
     x, w, *added = given
     axis = 1 if workload.layout == "NCW" else 2
     return finished(workload, sums(workload, x, w), tuple(added), axis)
 
 
-def _of_input(workload: Conv1dWorkload, g: Given, w: Given, *z: Given) -> Array:
+def _input_gradient(workload: Conv1dWorkload, g: Given, w: Given, *z: Given) -> Array:
     """Return the input's gradient: the sums' gradients, convolved with the reversed taps.
 
     If the stride is not 1, stride - 1 zeros are inserted between the sums' gradients first. ``z``
@@ -55,9 +55,9 @@ def _of_input(workload: Conv1dWorkload, g: Given, w: Given, *z: Given) -> Array:
     result = np.zeros(workload.output.shape)
     outputs = channels_first(workload, result)
     gradients, *values = (channels_first(workload, each) for each in (g, *z))
-    taps = in_order(workload, w)[..., ::-1]
+    taps = in_correlation_order(workload, w)[..., ::-1]
     several = 1 if workload.is_dense else workload.multiplier
-    turned = Conv1dWorkload.model_construct(
+    forward = Conv1dWorkload.model_construct(
         M=extent,
         N=workload.N,
         kind="correlate",
@@ -77,13 +77,13 @@ def _of_input(workload: Conv1dWorkload, g: Given, w: Given, *z: Given) -> Array:
         for m in range(several):
             part = taps.swapaxes(0, 1) if workload.is_dense else taps[m::several]
             given = (spread[m::several], part)
-            shaped = (a.reshape(each.shape) for a, each in zip(given, turned.given, strict=True))
-            found = sums(turned, *shaped)
+            shaped = (a.reshape(each.shape) for a, each in zip(given, forward.given, strict=True))
+            found = sums(forward, *shaped)
             outputs[b] += found.reshape(outputs[b].shape)
     return result
 
 
-def _of_weight(workload: Conv1dWorkload, x: Given, g: Given, *z: Given) -> Array:
+def _weight_gradient(workload: Conv1dWorkload, x: Given, g: Given, *z: Given) -> Array:
     """Return the weight's gradient: the correlation of the input with the sums' gradients.
 
     If the workload has a bias, the result is flat, and its last F elements are the bias's gradient:
@@ -92,20 +92,22 @@ def _of_weight(workload: Conv1dWorkload, x: Given, g: Given, *z: Given) -> Array
     signals, gradients, *values = (channels_first(workload, each) for each in (x, g, *z))
     result = np.zeros((workload.out_channels, workload.summed, workload.N))
     biases = np.zeros(workload.out_channels)
-    met = _met_by_all if workload.is_dense else _met_by_each
+    met = _weight_gradient_dense if workload.is_dense else _weight_gradient_grouped
     for b in range(workload.B):
         for rows, channels, first, outputs in _pieces(workload):
             place = np.s_[rows, first : first + outputs]
             here = gradient_of_sums(workload, gradients[b][place], *(v[b][place] for v in values))
-            used = near(workload, first, outputs)
+            used = taps_in_reach(workload, first, outputs)
             window = window_of(workload, signals[b][channels], first, outputs, used)
             result[rows, :, used.start : used.stop] += met(workload, used, window, here)
             biases[rows] += here.sum(axis=1)
-    taps = in_order(workload, result).reshape(-1)
+    taps = in_correlation_order(workload, result).reshape(-1)
     return np.concatenate([taps, biases]) if workload.bias else taps.reshape(workload.output.shape)
 
 
-def _of_all(workload: Conv1dWorkload, x: Given, g: Given, w: Given, *b: Given) -> tuple[Array, ...]:
+def _all_gradients(
+    workload: Conv1dWorkload, x: Given, g: Given, w: Given, *b: Given
+) -> tuple[Array, ...]:
     """Return the gradients of input, weight and bias, each computed by its own direction.
 
     If there is an activation, its derivative is taken at the sums, which are computed first. ``b``
@@ -114,12 +116,12 @@ def _of_all(workload: Conv1dWorkload, x: Given, g: Given, w: Given, *b: Given) -
     before = []
     if workload.activation != "none":
         behind = (1,) if workload.layout == "NCW" and not workload.is_one_signal else ()
-        z = sums(workload.alone("forward"), x, w)
+        z = sums(workload.with_direction("forward"), x, w)
         for each in b:
             z += each.astype(np.float64).reshape(-1, *behind)
         before.append(z)
-    dx = _of_input(workload.alone("backward_input"), g, w, *before)
-    taps = _of_weight(workload.alone("backward_weight"), x, g, *before).reshape(-1)
+    dx = _input_gradient(workload.with_direction("backward_input"), g, w, *before)
+    taps = _weight_gradient(workload.with_direction("backward_weight"), x, g, *before).reshape(-1)
     return dx, *(
         taps[first : first + output.elements].reshape(output.shape)
         for first, output in zip((0, w.size), workload.outputs[1:], strict=False)
@@ -141,7 +143,9 @@ def _pieces(workload: Conv1dWorkload) -> Iterator[tuple[slice, slice, int, int]]
             yield np.s_[row * several : (row + rows) * several], inside, first, outputs
 
 
-def _met_by_all(workload: Conv1dWorkload, taps: range, window: Array, gradients: Array) -> Array:
+def _weight_gradient_dense(
+    workload: Conv1dWorkload, taps: range, window: Array, gradients: Array
+) -> Array:
     """Return the weight's gradient at ``taps`` for dense channels, as a product of matrices.
 
     ``window`` (C, samples) is from ``window_of``, ``gradients`` (F, outputs) are those of the sums.
@@ -153,7 +157,9 @@ def _met_by_all(workload: Conv1dWorkload, taps: range, window: Array, gradients:
     return (gradients @ flat).reshape(len(gradients), -1, len(taps))
 
 
-def _met_by_each(workload: Conv1dWorkload, taps: range, window: Array, gradients: Array) -> Array:
+def _weight_gradient_grouped(
+    workload: Conv1dWorkload, taps: range, window: Array, gradients: Array
+) -> Array:
     """Return the weight's gradient at ``taps`` if each output channel reads one input channel.
 
     Few taps are computed one by one, many as a product of Fourier transforms, which is circular:

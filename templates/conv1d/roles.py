@@ -9,7 +9,7 @@ from templates.conv1d.workload import Conv1dWorkload
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowRange:
     """A range of ``extent`` elements of each row of a tensor, from element ``first`` on. Rows begin
     ``apart`` elements apart."""
 
@@ -30,8 +30,8 @@ class Roles:
     """
 
     swapped: bool
-    taps: Rows
-    samples: Rows
+    taps: RowRange
+    samples: RowRange
     left: int
     kernels: int
     signals: int
@@ -47,7 +47,7 @@ def roles(workload: Conv1dWorkload) -> Roles:
     # the taps that meet samples, counted in the order of the samples
     low, high = max(0, left - workload.length + 1), min(N, left + M)
     first = N - high if workload.kind == "convolve" else low
-    taps, samples, left = Rows(high - low, first, N), Rows(M, 0, M), left - low
+    taps, samples, left = RowRange(high - low, first, N), RowRange(M, 0, M), left - low
     if taps.extent <= M or workload.B > 1:
         return Roles(False, taps, samples, left, workload.out_channels, workload.B)
     # with u for the taps in the order in which they meet the samples, the sum over t of

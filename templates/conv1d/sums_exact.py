@@ -43,13 +43,13 @@ def sums(
     result = np.empty(workload.output.shape)
     outputs = channels_first(workload, result)
     signals = channels_first(workload, x)
-    taps = in_order(workload, w).astype(np.float64)
-    summed = _sums_of_channels if workload.multiplier > 1 or workload.is_dense else _sums_of_each
+    taps = in_correlation_order(workload, w).astype(np.float64)
+    summed = _sums_by_products if workload.multiplier > 1 or workload.is_dense else _sums_depthwise
     in_threads(lambda b: summed(workload, signals[b], taps, outputs[b]), range(workload.B))
     return result
 
 
-def in_order(workload: Conv1dWorkload, w: NDArray[Any]) -> NDArray[Any]:
+def in_correlation_order(workload: Conv1dWorkload, w: NDArray[Any]) -> NDArray[Any]:
     """Return a view of the weight of shape (output channels, input channels summed, taps), with the
     taps in the order in which they meet the samples."""
     taps = w.reshape(workload.out_channels, workload.summed, workload.N)
@@ -63,7 +63,7 @@ def channels_first(workload: Conv1dWorkload, array: NDArray[Any]) -> NDArray[Any
     return array.swapaxes(1, 2) if workload.layout == "NWC" else array
 
 
-def near(workload: Conv1dWorkload, first: int, outputs: int) -> range:
+def taps_in_reach(workload: Conv1dWorkload, first: int, outputs: int) -> range:
     """Return the range of taps that meet a sample in one of ``outputs`` outputs from ``first`` on.
 
     The other taps meet padding alone, as most do if a kernel is longer than its signal. The range
@@ -106,7 +106,7 @@ def blocks(extent: int, step: int) -> Iterator[tuple[int, int]]:
         yield start, min(step, extent - start)
 
 
-def _sums_of_channels(
+def _sums_by_products(
     workload: Conv1dWorkload, x: NDArray[np.floating[Any]], taps: Array, result: Array
 ) -> None:
     """Write the sums of one signal to ``result`` (F, L), if several output channels share an input
@@ -118,7 +118,7 @@ def _sums_of_channels(
     for row in range(rows):
         channels = x[row * summed : (row + 1) * summed]
         for first, outputs in blocks(workload.length, step):
-            used = near(workload, first, outputs)
+            used = taps_in_reach(workload, first, outputs)
             window = window_of(workload, channels, first, outputs, used)
             met = sliding_window_view(window, span_of(workload, used), axis=1)
             met = met[:, :: workload.stride, :: workload.dilation]
@@ -127,7 +127,7 @@ def _sums_of_channels(
             place[...] = by_row[row, ..., used.start : used.stop].reshape(several, -1) @ flat
 
 
-def _sums_of_each(
+def _sums_depthwise(
     workload: Conv1dWorkload, x: NDArray[np.floating[Any]], taps: Array, result: Array
 ) -> None:
     """Write the sums of one signal to ``result`` (C, L), if each channel has one kernel.
@@ -140,7 +140,7 @@ def _sums_of_each(
     for row, rows in blocks(workload.C, step):
         kernels = taps[row : row + rows, 0]
         for first, outputs in blocks(workload.length, max(1, BLOCK // s)):
-            used = near(workload, first, outputs)
+            used = taps_in_reach(workload, first, outputs)
             window = window_of(workload, x[row : row + rows], first, outputs, used)
             reach = (outputs - 1) * s + 1
             if len(used) <= DIRECT_TAPS:

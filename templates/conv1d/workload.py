@@ -331,7 +331,7 @@ class Conv1dWorkload(WithGradients):
         passes = 2 if self.activation == "none" else 3
         return 2 * passes * self.N * self.rows * self.length
 
-    def alone(self, direction: Direction) -> Conv1dWorkload:
+    def with_direction(self, direction: Direction) -> Conv1dWorkload:
         """Return the same convolution in another direction."""
         return Conv1dWorkload.model_validate(self.model_dump() | {"direction": direction})
 

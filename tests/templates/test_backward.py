@@ -42,13 +42,13 @@ def test_it_gives_as_many_outputs_as_there_are_gradients() -> None:
     ]
     x, g, w, b = work.given
     assert [each.shape for each in work.outputs] == [x.shape, w.shape, b.shape]
-    assert g.shape == work.alone("forward").output.shape
+    assert g.shape == work.with_direction("forward").output.shape
     without = backward(bias=True)  # whose sums nothing depends on
     assert [each.symbol for each in without.arguments] == ["x", "g", "w", "dx", "dw", "db"]
     assert [each.symbol for each in backward().outputs] == ["dx", "dw"]
     assert work.bytes == sum(each.bytes for each in work.arguments)
-    assert work.flops == 3 * work.alone("forward").flops
-    assert without.flops == 2 * without.alone("forward").flops
+    assert work.flops == 3 * work.with_direction("forward").flops
+    assert without.flops == 2 * without.with_direction("forward").flops
     assert json.loads(work.key)["direction"] == "backward"
 
 
@@ -77,7 +77,7 @@ def test_what_it_is_not_for_is_refused_with_the_way_out(fields: dict[str, Any], 
 def test_a_step_changes_the_output_by_as_much(work: Conv1dWorkload, seed: int) -> None:
     """The directional derivative, by a central difference in float64."""
     rng, step = np.random.default_rng(seed), 1e-5
-    forward = work.alone("forward")
+    forward = work.with_direction("forward")
     at = [rng.standard_normal(each.shape) for each in forward.given]
     by = [rng.standard_normal(each.shape) for each in forward.given]
     g = rng.standard_normal(forward.output.shape)

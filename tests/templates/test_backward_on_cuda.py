@@ -50,7 +50,7 @@ def assert_right(
         values.append(memory.reshape(argument.shape))
         values[-1][...] = array
     _, room, program = MODULES[work.layout]
-    text = filled(program.numbers(work, config), *SLOPE, program.SOURCE)
+    text = filled(program.substitutions(work, config), *SLOPE, program.SOURCE)
     launches, floats = program.launches(work, config), room.workspace(work, config)
     found = emulated.outputs(work, text, launches, values, floats)
     exact = templates.operator("conv1d").references(work, *values)
@@ -97,7 +97,7 @@ def test_tiles_parts_and_what_meets_between_them(
     template, room, _ = MODULES[work.layout]
     config = template.default(work, H200) | chosen | {"threads": 64}
     assert config in template.space(work, H200)
-    assert room.count(work, config) == parts
+    assert room.parts_of_channel(work, config) == parts
     for name in ("normal", "positive", "decaying"):
         assert_right(work, config, 0, name)
     assert_right(work, config, 1)

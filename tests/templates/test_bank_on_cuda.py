@@ -15,9 +15,9 @@ from templates.conv1d.cuda.implicit import (
     blocks,
     filter_blocks,
     filters,
+    filters_of_lanes,
     is_filled,
     positions,
-    rest,
     slack,
     threads,
 )
@@ -202,13 +202,13 @@ def streamed(layer: Conv1dWorkload, **knobs: Any) -> dict[str, Any]:
 def test_lanes_sum_a_few_filters_beyond_those_of_warpgroups(F: int, groups: int) -> None:
     layer = workload(dtype="float32", F=F, N=100, stride=16)
     config = CudaImplicit().default(layer, H200) | STREAMED | {"filter_warps": 4 * groups}
-    filled, few = filter_blocks(layer, config) * 64 * groups, rest(layer, config)
+    filled, few = filter_blocks(layer, config) * 64 * groups, filters_of_lanes(layer, config)
     assert 0 <= few <= 4
     if few > 0:
         assert filled + few == F
     else:
         assert filled - 64 * groups < F <= filled
-    assert rest(layer, config | {"streamed": 0}) == 0
+    assert filters_of_lanes(layer, config | {"streamed": 0}) == 0
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,9 @@ def test_what_lanes_sum_is_right(fields: dict[str, Any], knobs: dict[str, Any]) 
     layer = workload(**few | fields)
     config = streamed(layer, **knobs)
     added = "".join(f"const void* {name}, " for name in ("bias", "residual") if layer.bias)
-    own = filled(implicit.values(layer, config), implicit.SIGNAL, implicit.OUTPUTS, implicit.REST)
+    own = filled(
+        implicit.substitutions(layer, config), implicit.SIGNAL, implicit.OUTPUTS, implicit.REST
+    )
     text = f"""constexpr bool HAS_BIAS = {int(layer.bias)};
 {own}
 void rest_alone(const void* x, const void* w, {added}void* y) {{
@@ -243,7 +245,7 @@ void rest_alone(const void* x, const void* w, {added}void* y) {{
     launch = Launch("rest_alone", blocks(layer, config), threads(config), 0)
     output = emulated.run(layer, text, [launch], tensors, 0)
     exact, axis = reference(layer, *tensors), 1 if layer.layout == "NCW" else 2
-    beyond = range(layer.out_channels - rest(layer, config), layer.out_channels)
+    beyond = range(layer.out_channels - filters_of_lanes(layer, config), layer.out_channels)
     assert len(beyond) > 0
     found, expected = (np.take(each, beyond, axis) for each in (output, exact))
     assert relative_error(found, expected) < 1e-6
@@ -258,7 +260,7 @@ def test_instructions_of_warpgroups_are_not_serialised(F: int, groups: int, tile
     """With a group more than these filters fill, ptxas lacks registers for it."""
     layer = workload(dtype="float32", B=16, F=F, M=160_000, N=400, stride=160, bias=True)
     config = streamed(layer, filter_warps=4 * groups, position_tiles=tiles)
-    assert rest(layer, config) > 0
+    assert filters_of_lanes(layer, config) > 0
     text = source(CudaImplicit(), layer, config, H200)
     assert not is_serialised(text, H200.arch)
     registers, stack = registers_and_stack(cubin(text, H200.arch))

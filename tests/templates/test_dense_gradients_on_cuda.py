@@ -62,7 +62,7 @@ def layers(draw: st.DrawFn, dtype: str) -> dict[str, Any]:
 def error(work: Conv1dWorkload, config: dict[str, Any], form: Any = np.asarray) -> float:
     """Of the program, emulated, against the reference, on a form of normal inputs."""
     program = import_module(f"{products.__package__}.{config['template']}")
-    text = filled(program.numbers(work, config), *products.sources(config, program.SOURCE))
+    text = filled(program.substitutions(work, config), *products.sources(config, program.SOURCE))
     of_warps = config["multiplied_by"] == "warps"
     rng = np.random.default_rng(0)
     drawn = [form(rng.standard_normal(each.shape)) for each in work.given]

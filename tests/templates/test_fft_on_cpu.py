@@ -8,6 +8,7 @@ import pytest
 
 from templates.conv1d.cpu.fft import CpuFft
 from templates.conv1d.workload import Conv1dWorkload
+from templates.errors import InvalidConfig
 from tests.templates.cases_of import cases_of
 from tests.templates.compiled import Compiled
 from tests.templates.devices import CPU
@@ -41,3 +42,14 @@ def test_taps_that_meet_no_sample_leave_no_errors(M: int, N: int, kind: Any) -> 
     compiled = Compiled(template, workload, template.default(workload, CPU))
     for case in cases_of(workload):
         assert max(compiled.errors(case).values()) <= workload.max_error, case.name
+
+
+def test_an_invalid_configuration_is_told_what_radix_and_largest_are() -> None:
+    workload = Conv1dWorkload(M=5003, N=2053)
+    template = CpuFft()
+    space, config = template.space(workload, CPU), template.default(workload, CPU)
+    with pytest.raises(
+        InvalidConfig,
+        match="radix is the largest factor, and largest is first if all factors are equal",
+    ):
+        space.index(config | {"largest": "last"})  # its factors are 8, 8 and 8

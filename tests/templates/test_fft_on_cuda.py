@@ -25,10 +25,10 @@ BOUNDED = settings(max_examples=6, derandomize=True, deadline=None, database=Non
 
 def launched(workload: Conv1dWorkload, config: dict[str, Any]) -> tuple[str, list[Launch], int]:
     if config["template"] == "fft":
-        text = filled(fft.values(workload, config), *fft.TRANSFORMS, fft.SOURCE)
+        text = filled(fft.substitutions(workload, config), *fft.TRANSFORMS, fft.SOURCE)
         extents = blocks(workload, config), threads(config), shared_words(config)
         return text, [Launch("conv1d_fft", *extents)], 0
-    text = filled(partitions.values(workload, config), *fft.TRANSFORMS, partitions.SOURCE)
+    text = filled(partitions.substitutions(workload, config), *fft.TRANSFORMS, partitions.SOURCE)
     return text, partitions.launches(workload, config), workspace(workload, config)
 
 
@@ -112,7 +112,7 @@ def test_parts_of_zeros_are_left_out() -> None:
     """Of a causal kernel as long as the signal no part meets samples before its begin."""
     layer = Conv1dWorkload(M=32768, N=32768, mode="causal")
     config = CudaPartitions().default(layer, H200)
-    assert partitions.values(layer, config)["INPUTS"] == 32768 // config["points"]
+    assert partitions.substitutions(layer, config)["INPUTS"] == 32768 // config["points"]
 
 
 @pytest.mark.parametrize(

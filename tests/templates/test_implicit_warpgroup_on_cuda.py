@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from templates.conv1d.cuda.implicit_warpgroup import (
     CudaImplicitWarpgroup,
     chunks,
-    held,
     neighbours,
     registers,
+    row_pairs_prefetched,
     shared_words,
     threads,
 )
@@ -70,7 +70,7 @@ def test_blocks_can_run(data: st.DataObject) -> None:
     assert given_out <= shares.launched * (groups + stagers)
     assert 128 * (groups + stagers) * shares.launched * config["resident"] <= 2**16
     assert all(each % 8 == 0 for each in (shares.launched, shares.staging, shares.multiplying))
-    assert held(layer, config) >= 1
+    assert row_pairs_prefetched(layer, config) >= 1
     assert 4 * shared_words(layer, config) * config["resident"] <= H200.shared_memory
     if chunks(layer, config) == 1:
         # a group that is a turn ahead of the stages would take a stage before it is filled

@@ -96,7 +96,7 @@ def test_any_configuration_is_right(
     space = TEMPLATE.space(layer, H200)
     config = space[data.draw(st.integers(0, len(space) - 1))]
     written = filled(
-        signals_fourier.values(layer, config),
+        signals_fourier.substitutions(layer, config),
         HALVES,
         signals_fourier.RADIX,
         signals_fourier.TAPS,

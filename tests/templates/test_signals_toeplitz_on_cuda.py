@@ -88,7 +88,7 @@ def test_any_configuration_is_right(
     space = TEMPLATE.space(layer, H200)
     config = space[data.draw(st.integers(0, len(space) - 1))]
     source = filled(
-        signals_toeplitz.values(layer, config),
+        signals_toeplitz.substitutions(layer, config),
         MATRIX,
         signals_toeplitz.TRANSPOSE,
         signals_toeplitz.SOURCE,

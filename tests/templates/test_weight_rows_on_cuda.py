@@ -28,7 +28,7 @@ def gradient(work: Conv1dWorkload, **fields: Any) -> Conv1dWorkload:
 
 def assert_right(work: Conv1dWorkload, config: dict[str, Any], apart: int) -> None:
     """With tensors so many elements from a vector's boundary."""
-    text = filled(program.numbers(work, config), DERIVATIVE, program.SOURCE)
+    text = filled(program.substitutions(work, config), DERIVATIVE, program.SOURCE)
     launches, floats = program.launches(work, config), workspace(work, config)
     assert emulated.error(work, text, launches, floats, apart) <= 2e-6
 

@@ -86,7 +86,9 @@ def test_every_way_to_read_is_right(reads: str, apart: int, added: dict[str, Any
     config = CudaWindow().default(signals, H200) | {"outputs": 4, "vector": 4, "steps": 2}
     config["reads"] = reads
     assert config in CudaWindow().space(signals, H200)
-    own = filled(window.values(signals, config), window.SOURCE, window.sums(config))
+    own = filled(
+        window.substitutions(signals, config), window.SOURCE, window.source_of_sums(config)
+    )
     launch = Launch("conv1d_window", blocks(signals, config), config["threads"], 0)
     text = f"constexpr bool HAS_BIAS = {int(signals.bias)};\n{own}"
     assert emulated.error(signals, text, [launch], apart=apart) < 1e-6

@@ -55,7 +55,7 @@ class CpuBackward(Template[Conv1dWorkload]):
         space.constraint(
             f"a task stages at most {MAX_STAGED} floats, or is as small as it can be",
             lambda c: (
-                staged(workload, c) <= MAX_STAGED
+                staged_floats(workload, c) <= MAX_STAGED
                 or (c["places"], c["lanes"])
                 == (_place_counts(workload)[0], lane_counts(workload)[0])
             ),
@@ -67,8 +67,8 @@ class CpuBackward(Template[Conv1dWorkload]):
                 c["parts"] == 1
                 or (
                     c["threading"] == PARALLEL
-                    and c["parts"] <= items(workload, c)
-                    and c["parts"] * blocks(workload, c) <= MAX_TASKS
+                    and c["parts"] <= tiles_of_channel(workload, c)
+                    and c["parts"] * channel_blocks(workload, c) <= MAX_TASKS
                 )
             ),
         )
@@ -83,45 +83,47 @@ class CpuBackward(Template[Conv1dWorkload]):
             "threading": "serial",
             "parts": 1,
         }
-        if staged(workload, config) > MAX_STAGED:
+        if staged_floats(workload, config) > MAX_STAGED:
             config["lanes"] = lane_counts(workload)[0]
         return config
 
     def features(
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
-        tasks = blocks(workload, config) * config["parts"]
+        tasks = channel_blocks(workload, config) * config["parts"]
         used = min(tasks, limits.units) if config["threading"] == PARALLEL else 1
         reach = Frame.of(workload).reach
         return {
             "tasks": tasks,
             "threads": used,
             "waves": ceil_div(tasks, used),
-            "work_per_task": items(workload, config) * config["places"] / config["parts"],
-            "tile_bytes": 4 * staged(workload, config),
+            "work_per_task": tiles_of_channel(workload, config)
+            * config["places"]
+            / config["parts"],
+            "tile_bytes": 4 * staged_floats(workload, config),
             "staged_share": (config["places"] + reach) / config["places"],
             "filled": Frame.of(workload).extent
             / (Frame.of(workload).tiles(config["places"]) * config["places"]),
         }
 
 
-def is_last(workload: Conv1dWorkload) -> bool:
+def is_channels_last(workload: Conv1dWorkload) -> bool:
     """Return whether channels are last. If so, a vector is of channels, else of places."""
     return workload.layout == "NWC"
 
 
 def lane_counts(workload: Conv1dWorkload) -> list[int]:
-    if not is_last(workload):
+    if not is_channels_last(workload):
         return [4, 8, VECTOR]
     return [n for n in (1, 2, 4, 8, VECTOR, 32) if n <= workload.C]
 
 
-def blocks(workload: Conv1dWorkload, config: Config) -> int:
+def channel_blocks(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of channels, or of vectors of channels if these are last."""
-    return ceil_div(workload.C, config["lanes"]) if is_last(workload) else workload.C
+    return ceil_div(workload.C, config["lanes"]) if is_channels_last(workload) else workload.C
 
 
-def items(workload: Conv1dWorkload, config: Config) -> int:
+def tiles_of_channel(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of tiles of a channel in all signals."""
     return workload.B * Frame.of(workload).tiles(config["places"])
 
@@ -129,13 +131,13 @@ def items(workload: Conv1dWorkload, config: Config) -> int:
 def places_of_sums(workload: Conv1dWorkload, config: Config) -> int:
     """Return for how many places a tile computes sums: its own, and those behind it on which the
     gradients of its samples depend, rounded up to whole vectors."""
-    whole = 1 if is_last(workload) else int(config["lanes"])
+    whole = 1 if is_channels_last(workload) else int(config["lanes"])
     return ceil_div(config["places"] + Frame.of(workload).reach, whole) * whole
 
 
-def staged(workload: Conv1dWorkload, config: Config) -> int:
+def staged_floats(workload: Conv1dWorkload, config: Config) -> int:
     """Return the floats that a task stages: samples, gradients of sums and of the input."""
-    each = config["lanes"] if is_last(workload) else 1
+    each = config["lanes"] if is_channels_last(workload) else 1
     outputs = places_of_sums(workload, config)
     return int((2 * outputs + Frame.of(workload).reach + config["places"]) * each)
 
@@ -144,5 +146,5 @@ def _place_counts(workload: Conv1dWorkload) -> list[int]:
     """Return the tile sizes of the space, in places, up to one tile for all. If channels are last,
     a tile has at most 512 places, which are the products of one float32 sum."""
     whole = ceil_div(Frame.of(workload).extent, ROUND) * ROUND
-    counts = (64, 256, 512) if is_last(workload) else (512, 1024, 4096)
+    counts = (64, 256, 512) if is_channels_last(workload) else (512, 1024, 4096)
     return sorted({min(count, whole) for count in counts})

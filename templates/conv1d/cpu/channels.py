@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from templates.conv1d.column import ByColumn
+from templates.conv1d.as_image_column import ByColumn
 from templates.depthwise_conv2d.cpu.channels import CpuChannels as DepthwiseChannels
 
 

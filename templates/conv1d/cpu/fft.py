@@ -43,16 +43,16 @@ class CpuFft(Template[Conv1dWorkload]):
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)
         space.knob("lanes", [4, 8, 16])
-        space.knob("points", _lengths(workload))
+        space.knob("points", _block_lengths(workload))
         space.knob("radix", [4, 8])
         space.knob("largest", ["first", "last"])
         space.knob("pairs", [1, 2, 3, 4])
         space.knob("threading", ["serial", "parallel"])
         space.constraint(
-            "a block yields at least a row of outputs", lambda c: outputs(workload, c) > 0
+            "a block yields at least a row of outputs", lambda c: outputs_of_block(workload, c) > 0
         )
         space.constraint(
-            "radix is a factor, and largest says where where it differs",
+            "radix is the largest factor, and largest is first if all factors are equal",
             lambda c: (
                 max(factors(c)) == c["radix"]
                 and (c["largest"] == "first" or len(set(factors(c))) > 1)
@@ -62,10 +62,11 @@ class CpuFft(Template[Conv1dWorkload]):
         space.constraint(
             "no more blocks at a time than the signal has",
             lambda c: (
-                c["pairs"] == 1 or outputs(workload, c) * 2 * (c["pairs"] - 1) < workload.length
+                c["pairs"] == 1
+                or outputs_of_block(workload, c) * 2 * (c["pairs"] - 1) < workload.length
             ),
         )
-        shortest = _lengths(workload)[0]
+        shortest = _block_lengths(workload)[0]
         space.constraint(
             f"a thread stages at most {MOST_STAGED_BYTES >> 20} MiB, or one of the shortest blocks",
             lambda c: c["points"] * c["pairs"] == shortest or _staged_bytes(c) <= MOST_STAGED_BYTES,
@@ -74,7 +75,7 @@ class CpuFft(Template[Conv1dWorkload]):
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
         lanes = max(4, min(16, limits.vector_bytes // 4))
-        points = next(p for p in _lengths(workload)[1:] if p >= 16 * lanes)
+        points = next(p for p in _block_lengths(workload)[1:] if p >= 16 * lanes)
         config = {"lanes": lanes, "points": points, "radix": 8, "largest": "first"}
         config["radix"] = max(factors(config))
         return {"template": self.name, **config, "pairs": 1, "threading": "serial"}
@@ -83,7 +84,7 @@ class CpuFft(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         points, lanes, pairs = config["points"], config["lanes"], config["pairs"]
-        new = outputs(workload, config)
+        new = outputs_of_block(workload, config)
         tasks = workload.rows * ceil_div(workload.length, 2 * new * pairs)
         used = min(tasks, limits.units) if config["threading"] == "parallel" else 1
         parts = factors(config)
@@ -102,16 +103,16 @@ class CpuFft(Template[Conv1dWorkload]):
         }
 
 
-def taps(workload: Conv1dWorkload) -> int:
+def filter_length(workload: Conv1dWorkload) -> int:
     """Return the length of the tensor that is transformed once: the kernel, or the signal if there
     is only one and it is shorter."""
     return min(workload.M, workload.N) if workload.is_one_signal else workload.N
 
 
-def outputs(workload: Conv1dWorkload, config: Config) -> int:
+def outputs_of_block(workload: Conv1dWorkload, config: Config) -> int:
     """Return the outputs of a block: the whole rows of points into which no tap wraps around. It is
     0 or less if there is none."""
-    rows: int = (config["points"] - taps(workload) + 1) // config["lanes"]
+    rows: int = (config["points"] - filter_length(workload) + 1) // config["lanes"]
     return rows * int(config["lanes"])
 
 
@@ -130,8 +131,8 @@ def _staged_bytes(config: Config) -> int:
     return 8 * int(config["points"]) * int(config["pairs"])
 
 
-def _lengths(workload: Conv1dWorkload) -> list[int]:
+def _block_lengths(workload: Conv1dWorkload) -> list[int]:
     """Return five lengths of a block: powers of two, from one that is longer than the taps to one
     with which the overlap costs little."""
-    first = max(SHORTEST, 2 ** (taps(workload) + 2).bit_length())
+    first = max(SHORTEST, 2 ** (filter_length(workload) + 2).bit_length())
     return [first << step for step in range(5)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from templates.conv1d.row import ByRow
+from templates.conv1d.as_image_row import ByRow
 from templates.depthwise_conv2d.cpu.input_pieces import CpuInputPieces as Depthwise
 
 

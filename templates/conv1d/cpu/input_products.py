@@ -36,7 +36,7 @@ class CpuInputProducts(Template[Conv1dWorkload]):
         return space
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
-        return {"template": self.name, **products.usual(*lines(workload), limits)}
+        return {"template": self.name, **products.default_knobs(*lines(workload), limits)}
 
     def features(
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits

@@ -41,20 +41,20 @@ class CpuInputSignals(Template[Conv1dWorkload]):
         )
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        space = FORWARD.space(turned(workload), limits)
+        space = FORWARD.space(forward_equivalent(workload), limits)
         space.template, space.version = self.name, self.version
         return space
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
-        return FORWARD.default(turned(workload), limits) | {"template": self.name}
+        return FORWARD.default(forward_equivalent(workload), limits) | {"template": self.name}
 
     def features(
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
-        return FORWARD.features(turned(workload), config, limits)
+        return FORWARD.features(forward_equivalent(workload), config, limits)
 
 
-def turned(workload: Conv1dWorkload) -> Conv1dWorkload:
+def forward_equivalent(workload: Conv1dWorkload) -> Conv1dWorkload:
     """Return the forward workload that the gradient is, but for the order of its weight's axes."""
     before, behind = (workload.span - 1 - side for side in workload.pads)
     return Conv1dWorkload(

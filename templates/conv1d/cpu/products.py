@@ -44,7 +44,7 @@ def add_knobs(space: ConfigSpace, lines: int, columns: int) -> None:
     )
 
 
-def usual(lines: int, columns: int, limits: DeviceLimits) -> Config:
+def default_knobs(lines: int, columns: int, limits: DeviceLimits) -> Config:
     """Return default values of the knobs: tiles so large that staging costs less than
     multiplying."""
     widest = max(LANES[0], limits.vector_bytes // 4)

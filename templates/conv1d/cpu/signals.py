@@ -68,12 +68,12 @@ class CpuSignals(Template[Conv1dWorkload]):
         )
         space.constraint(
             "a task holds less than twice the outputs, or is one tile",
-            lambda c: task(c) < 2 * length or c["tiles_per_task"] == 1,
+            lambda c: outputs_per_task(c) < 2 * length or c["tiles_per_task"] == 1,
         )
         space.constraint(
             f"a task stages at most {USUAL_STAGED_BYTES} bytes, or is as small as it can be",
             lambda c: (
-                4 * staged(workload, task(c)) <= USUAL_STAGED_BYTES
+                4 * staged_samples(workload, outputs_per_task(c)) <= USUAL_STAGED_BYTES
                 or (c["vectors"], c["tiles_per_task"]) == (1, 1)
             ),
         )
@@ -94,7 +94,7 @@ class CpuSignals(Template[Conv1dWorkload]):
     def features(
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
-        outputs, sums = task(config), config["vectors"] * config["filters"]
+        outputs, sums = outputs_per_task(config), config["vectors"] * config["filters"]
         inputs = workload.B * workload.C // workload.summed
         tasks = inputs * ceil_div(workload.length, outputs)
         used = min(tasks, limits.units) if config["threading"] == PARALLEL else 1
@@ -108,8 +108,8 @@ class CpuSignals(Template[Conv1dWorkload]):
             "loads_per_fma": (config["vectors"] + config["filters"]) / sums,
             "unrolled": sums * (workload.N if config["unroll"] == "taps" else 1),
             "tile_bytes": (
-                4 * staged(workload, outputs)
-                if is_staged(workload) and not lies_staged(workload)
+                4 * staged_samples(workload, outputs)
+                if can_be_staged(workload) and not has_staged_layout(workload)
                 else 0
             ),
             "weight_bytes": 4 * filters * workload.taps,
@@ -122,7 +122,7 @@ class CpuSignals(Template[Conv1dWorkload]):
         }
 
 
-def task(config: Config) -> int:
+def outputs_per_task(config: Config) -> int:
     """Return how many outputs of a channel a task computes."""
     return int(config["lanes"] * config["vectors"] * config["tiles_per_task"])
 
@@ -140,17 +140,17 @@ def pitch(workload: Conv1dWorkload, outputs: int) -> int:
     return outputs + (workload.N - 1) * workload.dilation // workload.stride
 
 
-def staged(workload: Conv1dWorkload, outputs: int) -> int:
+def staged_samples(workload: Conv1dWorkload, outputs: int) -> int:
     """Return how many samples a task of so many outputs stages."""
     return workload.summed * remainders(workload) * pitch(workload, outputs)
 
 
-def is_staged(workload: Conv1dWorkload) -> bool:
+def can_be_staged(workload: Conv1dWorkload) -> bool:
     """Return whether the samples that one vector needs are few enough to stage."""
-    return 4 * staged(workload, WIDEST) <= MAX_STAGED_BYTES
+    return 4 * staged_samples(workload, WIDEST) <= MAX_STAGED_BYTES
 
 
-def lies_staged(workload: Conv1dWorkload) -> bool:
+def has_staged_layout(workload: Conv1dWorkload) -> bool:
     """Return whether the input has samples in the order and the dtype in which they would be
     staged: float32, layout NCW, stride 1, channels apart."""
     as_it_is = workload.dtype == "float32" and workload.layout == "NCW"

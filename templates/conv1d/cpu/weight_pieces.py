@@ -3,7 +3,7 @@ signals."""
 
 from __future__ import annotations
 
-from templates.conv1d.row import ByRow
+from templates.conv1d.as_image_row import ByRow
 from templates.depthwise_conv2d.cpu.weight_pieces import CpuWeightPieces as Depthwise
 
 

@@ -20,7 +20,7 @@ from templates.template import Config, Template
 
 MAX_TAPS = 64  # a warp holds the samples of all taps
 LEAST_FILTERS = 16  # the rows of one product
-BESIDE = 48  # registers for runs of outputs before they are stored, addresses and so on
+OTHER_REGISTERS = 48  # registers for runs of outputs before they are stored, addresses and so on
 
 
 class CudaBank(Template[Conv1dWorkload]):
@@ -130,4 +130,4 @@ def _registers(workload: Conv1dWorkload, config: Config) -> int:
     """Return an estimate of a thread's registers: samples and sums, the weights of two tiles, runs
     and addresses."""
     tiles, steps = config["position_tiles"], ceil_div(workload.N, 16)
-    return int(2 * tiles * steps + 4 * tiles + 8 * steps + BESIDE)
+    return int(2 * tiles * steps + 4 * tiles + 8 * steps + OTHER_REGISTERS)

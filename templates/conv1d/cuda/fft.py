@@ -20,7 +20,7 @@ on normally distributed input, and to 2.5e-6 on an impulse (measured)."""
 ROW = 272  # places for a row of 256 complex values in shared memory
 POINTS = (512, 1024, 2048, 3072, 4096, 5120, 6144, 8192)
 SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
-BESIDE = 40  # registers for roots, addresses and what a transform has in flight
+OTHER_REGISTERS = 40  # registers for roots, addresses and what a transform has in flight
 MAX_RESIDENT = 1024  # threads of the ``resident`` blocks of a unit
 
 
@@ -43,12 +43,12 @@ class CudaFft(Template[Conv1dWorkload]):
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Return whether the workload :func:`is_served`, has at least 48 taps and allows the error
-        of transforms, and the kernel, or a single signal that is shorter, is no longer than three
-        quarters of the longest segment."""
+        """Return whether the workload :func:`has_contiguous_rows`, has at least 48 taps and allows
+        the error of transforms, and the kernel, or a single signal that is shorter, is no longer
+        than three quarters of the longest segment."""
         return (
             super().applies(workload, limits)
-            and is_served(workload)
+            and has_contiguous_rows(workload)
             and workload.N >= FEWEST_TAPS
             and workload.error_of_sums(workload.N) >= LEAST_ERROR
             and bool(_points(workload, limits))
@@ -63,7 +63,7 @@ class CudaFft(Template[Conv1dWorkload]):
         space.knob("resident", [1, 2, 3, 4, 6, 8, 12, 16])
         space.constraint(
             "a block has no more segments than its filter meets",
-            lambda c: c["segments"] == 1 or c["segments"] <= units(workload, c),
+            lambda c: c["segments"] == 1 or c["segments"] <= segments_of_filter(workload, c),
             reads=("points", "segments"),
         )
         space.constraint(
@@ -78,7 +78,7 @@ class CudaFft(Template[Conv1dWorkload]):
         )
         space.constraint(
             "the registers of the resident blocks fit",
-            lambda c: _is_base(c) or _registers(c) <= _available(c, limits),
+            lambda c: _has_fewest_registers(c) or _registers(c) <= _available(c, limits),
         )
         return space
 
@@ -86,7 +86,8 @@ class CudaFft(Template[Conv1dWorkload]):
         """Return the configuration with the shortest segments of which half are new outputs, and
         with the fewest registers."""
         choices = _points(workload, limits)
-        points = next((p for p in choices if kept(workload, {"points": p}) >= p), choices[-1])
+        half_new = (p for p in choices if outputs_of_segment(workload, {"points": p}) >= p)
+        points = next(half_new, choices[-1])
         return {
             "template": self.name,
             "points": points,
@@ -123,11 +124,11 @@ class CudaFft(Template[Conv1dWorkload]):
             "work_per_unit": ceil_div(count, limits.units) * transforms * work,
             "work_per_wave": waves * transforms * work,
             "read_bytes": size * count * (2 * points * each + roles(workload).taps.extent),
-            "padded_share": 2 * points / kept(workload, config),
+            "padded_share": 2 * points / outputs_of_segment(workload, config),
         }
 
 
-def is_served(workload: Conv1dWorkload) -> bool:
+def has_contiguous_rows(workload: Conv1dWorkload) -> bool:
     """Return whether channels are apart and each row is contiguous, at stride 1 without dilation.
 
     The templates that transform signals serve no other workloads.
@@ -136,18 +137,19 @@ def is_served(workload: Conv1dWorkload) -> bool:
     return apart and not workload.is_dense and (workload.stride, workload.dilation) == (1, 1)
 
 
-def kept(workload: Conv1dWorkload, config: Config) -> int:
+def outputs_of_segment(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of outputs of a segment."""
     return int(2 * config["points"] - roles(workload).taps.extent + 1)
 
 
-def units(workload: Conv1dWorkload, config: Config) -> int:
+def segments_of_filter(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of segments that a filter meets, in all its signals."""
-    return roles(workload).signals * ceil_div(workload.length, kept(workload, config))
+    return roles(workload).signals * ceil_div(workload.length, outputs_of_segment(workload, config))
 
 
 def blocks(workload: Conv1dWorkload, config: Config) -> int:
-    return roles(workload).kernels * ceil_div(units(workload, config), config["segments"])
+    per_filter = ceil_div(segments_of_filter(workload, config), config["segments"])
+    return roles(workload).kernels * per_filter
 
 
 def threads(config: Config) -> int:
@@ -166,14 +168,14 @@ def _points(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
     fitting = [
         p
         for p in POINTS
-        if 2 * kept(workload, {"points": p}) >= p
+        if 2 * outputs_of_segment(workload, {"points": p}) >= p
         and 4 * shared_words({"points": p, "spectrum": "registers"}) <= limits.shared_memory
     ]
-    whole = [p for p in fitting if kept(workload, {"points": p}) >= workload.length]
+    whole = [p for p in fitting if outputs_of_segment(workload, {"points": p}) >= workload.length]
     return [p for p in fitting if not whole or p <= whole[0]]
 
 
-def _is_base(config: Config) -> bool:
+def _has_fewest_registers(config: Config) -> bool:
     """Return whether the configuration asks for the fewest registers. Such a one is always valid,
     so that the space is never empty."""
     least = {"segments": 1, "spectrum": "registers", "samples": "late", "resident": 1}
@@ -186,7 +188,7 @@ def _registers(config: Config) -> int:
     columns = 2 * config["points"] // 256 * ceil_div(256, threads(config))
     holds = config["spectrum"] == "registers" and config["segments"] > 1
     waiting = columns // 2 if config["samples"] == "early" else 0
-    return int(max(columns, 40) + BESIDE + (32 if holds else 0) + waiting)
+    return int(max(columns, 40) + OTHER_REGISTERS + (32 if holds else 0) + waiting)
 
 
 def _available(config: Config, limits: DeviceLimits) -> int:

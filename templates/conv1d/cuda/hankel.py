@@ -17,7 +17,7 @@ MAX_TAPS = 96  # a warp holds all taps
 MAX_TILES = 64
 WIDTHS = (16, 32)
 MAX_REGISTERS = 208  # as estimated
-BESIDE = 24  # registers for sums, addresses and so on
+OTHER_REGISTERS = 24  # registers for sums, addresses and so on
 SPARED = 8  # registers by which the estimate may exceed the limit: the compiler can save them
 
 
@@ -58,7 +58,7 @@ class CudaHankel(Template[Conv1dWorkload]):
         space.knob("tiles", _tiles(workload))
         space.knob("stores", ["cached", "streaming"])
         counts = {
-            (width, vector): _count(workload, {"width": width, "vector": vector})
+            (width, vector): _tiles_of_channel(workload, {"width": width, "vector": vector})
             for width in WIDTHS
             for vector in _vectors(workload)
         }
@@ -95,7 +95,7 @@ class CudaHankel(Template[Conv1dWorkload]):
         resident = resident_blocks(threads, registers, limits)
         read, written = vectors(workload, config)
         samples = _samples(read) * parts(workload, config)  # of a segment
-        count, width = _count(workload, config), config["width"]
+        count, width = _tiles_of_channel(workload, config), config["width"]
         return {
             **occupancy(blocks(workload, config), threads, resident, limits),
             "shared_bytes": 0,
@@ -113,7 +113,7 @@ class CudaHankel(Template[Conv1dWorkload]):
 
 
 def blocks(workload: Conv1dWorkload, config: Config) -> int:
-    warps = workload.out_channels * ceil_div(_count(workload, config), config["tiles"])
+    warps = workload.out_channels * ceil_div(_tiles_of_channel(workload, config), config["tiles"])
     return ceil_div(warps, config["threads"] // 32)
 
 
@@ -128,14 +128,14 @@ def vectors(workload: Conv1dWorkload, config: Config) -> tuple[int, int]:
 def segments(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of segments of a row. The first one begins before the row if the row begins
     within a vector."""
-    most = max(shift for shift, _ in _begins(workload, config))
+    most = max(shift for shift, _ in _alignment_shifts(workload, config))
     return ceil_div(workload.length + most, config["width"])
 
 
 def parts(workload: Conv1dWorkload, config: Config) -> int:
     """Return how many times four lanes read to have the samples that a segment meets, from the
     boundary of a vector on."""
-    most = max(pad for _, pad in _begins(workload, config))
+    most = max(pad for _, pad in _alignment_shifts(workload, config))
     reach = config["width"] - 1 + workload.N + most
     return ceil_div(reach, _samples(vectors(workload, config)[0]))
 
@@ -144,7 +144,7 @@ def _samples(vector: int) -> int:
     return 4 * max(vector, 4)
 
 
-def _begins(workload: Conv1dWorkload, config: Config) -> set[tuple[int, int]]:
+def _alignment_shifts(workload: Conv1dWorkload, config: Config) -> set[tuple[int, int]]:
     """Return the pairs of shifts, in elements, that occur among the channels: by how many the first
     segment begins before its row, and by how many the samples that are read begin before the first
     one that is needed.
@@ -166,7 +166,7 @@ def _vectors(workload: Conv1dWorkload) -> list[int]:
     return [v for v in (1, 2, 4, 8) if widest <= 4 * v <= 4 * widest]
 
 
-def _count(workload: Conv1dWorkload, config: Config) -> int:
+def _tiles_of_channel(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of tiles of a channel."""
     return ceil_div(workload.B * segments(workload, config), 16)
 
@@ -175,7 +175,7 @@ def _tiles(workload: Conv1dWorkload) -> list[int]:
     """Return the values of ``tiles``: powers of two, and those that divide a channel's tiles evenly
     among one to eight warps."""
     widest = _vectors(workload)[-1]
-    counts = [_count(workload, {"width": width, "vector": widest}) for width in WIDTHS]
+    counts = [_tiles_of_channel(workload, {"width": width, "vector": widest}) for width in WIDTHS]
     alike = {ceil_div(count, warps) for count in counts for warps in range(1, 9)}
     return sorted(t for t in {1, 2, 4, 8} | alike if t <= min(counts[0], MAX_TILES))
 
@@ -189,4 +189,4 @@ def _registers(workload: Conv1dWorkload, config: Config) -> int:
     held = 2 * count * max(read, 4) // (1 if read == 1 else 2) + 4
     if workload.residual:
         held += width // 2 // (1 if written == 1 else 2)
-    return int(taps + taps // 2 + width // 2 + held * config["stages"] + BESIDE)
+    return int(taps + taps // 2 + width // 2 + held * config["stages"] + OTHER_REGISTERS)

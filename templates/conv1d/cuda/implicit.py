@@ -14,14 +14,14 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-BESIDE = 52  # registers for addresses and so on
-MOST_HELD = 4
-AIM = 208  # registers of a thread, which rows that are loaded ahead must not exceed
+OTHER_REGISTERS = 52  # registers for addresses and so on
+MOST_PREFETCHED = 4
+MOST_REGISTERS = 208  # registers of a thread, which rows that are loaded ahead must not exceed
 STREAMED = (16, 32, 48)  # taps at a time
 STREAM_GAP = 8  # words between filters, which put them into different banks
-STREAM_BESIDE = 24  # registers for addresses and so on, if weights are streamed
+STREAM_OTHER_REGISTERS = 24  # registers for addresses and so on, if weights are streamed
 WARPS_OF_GROUPS = (8, 12, 16, 20)
-MOST_REST = 4  # filters that lanes sum: a lane finishes one of them
+MOST_FILTERS_OF_LANES = 4  # filters that lanes sum: a lane finishes one of them
 COLUMNS = (12, 16, 24, 32)  # tiles of positions of a warpgroup, beside the usual ones
 
 
@@ -60,7 +60,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
         space.knob("arithmetic", arithmetics(workload, workload.taps, limits))
         warps, own = [1, 2, 3, 4], [1, 2] if F <= 32 else [2, 3, 4]
         across = [4, 5, 6, 7, 8] if workload.length > 64 else [2, 4, 8]
-        if streams := _streams(workload, limits):
+        if streams := _can_stream(workload, limits):
             space.knob("streamed", [0, *STREAMED])
             space.knob("stream_stages", [2, 3], when={"streamed": list(STREAMED)})
             warps, own = [*warps, *WARPS_OF_GROUPS], sorted({1, *own})
@@ -81,7 +81,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
         if streams:
             space.constraint(
                 "warpgroups have a tile of filters for each warp, and all positions",
-                lambda c: _is_of_groups(c) if c["streamed"] else _is_of_warps(c, F),
+                lambda c: _uses_warpgroups(c) if c["streamed"] else _uses_warps(c, F),
                 ["neighbours", "fragments", "stages"],
             )
             space.constraint(
@@ -106,7 +106,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
         )
         space.constraint(
             "the registers of the resident blocks fit",
-            lambda c: _registers(c) <= _share(c, limits.registers_per_unit),
+            lambda c: _registers(c) <= _register_limit(c, limits.registers_per_unit),
             ["fragments", "stages", "resident"],
         )
         space.constraint(
@@ -167,7 +167,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
             "weight_parts": 1,
             "neighbours": 2,
         }
-        config |= {"streamed": 0} if _streams(workload, limits) else {}
+        config |= {"streamed": 0} if _can_stream(workload, limits) else {}
         if not is_filled(workload, config):
             config["filter_warps"] = 1
         for taps in reversed(_taps(way, workload.N)):
@@ -180,7 +180,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
     ) -> dict[str, float]:
         block = threads(config)
         shared = 4 * shared_words(workload, config)
-        registers = _registers(config) + 8 * held(workload, config)
+        registers = _registers(config) + 8 * rows_prefetched(workload, config)
         resident = resident_blocks(block, registers, limits, limits.shared_memory // shared)
         count, parts = blocks(workload, config), chunks(workload, config)
         steps, rows = _steps(config) * parts, _rows(workload, config)
@@ -193,7 +193,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
             "loads_per_product": (config["filter_tiles"] + config["position_tiles"] / 2) / sums,
             "chunks": parts,
             "packed": count * filters(config) * steps * 16,
-            "summed_by_lanes": rest(workload, config) * workload.N * positions(config),
+            "summed_by_lanes": filters_of_lanes(workload, config) * workload.N * positions(config),
             "staged_bytes": 16 * _halves(config) * count * config["tiles"] * parts * rows,
             "padded_share": count
             * config["tiles"]
@@ -231,15 +231,15 @@ def filter_blocks(workload: Conv1dWorkload, config: Config) -> int:
     that their runs have the same alignment."""
     run, own = config["neighbours"], 16 * config["filter_tiles"]
     spacing = run // gcd(workload.length, run) if slack(workload, config) else 1
-    warps = spacing * ceil_div(workload.out_channels - rest(workload, config), spacing * own)
-    return ceil_div(warps, config["filter_warps"])
+    packed = workload.out_channels - filters_of_lanes(workload, config)
+    return ceil_div(spacing * ceil_div(packed, spacing * own), config["filter_warps"])
 
 
-def rest(workload: Conv1dWorkload, config: Config) -> int:
+def filters_of_lanes(workload: Conv1dWorkload, config: Config) -> int:
     """Return how many filters lanes sum: those beyond the blocks that warpgroups fill, if few."""
     F = workload.out_channels
     beyond = F % filters(config) if config.get("streamed") and filters(config) < F else 0
-    return beyond if beyond <= MOST_REST else 0
+    return beyond if beyond <= MOST_FILTERS_OF_LANES else 0
 
 
 def is_filled(workload: Conv1dWorkload, config: Config) -> bool:
@@ -278,19 +278,19 @@ def shared_words(workload: Conv1dWorkload, config: Config) -> int:
     return int(config["stages"] * (halves * filters(config) * _steps(config) * 8 + beside))
 
 
-def held(workload: Conv1dWorkload, config: Config) -> int:
+def rows_prefetched(workload: Conv1dWorkload, config: Config) -> int:
     """Return how many rows a thread loads ahead while it multiplies those before them."""
     if config["stages"] == 1 and config["tiles"] == 1:
         return 0
     rows = ceil_div(_rows(workload, config), threads(config))
-    budget = min(AIM, _share(config, 2**16)) - _registers(config)
-    return max(0, min(MOST_HELD, rows, budget // 8))
+    budget = min(MOST_REGISTERS, _register_limit(config, 2**16)) - _registers(config)
+    return max(0, min(MOST_PREFETCHED, rows, budget // 8))
 
 
-def _streams(workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+def _can_stream(workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
     """Return whether weights may be streamed: float32 of one channel, for warpgroups. Their
     instruction finds the second row of a step by its distance from the first, at least 0."""
-    near, far = _steps_of_rows(workload, 8 * workload.dilation)
+    near, far = _coprime_steps(workload, 8 * workload.dilation)
     even = [2 * step * far % near for step in range(ceil_div(workload.N, 16))]
     return (
         limits.arch == "sm_90"
@@ -300,12 +300,12 @@ def _streams(workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
     )
 
 
-def _is_of_groups(config: Config) -> bool:
+def _uses_warpgroups(config: Config) -> bool:
     others = ("filter_tiles", "position_warps", "neighbours", "stages", "fragments")
     return [config[each] for each in others] == [1, 1, 2, 1, 1] and config["filter_warps"] % 4 == 0
 
 
-def _is_of_warps(config: Config, F: int) -> bool:
+def _uses_warps(config: Config, F: int) -> bool:
     of_groups = config["filter_warps"] in WARPS_OF_GROUPS or config["position_tiles"] in COLUMNS
     return not of_groups and (config["filter_tiles"] > 1 or F <= 32)
 
@@ -371,18 +371,18 @@ def _rows(workload: Conv1dWorkload, config: Config) -> int:
     if config["along"] == "taps":
         groups, distances = config["channels"], 2 * ceil_div(distances, 16)
         reach *= 8
-    near, far = _steps_of_rows(workload, reach)
+    near, far = _coprime_steps(workload, reach)
     shared = near * (columns + (distances - 1) * far // near)
     return int(groups * min(distances * columns, shared))
 
 
-def _steps_of_rows(workload: Conv1dWorkload, reach: int) -> tuple[int, int]:
+def _coprime_steps(workload: Conv1dWorkload, reach: int) -> tuple[int, int]:
     """Return stride and distance in samples, both divided by their greatest common divisor."""
     step = gcd(workload.stride, reach)
     return workload.stride // step, reach // step
 
 
-def _share(config: Config, registers: int) -> int:
+def _register_limit(config: Config, registers: int) -> int:
     """Return the most registers of a thread: a unit has four parts, and each runs whole warps."""
     warps = ceil_div(threads(config) // 32 * config["resident"], 4)
     return min(255, registers // 4 // (32 * warps) // 8 * 8)
@@ -392,9 +392,9 @@ def _registers(config: Config) -> int:
     """Estimate a thread's registers: sums, fragments and addresses, without rows loaded ahead."""
     own, columns = config["filter_tiles"], config["position_tiles"]
     if config.get("streamed"):
-        return int(4 * columns + 4 * _halves(config) + STREAM_BESIDE)
+        return int(4 * columns + 4 * _halves(config) + STREAM_OTHER_REGISTERS)
     fragments = 4 * own + 4 * ceil_div(columns, 2) * (config["fragments"] - 1) + 8
     if config["fragments"] == 2:
         fragments += 4 * own
     fragments += (_halves(config) - 1) * 4 * (own + ceil_div(columns, 2))
-    return int(4 * own * columns + fragments + BESIDE + 24 * (config["stages"] - 1))
+    return int(4 * own * columns + fragments + OTHER_REGISTERS + 24 * (config["stages"] - 1))

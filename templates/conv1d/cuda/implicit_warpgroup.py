@@ -13,16 +13,16 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-BESIDE = 36  # registers for addresses and so on
+OTHER_REGISTERS = 36  # registers for addresses and so on
 MOST_TAPS = 31  # a lane has all taps of a pair of channels
 MOST_WEIGHTS = 160  # registers
 MOST_THREADS = 640
 REGISTERS = 2**16  # of a unit
 MOST_REGISTERS = 248
-LEAST_BESIDE = 32  # registers without which the matrix instruction does not compile
-MOST_HELD = 12  # pairs of rows that a staging thread fetches at once
-REGISTERS_HELD = 16  # registers for each such pair, and for the one that follows it
-STAGING = 40  # other registers of a staging thread
+LEAST_OTHER_REGISTERS = 32  # registers without which the matrix instruction does not compile
+MOST_PREFETCHED = 12  # pairs of rows that a staging thread fetches at once
+REGISTERS_PER_PAIR = 16  # registers for each such pair, and for the one that follows it
+OTHER_STAGING_REGISTERS = 40  # other registers of a staging thread
 
 
 class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
@@ -113,8 +113,8 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
             "the registers of the resident blocks fit",
             lambda c: (
                 registers(workload, c).multiplying <= MOST_REGISTERS
-                and registers(workload, c).launched >= c["columns"] // 2 + LEAST_BESIDE
-                and held(workload, c) >= 1
+                and registers(workload, c).launched >= c["columns"] // 2 + LEAST_OTHER_REGISTERS
+                and row_pairs_prefetched(workload, c) >= 1
             ),
         )
         space.constraint(
@@ -153,7 +153,7 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
             "tail": count / room / ceil_div(count, room),
             "shared_bytes": 4 * shared_words(workload, config),
             "registers": registers(workload, config).multiplying,
-            "held": held(workload, config),
+            "held": row_pairs_prefetched(workload, config),
             "products": config["columns"] * steps * config["tiles"],
             "chunks": parts,
             "staged_bytes": count
@@ -182,18 +182,22 @@ def registers(workload: Conv1dWorkload, config: Config) -> Registers:
     """Return the registers of a block's threads; those for multiplying are estimated."""
     groups, stagers = _groups(config), config["staging_groups"]
     launched = min(MOST_REGISTERS, REGISTERS // (threads(config) * config["resident"]) // 8 * 8)
-    needed = ceil_div(_weights(workload, config) + config["columns"] // 2 + BESIDE, 8) * 8
+    needed = ceil_div(_weights(workload, config) + config["columns"] // 2 + OTHER_REGISTERS, 8) * 8
     if needed <= launched:
         return Registers(launched, launched, launched)
     left = launched * (groups + stagers) - needed * groups
     return Registers(launched, left // stagers // 8 * 8, needed)
 
 
-def held(workload: Conv1dWorkload, config: Config) -> int:
+def row_pairs_prefetched(workload: Conv1dWorkload, config: Config) -> int:
     """Return how many pairs of rows a staging thread fetches at once: as many as its registers
     hold. It is less than 1 if they hold none."""
     pairs = ceil_div(_rows(workload, config) // 2, 128 * config["staging_groups"])
-    return min(MOST_HELD, pairs, (registers(workload, config).staging - STAGING) // REGISTERS_HELD)
+    return min(
+        MOST_PREFETCHED,
+        pairs,
+        (registers(workload, config).staging - OTHER_STAGING_REGISTERS) // REGISTERS_PER_PAIR,
+    )
 
 
 def threads(config: Config) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from templates.arithmetic import FFT
 from templates.ceil_div import ceil_div
-from templates.conv1d.cuda.fft import LEAST_ERROR, is_served, shared_words, threads
+from templates.conv1d.cuda import fft
+from templates.conv1d.cuda.fft import LEAST_ERROR, has_contiguous_rows, threads
 from templates.conv1d.roles import roles
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy
@@ -36,11 +37,11 @@ class CudaPartitions(Template[Conv1dWorkload]):
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Return whether the workload ``is_served``, allows the error of transforms, and has at
-        least 2048 taps, and as many samples if there is a single signal."""
+        """Return whether the workload ``has_contiguous_rows``, allows the error of transforms, and
+        has at least 2048 taps, and as many samples if there is a single signal."""
         return (
             super().applies(workload, limits)
-            and is_served(workload)
+            and has_contiguous_rows(workload)
             and roles(workload).taps.extent >= FEWEST_TAPS
             and workload.error_of_sums(workload.N) >= LEAST_ERROR
             and bool(_points(workload, limits))
@@ -63,7 +64,7 @@ class CudaPartitions(Template[Conv1dWorkload]):
                 c["resident"] == 1
                 or (
                     c["resident"] * threads(c) <= 1024
-                    and c["resident"] * 4 * words(c) <= limits.shared_memory
+                    and c["resident"] * 4 * shared_words(c) <= limits.shared_memory
                 )
             ),
             reads=("points", "resident"),
@@ -79,7 +80,7 @@ class CudaPartitions(Template[Conv1dWorkload]):
     ) -> dict[str, float]:
         points, width = config["points"], threads(config)
         registers = min(255, limits.registers_per_unit // (width * config["resident"]) // 8 * 8)
-        there, back = spectra(workload, config), rows_of_segments(workload, config)
+        there, back = spectrum_count(workload, config), rows_of_segments(workload, config)
         resident = max(config["resident"], min(4, 2048 // width))
         fused = config["products"] == "fused"
         together = config.get("together", 1)
@@ -88,7 +89,7 @@ class CudaPartitions(Template[Conv1dWorkload]):
         work = points * (points.bit_length() - 1)
         return {
             **occupancy(max(there, back), width, resident, limits),
-            "shared_bytes": 4 * words(config),
+            "shared_bytes": 4 * shared_words(config),
             "registers": registers,
             "points": points,
             "parts": met,
@@ -111,7 +112,7 @@ def segments(workload: Conv1dWorkload, config: Config) -> int:
     return ceil_div(workload.length, config["points"])
 
 
-def inputs(workload: Conv1dWorkload, config: Config) -> range:
+def input_segments(workload: Conv1dWorkload, config: Config) -> range:
     """Return the range of input segments of a row that are not all zeros and meet an output.
 
     Segment q begins at sample (q - 1) * points + taps - 1 - left and has 2 * points samples.
@@ -123,9 +124,9 @@ def inputs(workload: Conv1dWorkload, config: Config) -> range:
     return range(low, max(high, low) + 1)
 
 
-def spectra(workload: Conv1dWorkload, config: Config) -> int:
+def spectrum_count(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of spectra: of input segments, and of parts of kernels."""
-    segments = rows_of_samples(workload) * len(inputs(workload, config))
+    segments = rows_of_samples(workload) * len(input_segments(workload, config))
     return segments + roles(workload).kernels * parts(workload, config)
 
 
@@ -141,11 +142,11 @@ def workspace(workload: Conv1dWorkload, config: Config) -> int:
     """Return the float32 elements of the workspace: all spectra, and the sums of products if they
     are apart."""
     sums = rows_of_segments(workload, config) if config["products"] == "apart" else 0
-    return int(2 * config["points"] * (spectra(workload, config) + sums))
+    return int(2 * config["points"] * (spectrum_count(workload, config) + sums))
 
 
-def words(config: Config) -> int:
-    return shared_words({"points": config["points"], "spectrum": "registers"})
+def shared_words(config: Config) -> int:
+    return fft.shared_words({"points": config["points"], "spectrum": "registers"})
 
 
 def _points(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
@@ -155,7 +156,7 @@ def _points(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
     fitting = [
         p
         for p in POINTS
-        if 4 * words({"points": p}) <= limits.shared_memory
+        if 4 * shared_words({"points": p}) <= limits.shared_memory
         and 4 * workspace(workload, {"points": p, "products": "fused"}) < MAX_WORKSPACE
     ]
     return [p for p in fitting if p // 2 < taps <= 64 * p]

@@ -11,7 +11,7 @@ from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 MAX_SUMS = 32
-BESIDE = 24  # registers for addresses and so on
+OTHER_REGISTERS = 24  # registers for addresses and so on
 
 
 class CudaSignals(Template[Conv1dWorkload]):
@@ -55,7 +55,7 @@ class CudaSignals(Template[Conv1dWorkload]):
     ) -> dict[str, float]:
         threads, outputs, filters = config["threads"], config["outputs"], config["filters"]
         sums = outputs * filters
-        registers = 2 * sums + (outputs + filters) * config["taps_unrolled"] + BESIDE
+        registers = 2 * sums + (outputs + filters) * config["taps_unrolled"] + OTHER_REGISTERS
         resident = resident_blocks(threads, registers, limits)
         return {
             **occupancy(blocks(workload, config), threads, resident, limits),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
-from templates.conv1d.cuda.fft import is_served
+from templates.conv1d.cuda.fft import has_contiguous_rows
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
@@ -37,13 +37,13 @@ class CudaSignalsToeplitz(Template[Conv1dWorkload]):
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Return whether the workload ``is_served``, has 16 bits and at least 16 signals and 48
-        taps, and the GPU has compute capability 9.0, the only one with these instructions."""
+        """Return whether the workload ``has_contiguous_rows``, 16 bits and at least 16 signals and
+        48 taps, and the GPU has compute capability 9.0, the only one with these instructions."""
         return (
             super().applies(workload, limits)
             and limits.arch == "sm_90"
             and workload.dtype != "float32"
-            and is_served(workload)
+            and has_contiguous_rows(workload)
             and workload.B >= FEWEST_SIGNALS
             and workload.N >= FEWEST_TAPS
             and _fits(workload, _least(), limits)

@@ -17,7 +17,7 @@ from templates.template import Config, Template
 MAX_TAPS = 64  # a thread holds all taps
 MAX_PRODUCTS = 2048  # multiply-adds unrolled
 MAX_REGISTERS = 232  # as estimated
-BESIDE = 24  # registers for addresses and so on
+OTHER_REGISTERS = 24  # registers for addresses and so on
 LANES = 32  # of a warp, which pass each other the elements beside their vectors
 WORD_BYTES = 4
 
@@ -80,7 +80,7 @@ class CudaWindow(Template[Conv1dWorkload]):
                 c["reads"] != "lanes"
                 or (
                     c["outputs"] == c["vector"]
-                    and max(1, *_beside(workload)) <= _words(workload, c)
+                    and max(1, *_words_beside(workload)) <= _words_per_vector(workload, c)
                 )
             ),
             reads=("reads",),
@@ -151,7 +151,7 @@ def vectors(workload: Conv1dWorkload, config: Config) -> int:
     return int((reach + (workload.N - 1) * workload.dilation) // vector + 2)
 
 
-def vector_of(workload: Conv1dWorkload, extent: int) -> int:
+def vector_dividing(workload: Conv1dWorkload, extent: int) -> int:
     """Return the longest vector, in elements: a power of two that divides the extent and is no
     wider than one load can be."""
     return math.gcd(extent, longest_vector(workload.dtype))
@@ -164,7 +164,7 @@ def _reads(workload: Conv1dWorkload) -> list[str]:
     return ["window", *taps, *lanes]
 
 
-def _beside(workload: Conv1dWorkload) -> tuple[int, ...]:
+def _words_beside(workload: Conv1dWorkload) -> tuple[int, ...]:
     """Return how many words before and behind its own vector a thread's outputs meet.
 
     Up to 4 words are rounded up to 0, 1, 2 or 4, as one load can have. With more, ``reads`` "lanes"
@@ -178,7 +178,7 @@ def _beside(workload: Conv1dWorkload) -> tuple[int, ...]:
     return tuple(words if words in (0, 1, 2) else max(4, words) for words in (before, behind))
 
 
-def _words(workload: Conv1dWorkload, config: Config) -> int:
+def _words_per_vector(workload: Conv1dWorkload, config: Config) -> int:
     """Return the whole 32-bit words of a vector, 0 if it is shorter than a word."""
     return int(config["vector"] * BYTES_PER_ELEMENT[workload.dtype] // WORD_BYTES)
 
@@ -196,7 +196,7 @@ def _padded(workload: Conv1dWorkload, config: Config) -> float:
 
 
 def _vectors(workload: Conv1dWorkload) -> list[int]:
-    widest = vector_of(workload, workload.M)
+    widest = vector_dividing(workload, workload.M)
     return [v for v in (1, 2, 4, 8) if v <= widest and 4 * v >= widest]
 
 
@@ -208,6 +208,7 @@ def _registers(workload: Conv1dWorkload, config: Config) -> int:
     if config["reads"] == "window" and config["steps"] > 1:
         held *= 2
     if config["reads"] == "lanes":
-        held = (config["steps"] + 1) * _words(workload, config) + sum(_beside(workload))
+        own = (config["steps"] + 1) * _words_per_vector(workload, config)
+        held = own + sum(_words_beside(workload))
     residual = ceil_div(outputs * size, 4) if workload.residual else 0
-    return int(outputs + ceil_div(workload.N * size, 4) + held + residual + BESIDE)
+    return int(outputs + ceil_div(workload.N * size, 4) + held + residual + OTHER_REGISTERS)

@@ -11,7 +11,12 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
-from templates.conv1d.cpu.backward import blocks, is_last, items, places_of_sums
+from templates.conv1d.cpu.backward import (
+    channel_blocks,
+    is_channels_last,
+    places_of_sums,
+    tiles_of_channel,
+)
 from templates.conv1d.frame import Frame
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.cpu.schedules.staging import ZERO, Staging
@@ -22,7 +27,7 @@ from templates.kernels.registers import Sums
 from templates.template import PARALLEL
 
 MAX_CHUNK = 512  # products that are added up in one float32 sum
-NEAR = 32  # tiles whose sums are added up before they are added to the total
+GROUP = 32  # tiles whose sums are added up before they are added to the total
 TAPS = 8  # taps whose sums are in registers at the same time
 
 
@@ -42,11 +47,11 @@ class _Program:
         self.workload, self.frame = workload, Frame.of(workload)
         self.places: int = config["places"]
         self.tiles = self.frame.tiles(self.places)
-        self.items = items(workload, config)
+        self.tiles_of_channel = tiles_of_channel(workload, config)
         self.outputs = places_of_sums(workload, config)
         self.lanes: int = config["lanes"]
-        self.channels = self.lanes if is_last(workload) else 1
-        self.blocks, self.parts = blocks(workload, config), config["parts"]
+        self.channels = self.lanes if is_channels_last(workload) else 1
+        self.blocks, self.parts = channel_blocks(workload, config), config["parts"]
         self.sums = workload.N + workload.bias
         self.loop = ir.parallel if config["threading"] == PARALLEL else ir.serial
 
@@ -75,10 +80,10 @@ class _Program:
         with ir.sblock("task"):
             ir.reads()
             ir.writes()
-            beyond = 0 if is_last(self.workload) else self.lanes
+            beyond = 0 if is_channels_last(self.workload) else self.lanes
             self.x = Staging(self.outputs + self.frame.reach, self.channels, beyond)
-            self.s = Staging(self.outputs, self.channels, beyond)
-            self.dx, self.near, self.total = (
+            self.gradients = Staging(self.outputs, self.channels, beyond)
+            self.dx, self.group, self.total = (
                 ir.sblock_alloc_buffer((size,), "float32")
                 for size in (
                     self.places * self.channels,
@@ -88,24 +93,24 @@ class _Program:
             )
             self._stage_weights(c)
             self._clear(self.total)
-            first = ir.Bind(part * self.items // self.parts)
-            count = ir.Bind((part + 1) * self.items // self.parts - first)
-            with ir.serial(0, ceil_div(self.items, NEAR)) as some:
-                left = ir.Bind(tirx.max(0, tirx.min(NEAR, count - some * NEAR)))
-                self._clear(self.near)
+            first = ir.Bind(part * self.tiles_of_channel // self.parts)
+            count = ir.Bind((part + 1) * self.tiles_of_channel // self.parts - first)
+            with ir.serial(0, ceil_div(self.tiles_of_channel, GROUP)) as some:
+                left = ir.Bind(tirx.max(0, tirx.min(GROUP, count - some * GROUP)))
+                self._clear(self.group)
                 with ir.serial(0, left) as each:
-                    self._add_tile(c, ir.Bind(first + some * NEAR + each))
+                    self._add_tile(c, ir.Bind(first + some * GROUP + each))
                 with ir.serial(0, self.sums) as n, ir.vectorized(0, self.lanes) as lane:
                     at = n * self.lanes + lane
-                    ir.buffer_store(self.total, self.total[at] + self.near[at], [at])
-            self._leave(part, c)
+                    ir.buffer_store(self.total, self.total[at] + self.group[at], [at])
+            self._store_sums(part, c)
 
     def _stage_weights(self, c: Any) -> None:
         """Stage the taps in the order in which they meet samples, then the bias, each as a vector
         of ``lanes``."""
         workload, N = self.workload, self.workload.N
         self.weights = ir.sblock_alloc_buffer(((N + 1) * self.lanes,), "float32")
-        of_lane = 1 if is_last(workload) else 0
+        of_lane = 1 if is_channels_last(workload) else 0
         with ir.serial(0, self.lanes) as lane:
             channel = c + lane * of_lane
             with ir.serial(0, N) as t:
@@ -131,11 +136,11 @@ class _Program:
         self.x.bring(0, within, (0, sample - frame.reach), 1, (1, workload.M), signal)
         gradient = self._reading("output_gradient", b, c, workload.length)
         within = (1, self.outputs)
-        self.s.bring(0, within, (0, output), 1, (1, workload.length), gradient)
+        self.gradients.bring(0, within, (0, output), 1, (1, workload.length), gradient)
         if workload.activation != "none":
-            self._derive()
+            self._multiply_by_derivative()
         self._add_sums()
-        self._leave_input(b, c, sample)
+        self._store_input_gradient(b, c, sample)
 
     def _reading(self, name: str, b: Any, c: Any, extent: int) -> Callable[..., Any]:
         tensor = self.tensors[name]
@@ -145,9 +150,11 @@ class _Program:
 
     def _at(self, b: Any, c: Any, i: Any, extent: int) -> Any:
         C = self.workload.C
-        return (b * extent + i) * C + c if is_last(self.workload) else (b * C + c) * extent + i
+        if is_channels_last(self.workload):
+            return (b * extent + i) * C + c
+        return (b * C + c) * extent + i
 
-    def _ahead(self, t: int) -> int:
+    def _tap_offset(self, t: int) -> int:
         """Return how many numbers behind the first tap's sample tap t's sample is staged."""
         return t * self.workload.dilation * self.channels
 
@@ -158,16 +165,19 @@ class _Program:
     def _weight(self, t: int, lane: Any) -> Any:
         return self.weights[t * self.lanes + lane]
 
-    def _derive(self) -> None:
+    def _multiply_by_derivative(self) -> None:
         """Compute a tile's sums, and multiply the staged gradients by the derivative there."""
         N = self.workload.N
         with ir.serial(0, self._vectors(self.outputs)) as n, ir.vectorized(0, self.lanes) as lane:
             at = n * self.lanes + lane
-            terms = [self.x.buffer[at + self._ahead(t)] * self._weight(t, lane) for t in range(N)]
+            terms = [
+                self.x.buffer[at + self._tap_offset(t)] * self._weight(t, lane) for t in range(N)
+            ]
             if "bias" in self.tensors:
                 terms.append(self._weight(N, lane))
             total = reduce(lambda a, b: a + b, terms)
-            ir.buffer_store(self.s.buffer, self.s.buffer[at] * slope(self.workload, total), [at])
+            gradient = self.gradients.buffer[at] * slope(self.workload, total)
+            ir.buffer_store(self.gradients.buffer, gradient, [at])
 
     def _add_sums(self) -> None:
         """Add a tile to the gradients of weight and bias: for each tap the products with the
@@ -184,23 +194,23 @@ class _Program:
                 some = tirx.min(MAX_CHUNK, vectors - chunk * MAX_CHUNK)
                 with ir.serial(0, some) as n, ir.vectorized(0, self.lanes) as lane:
                     at = (chunk * MAX_CHUNK + n) * self.lanes + lane
-                    gradient = self.s.buffer[at]
+                    gradient = self.gradients.buffer[at]
                     for place, t in enumerate(group):
                         is_tap = t < self.workload.N
-                        product = gradient * self.x.buffer[at + self._ahead(t)]
+                        product = gradient * self.x.buffer[at + self._tap_offset(t)]
                         sums.add(place, lane, product if is_tap else gradient)
                 with ir.vectorized(0, self.lanes) as lane:
                     for place, t in enumerate(group):
                         to = t * self.lanes + lane
-                        value = self.near[to] + sums.load(place, lane)
-                        ir.buffer_store(self.near, value, [to])
+                        value = self.group[to] + sums.load(place, lane)
+                        ir.buffer_store(self.group, value, [to])
 
-    def _leave_input(self, b: Any, c: Any, sample: Any) -> None:
+    def _store_input_gradient(self, b: Any, c: Any, sample: Any) -> None:
         workload, reach = self.workload, self.frame.reach * self.channels
         with ir.serial(0, self._vectors(self.places)) as n, ir.vectorized(0, self.lanes) as lane:
             at = n * self.lanes + lane
             terms = [
-                self.s.buffer[at + reach - self._ahead(t)] * self._weight(t, lane)
+                self.gradients.buffer[at + reach - self._tap_offset(t)] * self._weight(t, lane)
                 for t in range(workload.N)
             ]
             ir.buffer_store(self.dx, reduce(lambda a, b: a + b, terms), [at])
@@ -218,11 +228,11 @@ class _Program:
                     place = self._at(b, c + lane, sample + e, workload.M)
                     ir.buffer_store(output, value, [place])
 
-    def _leave(self, part: Any, c: Any) -> None:
+    def _store_sums(self, part: Any, c: Any) -> None:
         """Store the part's sums; those of one channel are neighbours."""
         with ir.serial(0, self.channels) as channel, ir.serial(0, self.sums) as n:
             first = n * self.lanes
-            if is_last(self.workload):
+            if is_channels_last(self.workload):
                 value = self.total[first + channel]
             else:
                 value = reduce(

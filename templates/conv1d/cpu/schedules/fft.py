@@ -12,9 +12,9 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
-from templates.conv1d.cpu.fft import factors, outputs, taps
+from templates.conv1d.cpu.fft import factors, filter_length, outputs_of_block
+from templates.conv1d.cpu.schedules.complex_rows import ComplexRows
 from templates.conv1d.cpu.schedules.radix import Complex, dft, multiply
-from templates.conv1d.cpu.schedules.rows import Rows
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.epilogue import finished
 from templates.kernels.parameters import buffers, flat, whole
@@ -46,8 +46,8 @@ class _Program:
         self.workload = workload
         self.lanes, self.points, self.pairs = config["lanes"], config["points"], config["pairs"]
         self.factors = factors(config)
-        self.new = outputs(workload, config)
-        self.swapped = taps(workload) < workload.N
+        self.new = outputs_of_block(workload, config)
+        self.swapped = filter_length(workload) < workload.N
         self.M, self.N, self.left = workload.M, workload.N, workload.left
         if self.swapped:
             # with u for the taps in the order in which they meet the samples, the sum over t of
@@ -127,7 +127,9 @@ class _Program:
 
             def forward(level: int, base: Any, size: int, step: int) -> None:
                 row = 4 * lanes
-                rows = Rows(self.spectrum, base * row + half * lanes, row, step * row, 2 * lanes)
+                rows = ComplexRows(
+                    self.spectrum, base * row + half * lanes, row, step * row, 2 * lanes
+                )
                 source = self._block(padded, 0, None) if level == 0 else rows
                 self._forward(level, size, source, rows)
 
@@ -143,7 +145,7 @@ class _Program:
 
             def forward(level: int, base: Any, size: int, step: int) -> None:
                 with ir.serial(0, self.pairs) as pair:
-                    rows = Rows(work, pair * one + base * row, row, step * row, self.lanes)
+                    rows = ComplexRows(work, pair * one + base * row, row, step * row, self.lanes)
                     if level == 0:
                         self._first(task * self.pairs + pair, rows, edge)
                     else:
@@ -155,7 +157,7 @@ class _Program:
 
             def inverse(level: int, base: Any, size: int, step: int) -> None:
                 with ir.serial(0, self.pairs) as pair:
-                    rows = Rows(work, pair * one + base * row, row, step * row, self.lanes)
+                    rows = ComplexRows(work, pair * one + base * row, row, step * row, self.lanes)
                     if level == 0:
                         self._last(task * self.pairs + pair, rows, edge)
                     else:
@@ -187,7 +189,7 @@ class _Program:
         if inverse:
             inverse(level, base, size, step)
 
-    def _forward(self, level: int, size: int, source: Rows, target: Rows) -> None:
+    def _forward(self, level: int, size: int, source: ComplexRows, target: ComplexRows) -> None:
         """Emit a pass of decimation in frequency: butterflies, then twiddles."""
         radix = self.factors[level]
         with ir.serial(0, size // radix) as j:
@@ -197,7 +199,7 @@ class _Program:
                 for leg, value in enumerate(values):
                     there.store(j, leg, lane, self._twiddled(value, j, leg, size, radix, False))
 
-    def _inverse(self, level: int, size: int, source: Rows, target: Rows) -> None:
+    def _inverse(self, level: int, size: int, source: ComplexRows, target: ComplexRows) -> None:
         """Emit the pass that undoes ``_forward``, but for a factor of the radix."""
         radix = self.factors[level]
         with ir.serial(0, size // radix) as j:
@@ -250,7 +252,7 @@ class _Program:
                     target = here + (pair * one + part * lanes) + lane
                     ir.buffer_store(work, sums[place * lanes + lane], [target])
 
-    def _first(self, pair: Any, target: Rows, edge: Any) -> None:
+    def _first(self, pair: Any, target: ComplexRows, edge: Any) -> None:
         """Emit the first pass, straight from the input. It reads a guarded copy at the input's
         ends, or everywhere if the input is read backwards."""
         start = ir.Bind(pair * (2 * self.new) - self.left)
@@ -263,7 +265,7 @@ class _Program:
             with ir.Else():
                 self._first_copied(start, target, edge)
 
-    def _first_copied(self, start: Any, target: Rows, edge: Any) -> None:
+    def _first_copied(self, start: Any, target: ComplexRows, edge: Any) -> None:
         with ir.serial(0, 2 * self.points) as i:
             ir.buffer_store(edge, tirx.const(0.0, "float32"), [i])
         with ir.serial(0, 2) as block:
@@ -275,7 +277,7 @@ class _Program:
                 ir.buffer_store(edge, value.astype("float32"), [block * self.points + before + i])
         self._forward(0, self.n, self._block(edge, 0, self.points), target)
 
-    def _last(self, pair: Any, source: Rows, edge: Any) -> None:
+    def _last(self, pair: Any, source: ComplexRows, edge: Any) -> None:
         """Emit the last pass, straight to the output. It writes a guarded copy at the output's end,
         or everywhere if there is an epilogue."""
         start = ir.Bind(pair * (2 * self.new))
@@ -291,7 +293,7 @@ class _Program:
             with ir.Else():
                 self._last_copied(start, source, edge)
 
-    def _last_copied(self, start: Any, source: Rows, edge: Any) -> None:
+    def _last_copied(self, start: Any, source: ComplexRows, edge: Any) -> None:
         self._inverse(0, self.n, source, self._block(edge, 0, self.points))
         with ir.serial(0, 2) as block:
             first = ir.Bind(start + block * self.new)
@@ -303,11 +305,11 @@ class _Program:
 
     def _block(
         self, buffer: Any, start: Any, imaginary: int | None, limit: int | None = None
-    ) -> Rows:
+    ) -> ComplexRows:
         """Return the rows of the pair of blocks of which one begins at element ``start`` and the
         other ``imaginary`` elements later; of one block and zeros, if that is None."""
         leg = self.n // self.factors[0] * self.lanes
-        return Rows(buffer, start, self.lanes, leg, imaginary, limit)
+        return ComplexRows(buffer, start, self.lanes, leg, imaginary, limit)
 
 
 def _within(count: Any, most: int) -> Any:

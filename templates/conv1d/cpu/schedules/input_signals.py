@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from templates.conv1d.cpu.input_signals import turned
+from templates.conv1d.cpu.input_signals import forward_equivalent
 from templates.conv1d.cpu.schedules.signals import Program
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.epilogue import gradient_of_sums
@@ -16,20 +16,23 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 class _Program(Program):
-    """Builder of the program of ``turned(workload)``, which takes the gradient's arguments.
+    """Builder of the program of ``forward_equivalent(workload)``.
 
-    ``added``, which are bias and residual of a forward workload, are here the forward's sums.
+    The function takes the gradient's arguments. ``added``, which are bias and residual of a forward
+    workload, are here the forward's sums.
     """
 
     def __init__(self, workload: Conv1dWorkload, config: dict[str, Any]) -> None:
-        super().__init__(turned(workload), config)
-        self.taken = workload
+        super().__init__(forward_equivalent(workload), config)
+        self.argument_workload = workload
         if workload.activation != "none":  # staging multiplies by the derivative
-            self.is_staged |= self.lies_staged
-            self.lies_staged = False
+            self.is_staged |= self.reads_in_place
+            self.reads_in_place = False
 
     def _weight(self, each: Any, f: Any, c: Any) -> Any:
-        return c * self.taken.C + f
+        return c * self.argument_workload.C + f
 
     def _value(self, at: Any) -> Any:
-        return gradient_of_sums(self.taken, *(tensor[at] for tensor in (self.x, *self.added)))
+        return gradient_of_sums(
+            self.argument_workload, *(tensor[at] for tensor in (self.x, *self.added))
+        )

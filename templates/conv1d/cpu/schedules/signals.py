@@ -13,12 +13,12 @@ from tvm.tirx.script.builder import ir
 from templates.ceil_div import ceil_div
 from templates.conv1d.cpu.signals import (
     MAX_CHUNK,
-    is_staged,
-    lies_staged,
+    can_be_staged,
+    has_staged_layout,
+    outputs_per_task,
     pitch,
     remainders,
-    staged,
-    task,
+    staged_samples,
 )
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.conversions import widened
@@ -45,15 +45,15 @@ class Program:
 
     def __init__(self, workload: Conv1dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
-        self.taken = workload  # the function takes this workload's arguments
+        self.argument_workload = workload  # the function takes this workload's arguments
         self.lanes: int = config["lanes"]
         self.vectors: int = config["vectors"]
         self.filters: int = config["filters"]
-        self.outputs = task(config)
+        self.outputs = outputs_per_task(config)
         self.remainders = remainders(workload)
         self.pitch = pitch(workload, self.outputs)
-        self.lies_staged = is_staged(workload) and lies_staged(workload)
-        self.is_staged = is_staged(workload) and not self.lies_staged
+        self.reads_in_place = can_be_staged(workload) and has_staged_layout(workload)
+        self.is_staged = can_be_staged(workload) and not self.reads_in_place
         self.inputs = workload.C // workload.summed
         self.filters_inside = config["inner"] == "filters"
         self.taps_loop = ir.unroll if config["unroll"] == "taps" else ir.serial
@@ -65,11 +65,11 @@ class Program:
         with IRBuilder() as builder, ir.prim_func(s_tir=True):
             ir.func_name("main")
             ir.func_attr({"tirx.noalias": True})
-            *given, output = buffers(self.taken)
+            *given, output = buffers(self.argument_workload)
             with ir.sblock("root"):
                 ir.reads(*map(whole, given))
                 ir.writes(whole(output))
-                self.x, self.w, *self.added, self.y = flat(self.taken, [*given, output])
+                self.x, self.w, *self.added, self.y = flat(self.argument_workload, [*given, output])
                 self.taps = ir.sblock_alloc_buffer((workload.given[1].elements,), "float32")
                 self._order_weights()
                 with self.loop(0, workload.B * self.inputs * ranges) as each:
@@ -109,7 +109,9 @@ class Program:
             ir.reads()
             ir.writes()
             if self.is_staged:
-                samples = ir.sblock_alloc_buffer((staged(workload, self.outputs),), "float32")
+                samples = ir.sblock_alloc_buffer(
+                    (staged_samples(workload, self.outputs),), "float32"
+                )
                 self._stage(samples, b, each, start)
                 source = partial(self._staged_sample, samples)
             else:
@@ -124,12 +126,12 @@ class Program:
                 with ir.serial(0, inner[0]) as other:
                     second = ir.Bind(tirx.min(other * inner[2], inner[1]))
                     i, f = (first, second) if self.filters_inside else (second, first)
-                    if self.lies_staged:
-                        self._tile_in_place(b, each, f, start, i)
+                    if self.reads_in_place:
+                        self._tile_from_input(b, each, f, start, i)
                     else:
                         self._tile(source, b, each, f, start, i)
 
-    def _tile_in_place(self, b: Any, each: Any, f: Any, start: Any, i: Any) -> None:
+    def _tile_from_input(self, b: Any, each: Any, f: Any, start: Any, i: Any) -> None:
         """Compute a tile that reads the input itself, or a staged copy if some samples are
         padding."""
         workload, d = self.workload, self.workload.dilation

@@ -14,7 +14,7 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-BESIDE = 30  # registers for addresses and so on
+OTHER_REGISTERS = 30  # registers for addresses and so on
 MAX_REGISTERS = 232  # as estimated
 USUAL_REGISTERS = 128
 MAX_UNROLLED = 2400  # multiply-adds of a turn
@@ -45,7 +45,7 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
             super().applies(workload, limits)
             and workload.direction == "backward"
             and workload.layout == "NWC"
-            and _is_held(workload, {"channels": 1, "rings": 1})
+            and _fits_registers(workload, {"channels": 1, "rings": 1})
         )
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -58,7 +58,7 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
         space.knob("stores", ["cached", "streaming"])
         space.constraint(
             f"at most {MAX_UNROLLED} multiply-adds unrolled and {MAX_REGISTERS} registers",
-            lambda c: _is_held(workload, c),
+            lambda c: _fits_registers(workload, c),
             reads=("channels", "rings"),
         )
         space.constraint(
@@ -90,7 +90,7 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
         for change in (*pairs, {"rings": 2}):
             changed = config | change
             is_usual = _registers(workload, changed) <= USUAL_REGISTERS
-            if is_usual and _is_held(workload, changed):
+            if is_usual and _fits_registers(workload, changed):
                 config = changed
         for more in PLACES[1:]:
             longer = config | {"places": more}
@@ -112,9 +112,9 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
             "least_resident_threads": config["resident"] * threads,
             "registers": registers,
             "vector_bytes": config["channels"] * size,
-            "fetched_bytes": 2 * turn(workload, config) * config["channels"] * size,
+            "fetched_bytes": 2 * places_per_turn(workload, config) * config["channels"] * size,
             "steps": min(own, frame.extent),
-            "parts": count(workload, config),
+            "parts": parts_of_channel(workload, config),
             "reads_per_place": (own + 1.5 * frame.reach) / own,
             "filled": frame.extent / (parts(workload, config) * own),
             "streaming": config["stores"] == "streaming",
@@ -122,14 +122,14 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
         }
 
 
-def turn(workload: Conv1dWorkload, config: Config) -> int:
+def places_per_turn(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of places from a read to its use."""
     return int(workload.span * config["rings"])
 
 
 def places(workload: Conv1dWorkload, config: Config) -> int:
     """Return the places of a thread: those of the knob, rounded up to whole turns."""
-    whole = turn(workload, config)
+    whole = places_per_turn(workload, config)
     return ceil_div(config["places"], whole) * whole
 
 
@@ -138,24 +138,24 @@ def parts(workload: Conv1dWorkload, config: Config) -> int:
     return Frame.of(workload).tiles(places(workload, config))
 
 
-def count(workload: Conv1dWorkload, config: Config) -> int:
+def parts_of_channel(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of parts of a channel in all signals."""
     return workload.B * parts(workload, config)
 
 
 def blocks(workload: Conv1dWorkload, config: Config) -> int:
     vectors = workload.C // config["channels"]
-    return ceil_div(vectors * count(workload, config), config["threads"])
+    return ceil_div(vectors * parts_of_channel(workload, config), config["threads"])
 
 
 def workspace(workload: Conv1dWorkload, config: Config) -> int:
     """Return the floats of the workspace, 0 if a channel has one part."""
-    several = count(workload, config)
+    several = parts_of_channel(workload, config)
     return several * workload.C * (workload.N + workload.bias) if several > 1 else 0
 
 
-def _is_held(workload: Conv1dWorkload, config: Config) -> bool:
-    unrolled = turn(workload, config) * config["channels"] * 3 * workload.N
+def _fits_registers(workload: Conv1dWorkload, config: Config) -> bool:
+    unrolled = places_per_turn(workload, config) * config["channels"] * 3 * workload.N
     return unrolled <= MAX_UNROLLED and _registers(workload, config) <= MAX_REGISTERS
 
 
@@ -165,4 +165,4 @@ def _registers(workload: Conv1dWorkload, config: Config) -> int:
     channels = config["channels"]
     words = ceil_div(channels * BYTES_PER_ELEMENT[workload.dtype], 4)
     each = 2 * workload.span + 2 * workload.N + 2 * workload.bias
-    return int(each * channels + 2 * turn(workload, config) * words + BESIDE)
+    return int(each * channels + 2 * places_per_turn(workload, config) * words + OTHER_REGISTERS)

@@ -14,7 +14,9 @@ from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 LANES = 32
-BESIDE = 14  # registers for addresses and so on, if the program is limited to few registers
+OTHER_REGISTERS = (
+    14  # registers for addresses and so on, if the program is limited to few registers
+)
 STEPS = (4, 8, 16, 32, 64, 128)
 FEW_PARTS = 64  # up to so many parts, one thread adds up a sum
 
@@ -98,7 +100,7 @@ class CudaBackwardRows(Template[Conv1dWorkload]):
             "vector_bytes": config["vector"] * size,
             "fetched_bytes": 2 * config["ahead"] * config["vector"] * size,
             "steps": min(config["steps"], tiles(workload, config)),
-            "parts": count(workload, config),
+            "parts": parts_of_channel(workload, config),
             "filled": Frame.of(workload).extent / covered,
             "streaming": config["stores"] == "streaming",
             "workspace": workspace(workload, config),
@@ -115,23 +117,23 @@ def parts(workload: Conv1dWorkload, config: Config) -> int:
     return ceil_div(tiles(workload, config), config["steps"])
 
 
-def count(workload: Conv1dWorkload, config: Config) -> int:
+def parts_of_channel(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of parts of a channel in all signals."""
     return workload.B * parts(workload, config)
 
 
-def together(workload: Conv1dWorkload, config: Config) -> int:
+def threads_per_sum(workload: Conv1dWorkload, config: Config) -> int:
     """Return how many threads of the second launch add up the parts of a sum."""
-    return LANES if count(workload, config) > FEW_PARTS else 1
+    return LANES if parts_of_channel(workload, config) > FEW_PARTS else 1
 
 
 def blocks(workload: Conv1dWorkload, config: Config) -> int:
-    return ceil_div(workload.C * count(workload, config) * LANES, config["threads"])
+    return ceil_div(workload.C * parts_of_channel(workload, config) * LANES, config["threads"])
 
 
 def workspace(workload: Conv1dWorkload, config: Config) -> int:
     """Return the floats of the workspace, 0 if a channel has one part."""
-    several = count(workload, config)
+    several = parts_of_channel(workload, config)
     return several * workload.C * (workload.N + workload.bias) if several > 1 else 0
 
 
@@ -148,4 +150,4 @@ def _registers(workload: Conv1dWorkload, config: Config) -> int:
     vector, reach = config["vector"], workload.span - 1
     words = ceil_div(vector * BYTES_PER_ELEMENT[workload.dtype], 4)
     on_their_way = 2 * (config["ahead"] + 1) * words
-    return int(2 * (vector + reach) + reach + on_their_way + 2 * workload.N + BESIDE)
+    return int(2 * (vector + reach) + reach + on_their_way + 2 * workload.N + OTHER_REGISTERS)

@@ -37,7 +37,7 @@ class CudaInputProducts(Template[Conv1dWorkload]):
         return space
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
-        return {"template": self.name, **products.usual(workload, limits, lines(workload))}
+        return {"template": self.name, **products.default_knobs(workload, limits, lines(workload))}
 
     def features(
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits

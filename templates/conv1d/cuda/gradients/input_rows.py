@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
-from templates.conv1d.column import has_image
+from templates.conv1d.as_image_column import has_image
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
 from templates.kernels.occupancy import occupancy, registers_each, resident_blocks
@@ -14,7 +14,7 @@ from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
 MAX_TAPS = 32  # if a thread has a vector of samples
-BESIDE = 28  # registers for addresses and so on
+OTHER_REGISTERS = 28  # registers for addresses and so on
 
 
 class CudaInputRows(Template[Conv1dWorkload]):
@@ -98,4 +98,4 @@ def _vectors(workload: Conv1dWorkload) -> list[int]:
 def _registers(workload: Conv1dWorkload, config: Config) -> int:
     """Return an estimate of a thread's registers: sums, the gradients read and addresses."""
     vector = config["vector"]
-    return int(vector + (vector + workload.N - 1 if vector > 1 else 2) + BESIDE)
+    return int(vector + (vector + workload.N - 1 if vector > 1 else 2) + OTHER_REGISTERS)

@@ -20,7 +20,7 @@ OWN_OF_THREADS = (2, 4, 8)
 OWN_OF_WARPS = (16, 32, 64)
 THREADS = (64, 512)  # of a block
 MAX_REGISTERS = 200  # as estimated
-BESIDE = 44  # registers for addresses and so on
+OTHER_REGISTERS = 44  # registers for addresses and so on
 
 
 def is_on_tensor_cores(workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
@@ -72,7 +72,7 @@ def add_knobs(
     )
 
 
-def usual(workload: Conv1dWorkload, limits: DeviceLimits, lines: tuple[int, int]) -> Config:
+def default_knobs(workload: Conv1dWorkload, limits: DeviceLimits, lines: tuple[int, int]) -> Config:
     """Return default values of the knobs, with the smallest tiles."""
     is_tensor = is_on_tensor_cores(workload, limits)
     return {
@@ -122,7 +122,7 @@ def registers(config: Config) -> int:
     rows, columns = config["own_rows"], config["own_columns"]
     shared_out = 32 if _is_of_warps(config) else 1
     lines = rows // 4 + columns // 4 if _is_of_warps(config) else rows + columns
-    return int(2 * rows * columns // shared_out + lines + 2 * _fetched(config) + BESIDE)
+    return int(2 * rows * columns // shared_out + lines + 2 * _fetched(config) + OTHER_REGISTERS)
 
 
 def tiles(lines: tuple[int, int], config: Config) -> int:

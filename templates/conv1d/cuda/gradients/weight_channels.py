@@ -3,7 +3,7 @@ last, applied to signals."""
 
 from __future__ import annotations
 
-from templates.conv1d.column import GradientByColumn
+from templates.conv1d.as_image_column import GradientByColumn
 from templates.depthwise_conv2d.cuda.gradients.weight_channels import (
     CudaWeightChannels as Depthwise,
 )

@@ -40,14 +40,20 @@ class CudaWeightProducts(Template[Conv1dWorkload]):
         space.knob("parts", list(PARTS))
         space.constraint(
             "parts for one, two or four blocks of each unit, if there is work for as many",
-            lambda c: c["parts"] in _wanted(*_share(workload, c), limits.units),
+            lambda c: (
+                c["parts"] in _useful_part_counts(*_stages_and_tiles(workload, c), limits.units)
+            ),
             reads=("parts",),
         )
         return space
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
-        config = {"template": self.name, **products.usual(workload, limits, lines(workload))}
-        return config | {"parts": _wanted(*_share(workload, config), limits.units)[0]}
+        config = {
+            "template": self.name,
+            **products.default_knobs(workload, limits, lines(workload)),
+        }
+        counts = _useful_part_counts(*_stages_and_tiles(workload, config), limits.units)
+        return config | {"parts": counts[0]}
 
     def features(
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
@@ -70,7 +76,7 @@ def lines(workload: Conv1dWorkload) -> tuple[int, int]:
 
 def parts(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of parts: that of the knob, but no more than there are stages."""
-    stages, _ = _share(workload, config)
+    stages, _ = _stages_and_tiles(workload, config)
     return int(min(stages, config["parts"]))
 
 
@@ -84,14 +90,14 @@ def workspace(workload: Conv1dWorkload, config: Config) -> int:
     return several * workload.output.elements if several > 1 else 0
 
 
-def _share(workload: Conv1dWorkload, config: Config) -> tuple[int, int]:
+def _stages_and_tiles(workload: Conv1dWorkload, config: Config) -> tuple[int, int]:
     """Return how many stages of ``depth`` outputs all signals have, and how many tiles."""
     stages = ceil_div(workload.B * workload.length, config["depth"])
     return stages, products.tiles(lines(workload), config)
 
 
 @cache
-def _wanted(stages: int, across: int, units: int) -> tuple[int, ...]:
+def _useful_part_counts(stages: int, across: int, units: int) -> tuple[int, ...]:
     """Return the values of ``parts`` that give each unit about one, two or four blocks, if there
     are ``across`` blocks a part."""
     asked = (min(stages, ceil_div(n * units, across)) for n in (1, 2, 4))

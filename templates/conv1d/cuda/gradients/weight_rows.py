@@ -6,7 +6,7 @@ from functools import cache
 
 from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
-from templates.conv1d.column import has_image
+from templates.conv1d.as_image_column import has_image
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
 from templates.kernels.occupancy import occupancy, registers_each, resident_blocks
@@ -18,7 +18,7 @@ from templates.template import Config, Template
 MAX_TAPS = 32  # of a tile
 MAX_UNROLLED = 1024  # multiply-adds
 MAX_REGISTERS = 200  # as estimated
-BESIDE = 34  # registers for addresses and so on
+OTHER_REGISTERS = 34  # registers for addresses and so on
 PARTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # at most
 
 
@@ -81,7 +81,9 @@ class CudaWeightRows(Template[Conv1dWorkload]):
         )
         space.constraint(
             "parts for one, four or sixteen blocks of each unit, if there is work for as many",
-            lambda c: c["parts"] in _wanted(*_share(workload, c), limits.units),
+            lambda c: (
+                c["parts"] in _useful_part_counts(*_steps_and_blocks(workload, c), limits.units)
+            ),
             reads=("parts",),
         )
         space.constraint(
@@ -103,14 +105,15 @@ class CudaWeightRows(Template[Conv1dWorkload]):
         wide = config | {"vector": _vectors(workload)[-1]}
         if _registers(workload, wide) <= MAX_REGISTERS and wide["taps"] * 8 <= MAX_UNROLLED:
             config = wide
-        return config | {"parts": _wanted(*_share(workload, config), limits.units)[0]}
+        counts = _useful_part_counts(*_steps_and_blocks(workload, config), limits.units)
+        return config | {"parts": counts[0]}
 
     def features(
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         threads, registers = config["threads"], _registers(workload, config)
         resident = resident_blocks(threads, registers, limits)
-        steps, _ = _share(workload, config)
+        steps, _ = _steps_and_blocks(workload, config)
         size = BYTES_PER_ELEMENT[workload.dtype]
         return {
             **occupancy(blocks(workload, config), threads, resident, limits),
@@ -128,12 +131,12 @@ class CudaWeightRows(Template[Conv1dWorkload]):
 
 def parts(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of parts: that of the knob, but no more than there are steps."""
-    steps, _ = _share(workload, config)
+    steps, _ = _steps_and_blocks(workload, config)
     return int(min(steps, config["parts"]))
 
 
 def blocks(workload: Conv1dWorkload, config: Config) -> int:
-    _, across = _share(workload, config)
+    _, across = _steps_and_blocks(workload, config)
     return across * parts(workload, config)
 
 
@@ -147,7 +150,7 @@ def shared_words(workload: Conv1dWorkload, config: Config) -> int:
     return int((config["taps"] + workload.bias) * (config["threads"] + 32))
 
 
-def _share(workload: Conv1dWorkload, config: Config) -> tuple[int, int]:
+def _steps_and_blocks(workload: Conv1dWorkload, config: Config) -> tuple[int, int]:
     """Return how many steps a block needs for all rows of a channel, and how many blocks a part
     has."""
     steps = workload.B * ceil_div(workload.length, config["threads"] * config["vector"])
@@ -155,7 +158,7 @@ def _share(workload: Conv1dWorkload, config: Config) -> tuple[int, int]:
 
 
 @cache
-def _wanted(steps: int, across: int, units: int) -> tuple[int, ...]:
+def _useful_part_counts(steps: int, across: int, units: int) -> tuple[int, ...]:
     """Return the values of ``parts`` that give each unit about one, four or sixteen blocks, if
     there are ``across`` blocks a part."""
     asked = (min(steps, ceil_div(n * units, across)) for n in (1, 4, 16))
@@ -183,4 +186,4 @@ def _registers(workload: Conv1dWorkload, config: Config) -> int:
     words = ceil_div(vector * BYTES_PER_ELEMENT[workload.dtype], 4)
     read = ceil_div(vector + taps - 1, vector) + 1 if vector > 1 else taps
     gradients = 2 if workload.activation != "none" else 1
-    return int(taps + config["batch"] * (read + gradients) * words + BESIDE)
+    return int(taps + config["batch"] * (read + gradients) * words + OTHER_REGISTERS)

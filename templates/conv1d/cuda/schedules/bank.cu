@@ -1,10 +1,11 @@
-// A bank of filters with few taps over one channel: limited by what is stored. A warp holds the samples that its
-// positions meet as the tensor cores take them, and goes through tiles of 16 filters, each of which is one product.
-// Samples and weights come straight from memory to registers.
+// A bank of filters with few taps over one channel, whose time is that of storing the outputs. A warp holds the samples
+// that its positions meet as fragments for the tensor cores, and goes through tiles of 16 filters, one product for
+// each. Samples and weights go straight from memory to registers.
 constexpr int TURNS = OWN / 16, STEPS = (N + 15) / 16, PATCHES = (L + SLACK + TILE - 1) / TILE;
 static_assert(C == 1, "a bank");
 
-// Elements i and i + 1, or i - 1 if they come backwards; zeros beyond a kernel's taps.
+// Returns taps t and t + 1 of filter f as a pair, with zeros beyond the kernel's taps. `paired` says that two taps may
+// be loaded at once.
 __device__ __forceinline__ word bank_weights(const char* w, int f, int t, bool paired) {
   const char* const from = w + ((long long)f * N + (FLIP ? N - 1 - t : t)) * SIZE;
   word v[2];
@@ -17,7 +18,8 @@ __device__ __forceinline__ word bank_weights(const char* w, int f, int t, bool p
   return v[0] | v[1] << 16;
 }
 
-// What a warp's positions meet, as fragments. If all of it is INSIDE the signal, no place is checked.
+// Loads the samples that a warp's positions meet, as fragments. INSIDE says that all of them are in the signal, so that
+// no index is checked.
 template <bool INSIDE>
 __device__ __forceinline__ void bank_samples(word (&samples)[STEPS][NI][2], const char* signal, int first) {
   const int lane = threadIdx.x % 32, pair = lane % 4 * 2;
@@ -49,7 +51,7 @@ __device__ __forceinline__ void conv1d_bank(const void* __restrict__ x, const vo
   if (least >= 0 && most < M) bank_samples<true>(samples, signal, first);
   else bank_samples<false>(samples, signal, first);
 
-  word weights[2][STEPS][4];  // of this tile and the next one
+  word weights[2][STEPS][4];  // weights of this tile and the next one
   auto fetch = [&](word (&to)[STEPS][4], int turn) {
 #pragma unroll
     for (int s = 0; s < STEPS; ++s)

@@ -23,7 +23,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
-    values = {
+    substitutions = {
         **knobs(config),
         **elements(workload.dtype, config["stores"], kept=True),
         **shape(workload),
@@ -32,4 +32,4 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "FILTER_BLOCKS": filter_blocks(workload, config),
     }
     sources = (ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, SOURCE)
-    return filled(values, *sources) + resident(config["resident"])
+    return filled(substitutions, *sources) + resident(config["resident"])

@@ -1,12 +1,15 @@
-// Overlap-save: a block transforms a kernel, and then EACH of the segments of 2 POINTS samples that it meets.
-constexpr bool APART = @APART@;  // the taps have a buffer of their own
+// Overlap-save convolution. A block transforms a kernel, and then EACH of the segments of 2 POINTS samples to which the
+// kernel is applied.
+constexpr bool APART = @APART@;  // whether the taps have a buffer of their own
 constexpr int KEPT = 2 * POINTS - N + 1, SEGMENTS = (L + KEPT - 1) / KEPT;  // outputs of a segment, segments of a row
-constexpr int UNITS = SIGNALS * SEGMENTS, EACH = @EACH@, SHARES = (UNITS + EACH - 1) / EACH;  // of a kernel, a block
-constexpr bool SHARED_SPECTRUM = APART && EACH > 1;  // kept there between segments; else in registers
-constexpr bool EARLY = @EARLY@;  // the first samples are asked for before the taps are transformed
+// Segments of a kernel, segments of a block, and blocks of a kernel.
+constexpr int UNITS = SIGNALS * SEGMENTS, EACH = @EACH@, SHARES = (UNITS + EACH - 1) / EACH;
+constexpr bool SHARED_SPECTRUM = APART && EACH > 1;  // whether the spectrum stays in shared memory
+constexpr bool EARLY = @EARLY@;  // samples are loaded before the taps are transformed
 static_assert(2 * BUFFER * (APART ? 2 : 1) == @WORDS@, "the template's estimate of shared memory");
 
-// The sum at POINT + t of a segment, if it is kept. `y` and `residual` are those of t, of which `left` are in the row.
+// Stores the sum at POINT + t of a segment, if that is one of the segment's outputs. `y` and `residual` are those of t,
+// and `left` outputs from t on are in the row.
 template <int POINT>
 __device__ __forceinline__ void fft_leave(float sum, int t, int left, float bias, const char* residual, char* y) {
   if constexpr (POINT + 255 >= N - 1) {
@@ -42,8 +45,8 @@ __device__ __forceinline__ void conv1d_fft(const void* __restrict__ x, const voi
   int unit = share * EACH;
   const int end = unit + EACH < UNITS ? unit + EACH : UNITS;
 
-  // The taps first, so that the samples arrive while these are transformed. Their columns begin with the last thread:
-  // if there are more threads than columns, the last ones have fewer of the samples.
+  // Load the taps first, so that the samples arrive while the taps are transformed. Columns of taps are dealt from the
+  // last thread on: if the columns do not divide evenly, the last threads have fewer columns of samples.
   float2 g[COLUMNS][FIRST];
   fft_columns(THREADS - 1 - thread, [&](int i, int t) { fft_load_taps<N>(g[i], x, w, kernel, 0, t); });
   if (EARLY) load(unit);

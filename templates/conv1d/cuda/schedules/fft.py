@@ -19,7 +19,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     return program(
         workload,
         "conv1d_fft",
-        filled(values(workload, config), ELEMENTS, EPILOGUE, *TRANSFORMS, SOURCE)
+        filled(substitutions(workload, config), ELEMENTS, EPILOGUE, *TRANSFORMS, SOURCE)
         + resident(config["resident"]),
         blocks=blocks(workload, config),
         threads=threads(config),
@@ -27,9 +27,9 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     )
 
 
-def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     return {
-        **transformed(workload),
+        **transform_substitutions(workload),
         "FIRST": config["points"] // 256,
         "EACH": config["segments"],
         "APART": config["spectrum"] == "shared",
@@ -38,7 +38,7 @@ def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object
     }
 
 
-def transformed(workload: Conv1dWorkload) -> dict[str, object]:
+def transform_substitutions(workload: Conv1dWorkload) -> dict[str, object]:
     """Return the values that every CUDA source of transforms is filled in with."""
     role = roles(workload)
     return {

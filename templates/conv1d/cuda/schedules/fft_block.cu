@@ -1,27 +1,30 @@
-// A transform of POINTS = FIRST * 256 complex values that stays in one block, there and back, with a quarter added to the
-// frequencies. With z[j] = x[j] + i x[j + POINTS] its products are those of real polynomials modulo X^(2 POINTS) + 1,
-// which are known by their values where X^POINTS = i: no spectrum is untangled, and what wraps around falls on outputs
-// that overlap-save does not keep.
-// Places j = t + 256 a, t = t0 + 16 t1; frequencies k = ka + FIRST (k1 + 16 k2). A thread transforms a column t over a,
-// then 16 threads a row ka over t1 and over t0; back again over k2, k1 and ka. Rows lie ROW apart in shared memory, and
-// within a row 16 by 16 values lie 17 apart: no two lanes of a half warp meet in a bank.
-// Each of KERNELS kernels of N taps meets SIGNALS of the signals of M samples. If SWAPPED the kernels are x.
+// Forward and inverse Fourier transforms of POINTS = FIRST * 256 complex values, within one block of threads.
+// Frequencies are shifted by a quarter, so that X^POINTS = i at each of them. With z[j] = x[j] + i x[j + POINTS],
+// products of spectra are then products of real polynomials modulo X^(2 POINTS) + 1: no spectrum has to be untangled,
+// and what wraps around falls on outputs that overlap-save drops.
+//
+// An index is j = t + 256 a with t = t0 + 16 t1, a frequency is k = ka + FIRST (k1 + 16 k2). First, a thread transforms
+// a column t over a. Then 16 threads transform a row ka, over t1 and over t0. The inverse goes over k2, k1 and ka. In
+// shared memory, rows are ROW apart, and the 16 by 16 values of a row are 17 apart, so that the lanes of a half warp
+// use different banks.
+//
+// Each of KERNELS kernels of N taps is applied to SIGNALS signals of M samples. If SWAPPED, the kernels are in x.
 constexpr bool SWAPPED = @SWAPPED@, FLIP = @FLIP@;
 constexpr int FILTERS = @F@, SEVERAL = @SEVERAL@, L = @L@;
 constexpr int KERNELS = @KERNELS@, SIGNALS = @SIGNALS@, M = @M@, N = @N@, LEFT = @LEFT@;
-constexpr int TAPS_FIRST = @TAPS_FIRST@, SAMPLES_FIRST = @SAMPLES_FIRST@;  // of a row
+constexpr int TAPS_FIRST = @TAPS_FIRST@, SAMPLES_FIRST = @SAMPLES_FIRST@;  // first elements of a row that are used
 constexpr long long TAPS_APART = @TAPS_APART@, SAMPLES_APART = @SAMPLES_APART@;
 constexpr int FIRST = @FIRST@, POINTS = 256 * FIRST, THREADS = 16 * FIRST, ROW = 272, BUFFER = FIRST * ROW;
-constexpr int COLUMNS = (256 + THREADS - 1) / THREADS;  // of a thread
+constexpr int COLUMNS = (256 + THREADS - 1) / THREADS;  // columns of a thread
 
-// A row of the output, its row of samples and its kernel.
+// The number of an output row, from its kernel and signal; and from that number its row of samples and its kernel.
 __device__ __forceinline__ int fft_number(int kernel, int signal) {
   return SWAPPED ? kernel * SIGNALS + signal : signal * KERNELS + kernel;
 }
 __device__ __forceinline__ int fft_samples_of(int number) { return SWAPPED ? number % FILTERS : number / SEVERAL; }
 __device__ __forceinline__ int fft_kernel_of(int number) { return SWAPPED ? number / SIGNALS : number % KERNELS; }
 
-// each(i, t) for the columns t = thread + i THREADS.
+// Calls each(i, t) for the thread's columns t = thread + i THREADS.
 template <typename Each>
 __device__ __forceinline__ void fft_columns(int thread, Each each) {
 #pragma unroll
@@ -29,14 +32,14 @@ __device__ __forceinline__ void fft_columns(int thread, Each each) {
     if (256 % THREADS == 0 || thread + i * THREADS < 256) each(i, thread + i * THREADS);
 }
 
-// e^(2 pi i n / (4 POINTS))
+// Returns e^(2 pi i n / (4 POINTS)).
 __device__ __forceinline__ float2 fft_root(int n) {
   float2 root;
   sincospif((float)n * (1.0f / (2 * POINTS)), &root.y, &root.x);
   return root;
 }
 
-// The powers by which a thread's values are multiplied on their way.
+// Roots by whose powers a thread multiplies its values in the forward and in the inverse transform.
 struct fft_roots_there {
   float2 over_t1, over_t0;
 };
@@ -67,18 +70,18 @@ __device__ __forceinline__ void fft_column_there(float2 (&z)[FIRST], float2* buf
   for (int ka = 0; ka < FIRST; ++ka) buffer[ka * ROW + t] = z[ka];
 }
 
-// Leaves z[a] e^(2 pi i a / (4 FIRST)).
+// Undoes fft_column_there, but for a factor: z[a] is left multiplied by e^(2 pi i a / (4 FIRST)).
 __device__ __forceinline__ void fft_column_back(float2 (&z)[FIRST], const float2* buffer, int t, fft_own<true> over_ka) {
 #pragma unroll
   for (int ka = 0; ka < FIRST; ++ka) z[ka] = buffer[ka * ROW + t];
   fft_dft<1>(z, over_ka);
 }
 
-// The thread's row of a buffer, and its own sixteen places in it.
+// Return the thread's row of a buffer, and its own sixteen places in that row.
 __device__ __forceinline__ float2* fft_row(float2* buffer) { return buffer + threadIdx.x / 16 * ROW; }
 __device__ __forceinline__ float2* fft_own_places(float2* buffer) { return fft_row(buffer) + 17 * (threadIdx.x % 16); }
 
-// Leaves the spectrum's values k2 of (ka, k1) in the thread 16 ka + k1.
+// Transforms a row. Thread 16 ka + k1 then holds the spectrum's values k2 of (ka, k1).
 __device__ __forceinline__ void fft_row_there(float2 (&v)[16], float2* buffer, fft_roots_there roots) {
   float2* const place = fft_row(buffer) + threadIdx.x % 16;
 #pragma unroll
@@ -113,7 +116,7 @@ __device__ __forceinline__ float fft_element(const char* from, bool inside) {
   return element_at(v, 0);
 }
 
-// Samples from `begin` on, zeros beyond the row, which is number `row`.
+// Loads a column of the samples of row `row` from sample `begin` on, with zeros beyond the row's ends.
 __device__ __forceinline__ void fft_load_samples(float2 (&z)[FIRST], const void* x, const void* w, int row, int begin,
                                                  int t) {
   constexpr bool REVERSED = SWAPPED && !FLIP;
@@ -127,7 +130,7 @@ __device__ __forceinline__ void fft_load_samples(float2 (&z)[FIRST], const void*
       z[a].y = fft_element(from + STEP * (256 * a + POINTS), true);
     }
   } else {
-    const unsigned at = begin + t;  // below zero beyond M
+    const unsigned at = begin + t;  // places before the row become larger than M
 #pragma unroll
     for (int a = 0; a < FIRST; ++a) {
       z[a].x = fft_element(from + 256 * STEP * a, at + 256 * a < M);
@@ -136,7 +139,7 @@ __device__ __forceinline__ void fft_load_samples(float2 (&z)[FIRST], const void*
   }
 }
 
-// The taps from `begin` on, MOST of them, divided by POINTS, which a transform back multiplies by.
+// Loads a column of MOST taps from tap `begin` on, divided by POINTS, by which an inverse transform multiplies.
 template <int MOST>
 __device__ __forceinline__ void fft_load_taps(float2 (&z)[FIRST], const void* x, const void* w, int kernel, int begin,
                                               int t) {

@@ -1,7 +1,8 @@
-// Fourier transforms of R values in registers, whose value i is first multiplied by w^i: decimation in time, where a
-// twiddle factor costs a butterfly no more than the fused multiply-adds it is made of (Linzer and Feig, "Implementation
-// of efficient FFT algorithms on fused multiply-add architectures", 1993). SIGN is that of the exponent.
-constexpr double fft_cosine(int n, int d) {  // of 2 pi n / d
+// Fourier transforms of R values in registers. Value i is first multiplied by w^i. They decimate in time, because a
+// twiddle factor then costs a butterfly no more than the fused multiply-adds that it consists of (Linzer and Feig,
+// "Implementation of efficient FFT algorithms on fused multiply-add architectures", 1993). SIGN is the sign of the
+// exponent.
+constexpr double fft_cosine(int n, int d) {  // cosine of 2 pi n / d
   n = n % d < 0 ? n % d + d : n % d;
   if (2 * n > d) n = d - n;
   if (4 * n > d) return -fft_cosine(d - 2 * n, 2 * d);
@@ -17,7 +18,7 @@ __device__ __forceinline__ float2 fft_times(float2 a, float2 b) {
   return make_float2(fmaf(-a.y, b.y, a.x * b.x), fmaf(a.y, b.x, a.x * b.y));
 }
 
-// By e^(2 pi i n / d).
+// Returns a times e^(2 pi i NUMBER / OF).
 template <int NUMBER, int OF>
 __device__ __forceinline__ float2 fft_turn(float2 a) {
   constexpr int n = (NUMBER % OF + OF) % OF;
@@ -36,7 +37,7 @@ __device__ __forceinline__ void fft_butterfly(float2& sum, float2& difference, f
   difference.y = fmaf(2.0f, e.y, -sum.y);
 }
 
-// w = e^(2 pi i n / d), known to the compiler.
+// w = e^(2 pi i NUMBER / OF), which the compiler knows.
 template <int NUMBER, int OF>
 struct fft_fixed {
   __device__ __forceinline__ fft_fixed<2 * NUMBER, OF> squared() const { return {}; }
@@ -62,14 +63,14 @@ struct fft_fixed {
 };
 typedef fft_fixed<0, 1> fft_plain;
 
-// w a thread's own. With SCALED all values are multiplied by `scale` too.
+// w that differs from thread to thread. If SCALED, all values are also multiplied by `scale`.
 template <bool SCALED>
 struct fft_own {
   float2 w, scale;
   __device__ __forceinline__ fft_own squared() const { return {fft_times(w, w), scale}; }
   template <int K, int R>
   __device__ __forceinline__ void merge(float2& sum, float2& difference, float2 e, float2 o) const {
-    if constexpr (R % 4 == 0 && (4 * K >= R || 4 * K <= -R)) {  // by a quarter further
+    if constexpr (R % 4 == 0 && (4 * K >= R || 4 * K <= -R)) {  // a quarter turn further
       constexpr int quarter = K > 0 ? 1 : -1;
       merge<K - quarter * R / 4, R>(sum, difference, e, fft_turn<quarter, 4>(o));
     } else {
@@ -126,7 +127,7 @@ __device__ __forceinline__ void fft_merge(float2 (&v)[R], const float2 (&even)[R
   }
 }
 
-// R has one factor 3 or 5 at most, beside twos.
+// Transforms v. R is a product of twos and at most one factor 3 or 5.
 template <int SIGN, int R, typename W>
 __device__ __forceinline__ void fft_dft(float2 (&v)[R], W w) {
   if constexpr (R == 2) {

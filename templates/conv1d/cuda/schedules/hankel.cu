@@ -1,30 +1,34 @@
-// Signals with a kernel for each output channel, on tensor cores: O[a, o] = sum over j of X[a, j] T[j, o], where a is
-// one of 16 segments of WIDTH outputs o, X[a, j] = x[a's begin + j] (Hankel: rows overlap) and T[j, o] = w[j - o - pad]
-// (Toeplitz). A channel's segments are counted through all its rows, so that short rows leave no lane idle. The order
-// of j and of o within a product is free: here what a lane takes and gives are neighbours, which go in vectors straight
-// from memory to registers and back. A warp keeps T for TILES tiles of 16 segments, STAGES of which are on their way.
+// Channels apart as matrix products on tensor cores: O[a, o] = sum over j of X[a, j] T[j, o]. Row a is one of 16
+// segments of WIDTH outputs o. X is a Hankel matrix, whose rows overlap: X[a, j] = x[begin of a + j]. T is a Toeplitz
+// matrix: T[j, o] = w[j - o - pad]. The segments of a channel are numbered through all its rows, so that short rows
+// leave no lane idle.
+//
+// The order of j and of o within a product is free. It is such that the samples that a lane reads are neighbours, and
+// so are the outputs that it writes: vectors go straight from memory to registers and back. A warp keeps T for TILES
+// tiles of 16 segments, STAGES of which are being loaded.
 constexpr bool FLIP = @FLIP@;
 constexpr int B = @B@, C = @C@, F = @F@, SEVERAL = @SEVERAL@, M = @M@, L = @L@, N = @N@, LEFT = @LEFT@;
 constexpr int WIDTH = @WIDTH@, TILES = @TILES@, STAGES = @STAGES@, WARPS = @WARPS@;
 constexpr int V = @V@, VO = @VO@;                        // elements of a vector of the input and of the output
-constexpr int TAKEN = V > 4 ? V : 4, GIVEN = WIDTH / 4;  // neighbours of a lane
-constexpr int PARTS = @PARTS@;                           // of 4 TAKEN along j
+constexpr int TAKEN = V > 4 ? V : 4, GIVEN = WIDTH / 4;  // neighbouring samples and outputs of a lane
+constexpr int PARTS = @PARTS@;                           // parts of 4 TAKEN samples along j
 constexpr int COLUMNS = WIDTH / 8;                       // products side by side
-constexpr int PAIRS = TAKEN / 2 + COLUMNS - 1;           // of taps that these meet in a part
-constexpr int SEGMENTS = @SEGMENTS@;                     // of a row
+constexpr int PAIRS = TAKEN / 2 + COLUMNS - 1;           // pairs of taps that these products meet in a part
+constexpr int SEGMENTS = @SEGMENTS@;                     // segments of a row
 constexpr int COUNT = (B * SEGMENTS + 15) / 16;          // tiles of a channel
 constexpr int RUNS = (COUNT + TILES - 1) / TILES;        // warps of a channel
-constexpr int BEYOND = 1 << 28;                          // behind the end of any row
+constexpr int BEYOND = 1 << 28;                          // a place behind the end of any row
 static_assert((long long)C * M % V == 0 && (long long)F * L % VO == 0 && GIVEN % VO == 0, "whole vectors");
 
 constexpr int hankel_words(int elements, int vector) { return vector == 1 ? elements : elements / 2; }
 
-// Elements of a vector that are always of the same row.
+// Returns how many neighbours in a vector are always in the same row.
 constexpr int hankel_piece(int extent, int vector) {
   return extent % vector == 0 ? vector : hankel_piece(extent, vector / 2);
 }
 
-// Neighbours that meet a row: a vector may reach into the next row, but not out of the tensor.
+// Loads a lane's vectors that have an element in the row. A vector may reach into the next row, but not out of the
+// tensor.
 template <int EXTENT, int VECTOR, int WORDS>
 __device__ __forceinline__ void hankel_fetch(word (&raw)[WORDS], const char* from, int at) {
 #pragma unroll
@@ -35,7 +39,8 @@ __device__ __forceinline__ void hankel_fetch(word (&raw)[WORDS], const char* fro
   }
 }
 
-// The pair from element 2 i on, zeros where not of the row: not before it is used, as what was asked for is on its way.
+// Returns elements 2 i and 2 i + 1 as a pair, with zeros for those that are not in the row. They are masked only here,
+// where they are used, because masking them earlier would wait for the load.
 template <int EXTENT, int VECTOR, int WORDS>
 __device__ __forceinline__ word hankel_pair(const word (&raw)[WORDS], int i, int at) {
   constexpr int PIECE = hankel_piece(EXTENT, VECTOR);
@@ -65,15 +70,15 @@ __device__ __forceinline__ void hankel_store(char* to, const float (&v)[GIVEN], 
     }
 }
 
-// Tiles [tile, last) of channel f.
+// Computes tiles [tile, last) of channel f.
 __device__ __forceinline__ void hankel_tiles(const char* x, const char* w, float offset, const char* residual, char* y,
                                              int f, int tile, int last) {
   const int row = threadIdx.x % 32 / 4, quad = threadIdx.x % 4, c = f / SEVERAL;
-  // The first segment begins before the row where that begins within a vector.
+  // If the row begins within a vector, the first segment begins before the row, where the vector does.
   const int shift = f * L & (VO - 1), pad = (c * M - shift - LEFT) & (V - 1);
   const int inside = TAKEN * quad - LEFT - pad, outside = GIVEN * quad;
   word operand[STAGES][2][PARTS][hankel_words(TAKEN, V)], added[STAGES][2][HAS_RESIDUAL ? hankel_words(GIVEN, VO) : 1];
-  int signal[STAGES][2], begin[STAGES][2];  // of the lane's segments: of the signals, and in the row
+  int signal[STAGES][2], begin[STAGES][2];  // of the lane's segments: the signal, and the begin in its row
 
   auto fetch = [&](int slot, int tile) {
 #pragma unroll
@@ -96,8 +101,8 @@ __device__ __forceinline__ void hankel_tiles(const char* x, const char* w, float
 #pragma unroll
   for (int t = 0; t < STAGES; ++t)
     if (tile + t < last) fetch(t, tile + t);
-  // Column n of product i is output n / 2 GIVEN + 2 i + n % 2, so that a lane's columns are neighbours. What product i
-  // meets at pair k is what product 0 meets i pairs before.
+  // Column n of product i is output n / 2 * GIVEN + 2 i + n % 2, so that a lane's columns are neighbours. At pair k,
+  // product i meets the taps that product 0 meets at pair k - i.
   word taps[PARTS][PAIRS];
   const int near = TAKEN * quad - row / 2 * GIVEN - row % 2 - pad - 2 * (COLUMNS - 1);
   const char* const nearest = w + (f * N + (FLIP ? N - 1 - near : near)) * (long long)SIZE;
@@ -140,7 +145,7 @@ __device__ __forceinline__ void hankel_tiles(const char* x, const char* w, float
             v[half][o] = sum[o / 2][2 * half + o % 2];
             if (HAS_BIAS) v[half][o] += offset;
             if (HAS_RESIDUAL) {
-              const word pair = hankel_pair<VO, VO>(added[t][half], o / 2, 0);  // as it is: what is outside is not stored
+              const word pair = hankel_pair<VO, VO>(added[t][half], o / 2, 0);  // unmasked: outside is never stored
               v[half][o] += element_at(&pair, o % 2);
             }
           }
@@ -155,7 +160,7 @@ __device__ __forceinline__ void hankel_tiles(const char* x, const char* w, float
       }
 }
 
-// One output after the other, for tensors that start at no vector's boundary.
+// Computes one output after the other, for tensors that do not start at a vector's boundary.
 __device__ __forceinline__ void hankel_plain(const char* x, const char* w, float offset, const char* residual, char* y,
                                              int f, int run) {
 #pragma unroll 1
@@ -178,7 +183,7 @@ __device__ __forceinline__ void conv1d_hankel(const void* __restrict__ x, const 
                                               void* __restrict__ y) {
   const int warp = blockIdx.x * WARPS + threadIdx.x / 32;
   if (F * RUNS % WARPS != 0 && warp >= F * RUNS) return;
-  // Warp after warp is channel after channel: neighbours in memory at the same time.
+  // Neighbouring warps have neighbouring channels, so that neighbours in memory are used at the same time.
   const int f = warp % F, run = warp / F, first = run * TILES;
   const char* const residual_of = (const char*)@RESIDUAL@;
   const float offset = epilogue_bias(@BIAS@, f);

@@ -21,7 +21,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     read, written = vectors(workload, config)
-    values = {
+    substitutions = {
         **knobs(config),
         **elements(workload.dtype, config["stores"], kept=config["tiles"] > 1),
         **shape(workload),
@@ -32,4 +32,4 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "SEGMENTS": segments(workload, config),
         "WARPS": config["threads"] // 32,
     }
-    return filled(values, ELEMENTS, HALVES, EPILOGUE, SOURCE) + resident(config["resident"])
+    return filled(substitutions, ELEMENTS, HALVES, EPILOGUE, SOURCE) + resident(config["resident"])

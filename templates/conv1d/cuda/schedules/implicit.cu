@@ -1,7 +1,7 @@
 // Dense channels and banks as a matrix product on tensor cores: D[f, i] = sum over k of A[f, k] Z[k, i], where k goes
-// over channels and taps. No matrix of windows is in memory: the rows that shared memory holds (implicit_layout.cu) are
-// read where a tap meets them. Of float32's halves three products are summed.
-constexpr bool AHEAD = @AHEAD@;  // whether a step's fragments come while those before them are multiplied
+// over channels and taps. The matrix of windows, Z, is implicit: the products read the signal's rows in shared memory
+// (implicit_layout.cu) at the distance of their tap. float32 is split into halves, of which three products are summed.
+constexpr bool AHEAD = @AHEAD@;  // whether fragments are loaded a step ahead
 
 __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                                 void* __restrict__ y, word* shared) {
@@ -17,14 +17,15 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
     scales = implicit_scales(implicit_largest_sample((const word*)x, b, first),
                              implicit_largest_weight((const word*)w, first_warp), shared);
 
-  auto filter_of = [&](int f) { return implicit_filter(first_warp + f / OWN, f % OWN); };  // of a block's
+  auto filter_of = [&](int f) { return implicit_filter(first_warp + f / OWN, f % OWN); };  // filter f of the block's
   auto packed_of = [&](int stage) { return shared + stage * PACKED_WORDS; };
   auto window_of = [&](int stage) { return shared + STAGES * PACKED_WORDS + stage * WINDOW_WORDS; };
-  auto raw_of = [&](int stage) {  // in the window's place if weights are packed before there is a window
+  auto raw_of = [&](int stage) {  // shares the window's place if weights are packed before the window is staged
     return shared + STAGES * (PACKED_WORDS + (CHUNKS > 1 ? WINDOW_WORDS : 0)) + stage * RAW_WORDS;
   };
 
-  // One row, for outputs from the first one on, less what warps may lead by: eight elements, each in a word, or packed if it is wide.
+  // Loads one row, for outputs from `first` - SLACK on: eight elements, each in a word of its own, or packed if the row
+  // is wide.
   auto fetch = [&](word (&v)[8], int item, int first, int chunk) {
     const int c0 = chunk / TAP_CHUNKS * WC, t0 = chunk % TAP_CHUNKS * WT;
     const int group = item / ROWS, phase = item % ROWS / LENGTH, j = item % LENGTH;
@@ -52,7 +53,7 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
   auto put = [&](word* window, const word (&v)[8], int item) {
     if (item < ITEMS) implicit_put_row<WIDE_ROWS>((uint4*)window + item, ITEMS, v, scales.x());
   };
-  word held[HELD > 0 ? HELD : 1][8];  // rows on their way while the rows before them are multiplied
+  word held[HELD > 0 ? HELD : 1][8];  // rows that are loaded while the rows before them are multiplied
   auto fetch_held = [&](int first, int chunk) {
 #pragma unroll
     for (int h = 0; h < HELD; ++h) fetch(held[h], h * THREADS + thread, first, chunk);
@@ -72,7 +73,7 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
     }
   };
 
-  // Eight taps of a filter; the first of them is the last in memory if the kernel is flipped.
+  // Loads eight taps of a filter. If the kernel is flipped, the first of them is the last in memory.
   auto fetch_weights = [&](word (&v)[8], int item, int chunk) {
     const int f = filter_of(item / 2 % FILTERS), step = item / 2 / FILTERS;
     const int c = chunk / TAP_CHUNKS * WC + step / INNER, t0 = chunk % TAP_CHUNKS * WT;
@@ -93,7 +94,8 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
       if (WIDE_WEIGHTS) implicit_pack_row(v);
     }
   };
-  // To 16 along k of each filter; the halves of a filter's 32 bytes change places so that ldmatrix meets all banks.
+  // Stages weights as 16 along k of each filter, 32 bytes. Their halves are swapped in every other four filters, so
+  // that ldmatrix uses all banks.
   auto stage_weights = [&](word* packed, int chunk) {
     constexpr int BATCH = 4;
 #pragma unroll 1
@@ -159,7 +161,7 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
       }
     }
   };
-  // The weights of a chunk, of which a part was copied if they are along channels.
+  // Packs the weights of a chunk: from memory along taps, from the part that was copied along channels.
   auto place_weights = [&](int stage, int chunk, int part) {
     if (ALONG_TAPS) stage_weights(packed_of(stage), chunk);
     else pack(packed_of(stage), raw_of(stage), part);
@@ -189,7 +191,7 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
     const int lead = implicit_lead(y, b, own_filter, first + warp_i * 8 * NI);
     const word mine = (word)__cvta_generic_to_shared(window) + 16 * (warp_i * 8 * NI + SLACK - lead);
     const word positions = mine + 16 * implicit_position(lane / 16, lane % 8);
-    const int back = 16 * (implicit_position(lane / 16, 0) - implicit_position(0, 0));  // the last tile may be alone
+    const int back = 16 * (implicit_position(lane / 16, 0) - implicit_position(0, 0));  // for a last tile with no pair
     typedef word Weights[HALVES][MF][4];
     typedef word Rows[HALVES][(NI + 1) / 2][4];
     auto load = [&](Weights& a, Rows& v, int step) {
@@ -209,7 +211,7 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
     };
     auto add = [&](const Weights& a, const Rows& v) {
 #pragma unroll
-      for (int p = 0; p < 2 * HALVES - 1; ++p)  // the low halves' product is left out
+      for (int p = 0; p < 2 * HALVES - 1; ++p)  // the product of the low halves is left out
 #pragma unroll
         for (int j = 0; j < NI; ++j)
 #pragma unroll
@@ -274,7 +276,7 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
     stream_await();
     __syncthreads();
     const int next = chunk + STREAM_STAGES - 1;
-    stream_weights(slot(next), w, first_warp, next);  // zeros beyond the last
+    stream_weights(slot(next), w, first_warp, next);  // copies zeros beyond the last chunk
     stream_multiply(sum[0], slot(chunk), window_of(0), chunk, scales);
   }
   store(first);

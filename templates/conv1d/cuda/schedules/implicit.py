@@ -8,7 +8,7 @@ from typing import Any
 from templates.conv1d.cuda.implicit import (
     blocks,
     filter_blocks,
-    held,
+    rows_prefetched,
     shared_words,
     slack,
     threads,
@@ -32,7 +32,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     return program(workload, "conv1d_implicit", _source(workload, config), *grid)
 
 
-def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     """Return the values that the CUDA sources are filled in with."""
     found = {
         **knobs(config),
@@ -46,7 +46,7 @@ def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object
         "STREAMED": config.get("streamed", 0),
         "IS_STREAMED": int(config.get("streamed", 0) > 0),
         "STREAM_STAGES": config.get("stream_stages", 1),
-        "HELD": held(workload, config),
+        "HELD": rows_prefetched(workload, config),
         "AHEAD": config["fragments"] == 2,
         "WORDS": shared_words(workload, config),
     }
@@ -65,4 +65,4 @@ def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     streamed = [STREAMED, REST] if config.get("streamed") else []
     sources = (ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, LAYOUT, SCALE, *streamed, SOURCE)
-    return filled(values(workload, config), *sources) + resident(config["resident"])
+    return filled(substitutions(workload, config), *sources) + resident(config["resident"])

@@ -1,27 +1,29 @@
-// Outputs of products of filters by positions: which of them a warp and a lane sum, and how they are stored.
+// Outputs of products of filters by positions: which of them a warp and a lane compute, and how they are stored.
 constexpr int WARPS_F = @FILTER_WARPS@, WARPS_I = @POSITION_WARPS@, NI = @POSITION_TILES@, RUN = @NEIGHBOURS@;
 constexpr int OWN = 16 * @FILTER_TILES@;  // filters of a warp
 constexpr int PER_RUN = RUN / 2;     // tiles of eight positions in which a lane has RUN neighbours
 constexpr int THREADS = 32 * WARPS_F * WARPS_I, TILE = 8 * NI * WARPS_I;
 static_assert(NI % PER_RUN == 0, "whole runs");
 
-// A run is stored at once if it begins at a multiple of its bytes. Filters whose length is no multiple of it begin
-// there at different positions. A warp therefore takes filters SPACING apart, which begin alike, and LEAD positions
-// earlier, up to SLACK.
+// A run of RUN neighbouring outputs is stored at once if its address is a multiple of its size. If the length of an
+// output row is no multiple of RUN, such addresses are at different positions in different filters. A warp therefore
+// takes filters that are SPACING apart, whose rows are aligned alike, and begins up to SLACK positions earlier, by its
+// lead.
 constexpr bool SHIFTED = @SHIFTED@;
 constexpr int SPACING = SHIFTED ? RUN / implicit_divisor(L, RUN) : 1, SLACK = SHIFTED ? RUN - 1 : 0;
 constexpr int FILTER_BLOCKS = @FILTER_BLOCKS@;
 
-// Filter i of those of a warp, which is one of those for all filters.
+// Returns filter i of a warp, where warps are numbered over all filters.
 __device__ __forceinline__ int implicit_filter(int warp, int i) {
   return warp % SPACING + SPACING * (warp / SPACING * OWN + i);
 }
 
+// Returns by how many positions a warp leads, so that its runs are aligned.
 __device__ __forceinline__ int implicit_lead(const void* y, int b, int filter, int first) {
   return SHIFTED ? (int)(((size_t)y / SIZE + implicit_place(b, filter, first, F, L)) % RUN) : 0;
 }
 
-// Where column n of tile j is among a warp's positions.
+// Returns the place of column n of tile j among a warp's positions.
 __device__ __forceinline__ constexpr int implicit_position(int j, int n) {
   return j / PER_RUN * 8 * PER_RUN + n / 2 * RUN + j % PER_RUN * 2 + n % 2;
 }
@@ -29,10 +31,11 @@ __device__ __forceinline__ constexpr int implicit_position(int j, int n) {
 struct Outputs {
   char* y;
   const char *bias, *residual;  // or null
-  int b, filter, first;         // the signal, and the first filter and position, less what it leads by
+  int b, filter, first;         // the signal, the first filter, and the first position less the lead
 };
 
-// A run of a lane's filter, from position i on, as it is stored. A residual lies alike if it can be read so.
+// Adds bias and residual to a run of filter f from position i on, and applies the activation. `alike` says that the
+// residual is aligned like the output, so that its whole runs are read at once.
 __device__ __forceinline__ void implicit_complete(float (&v)[RUN], const Outputs& to, int f, int i, float bias_value,
                                                 bool alike) {
   const bool whole = alike && i >= 0 && i + RUN <= L;
@@ -48,6 +51,7 @@ __device__ __forceinline__ void implicit_complete(float (&v)[RUN], const Outputs
   }
 }
 
+// Stores a run of filter f from position i on, except elements beyond the row.
 __device__ __forceinline__ void implicit_put_run(const Outputs& to, int f, int i, const word (&run)[element_words(RUN)]) {
   char* const at = to.y + implicit_place(to.b, f, i, F, L) * SIZE;
   if (f >= F || i >= L) return;
@@ -62,8 +66,9 @@ __device__ __forceinline__ void implicit_put_run(const Outputs& to, int f, int i
   }
 }
 
-// Of 16 filters. Four lanes have neighbouring runs of a filter; they and the four of the next filter change every
-// second one, so that eight lanes store neighbouring runs, which takes half the requests to memory.
+// Stores the outputs of 16 filters. Four lanes have neighbouring runs of a filter. They exchange every second run with
+// the four lanes of the next filter, so that eight lanes store neighbouring runs, which takes half as many requests to
+// memory.
 __device__ __forceinline__ void implicit_store(const float (&sum)[NI][4], const Outputs& to) {
   const int lane = threadIdx.x % 32, odd = lane / 4 % 2;
   const bool wide = SHIFTED || (!CHANNELS_LAST && L % RUN == 0 && (size_t)to.y % (RUN * SIZE) == 0);

@@ -1,9 +1,10 @@
-// Filters beyond those of blocks that warpgroups fill: too few for 64 rows of a matrix, lanes along the taps sum them in
-// float32. The warps of all blocks of a patch share its tiles of eight positions.
+// Filters beyond those of the blocks that warpgroups fill. They are too few for the 64 rows of a matrix, so lanes sum
+// them in float32, each lane over a share of the taps. The warps of all blocks of a patch share its tiles of eight
+// positions.
 constexpr int FILLED = FILTER_BLOCKS * WARPS_F * OWN, REST = F > FILLED ? F - FILLED : 0;
 static_assert(REST <= 4, "a lane finishes one filter of a position");
 
-// Sums of eight positions over all lanes. A lane has that of position lane / 4.
+// Adds up the sums of eight positions over all lanes, and returns that of position lane / 4.
 __device__ __forceinline__ float rest_sum(float (&sum)[8]) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -20,7 +21,7 @@ __device__ __forceinline__ float rest_sum(float (&sum)[8]) {
   return sum[0];
 }
 
-// Of a patch from the first position on.
+// Computes the remaining filters of a patch, from its first position on.
 __device__ __forceinline__ void rest_add(const void* x, const void* w, const Outputs& to, int first_warp) {
   const int lane = threadIdx.x % 32;
 #pragma unroll 1

@@ -1,4 +1,4 @@
-// What the implicit products share: the tensors' places in memory, and copies to shared memory.
+// Shared by the implicit products: indices of elements in the tensors, and copies to shared memory.
 constexpr bool CHANNELS_LAST = @CHANNELS_LAST@, FLIP = @FLIP@;
 constexpr int C = @C@, M = @M@, F = @F@, L = @L@, N = @N@;
 constexpr int STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;
@@ -9,7 +9,7 @@ __device__ __forceinline__ long long implicit_place(int b, int c, int i, int cha
   return CHANNELS_LAST ? ((long long)b * extent + i) * channels + c : ((long long)b * channels + c) * extent + i;
 }
 
-// 16 bytes to shared memory, zeros where not inside.
+// Copies 16 bytes to shared memory, or zeros if they are not `inside`.
 __device__ __forceinline__ void implicit_copy(void* to, const void* from, bool inside) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
@@ -22,6 +22,7 @@ __device__ __forceinline__ void implicit_copy(void* to, const void* from, bool i
 #endif
 }
 
+// Waits for the thread's copies.
 __device__ __forceinline__ void implicit_copied() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_all;" ::: "memory");

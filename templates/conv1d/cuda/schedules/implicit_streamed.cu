@@ -1,13 +1,15 @@
-// Weights of float32 that come a few taps at a time, as they lie, while those before them are multiplied. A warp splits
-// them as it reads them. A warpgroup multiplies 64 filters by all positions of a block, whose window stays: it reads the
-// rows in shared memory, wherever they begin.
+// Streamed float32 weights. A few taps at a time are copied in the order of memory while the taps before them are
+// multiplied. A warp splits the weights into halves as it reads them. A warpgroup multiplies 64 filters by all
+// positions of a block. The window of these positions stays in shared memory, where the instruction reads rows wherever
+// they begin.
 static_assert(OWN == 16 && WARPS_F % 4 == 0 && WARPS_I == 1 && RUN == 2, "sums are as the instruction leaves them");
 static_assert(IS_FLOAT && C == 1 && CHUNKS == 1, "a window of all taps of one channel");
 typedef unsigned long long descriptor;
-// Rows that a thread stages: so many at once, which it then need not read twice for their scale.
+// Rows that a thread stages, and how many of them it loads at once. If these are all, it does not read any of them
+// again to find their scale.
 constexpr int ROWS_OF_THREAD = (ITEMS + THREADS - 1) / THREADS, ALL_ROWS = ROWS_OF_THREAD < 6 ? ROWS_OF_THREAD : 6;
 
-// A group of copies: a block's filters' weights for the taps of a chunk, in the order in which they lie.
+// Begins a group of copies: the weights of a block's filters for a chunk of taps, in the order of memory.
 __device__ __forceinline__ void stream_weights(word* to, const void* w, int first_warp, int chunk) {
   constexpr int QUADS = STREAMED / 4;
   const bool wide = N % 4 == 0 && (size_t)w % 16 == 0;
@@ -32,15 +34,15 @@ __device__ __forceinline__ void stream_weights(word* to, const void* w, int firs
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-// Until all but the last STREAM_STAGES - 2 groups of copies are there.
+// Waits until all but the last STREAM_STAGES - 2 groups of copies have arrived.
 __device__ __forceinline__ void stream_await() {
   asm volatile("cp.async.wait_group %0;" :: "n"(STREAM_STAGES - 2) : "memory");
 }
 
-// What was written is seen by the instructions of warpgroups after the next barrier.
+// Makes what was written visible to the instructions of warpgroups after the next barrier.
 __device__ __forceinline__ void stream_publish() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// 16 filters by 16 taps from `weights` on, in the order of a fragment.
+// Reads 16 filters by 16 taps from `weights` on, in the order of a fragment.
 __device__ __forceinline__ void stream_read(float2 (&v)[4], const word* weights, int step) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -52,7 +54,7 @@ __device__ __forceinline__ void stream_read(float2 (&v)[4], const word* weights,
   }
 }
 
-// Weights may be larger than those before them. Then a warp lowers their scale, and its sums with it.
+// Lowers the scale of a warp's weights, and its sums with it, if these weights are larger than those before them.
 __device__ __forceinline__ void stream_scale(float (&sum)[NI][4], Scales& scales, const float2 (&v)[4]) {
   word largest = 0;
 #pragma unroll
@@ -83,7 +85,8 @@ __device__ __forceinline__ void stream_finish(float (&sum)[NI][4]) {
   for (int i = 0; i < 4 * NI; ++i) asm volatile("" : "+f"(sum[i / 4][i % 4])::"memory");  // read after the wait
 }
 
-// A chunk of taps: its two rows of a step are an even and the next odd distance, which lies behind it.
+// Multiplies a chunk of taps. The two rows of a step are those of an even distance and of the next odd one, which are
+// further on.
 __device__ __forceinline__ void stream_multiply(float (&sum)[NI][4], const word* weights, const word* window, int chunk,
                                                 Scales& scales) {
   const word first = (word)__cvta_generic_to_shared(window) / 16;

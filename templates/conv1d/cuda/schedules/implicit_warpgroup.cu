@@ -1,10 +1,12 @@
-// Dense channels as a matrix product of whole warpgroups: D[f, i] = sum over channels and taps of A Z, of which a
+// Dense channels as matrix products of whole warpgroups: D[f, i] = sum over channels and taps of A Z, of which a
 // warpgroup holds 64 filters by COLUMNS positions. The matrix instruction takes weights from registers and the signal
 // from shared memory, where a row of 16 bytes is eight channels of one sample. Eight rows are a core matrix without
-// swizzle, wherever they begin, so a tap is a distance in rows. Other warpgroups stage what these multiply, since these
-// wait while the tensor cores take their registers. Weights stay there if they are of all channels; groups of positions
-// then take turns with tiles, so that one multiplies while another one stores. Few filters fill the instruction's rows
-// with two neighbouring positions of each: a column is then every second position, and meets one tap more.
+// swizzle, wherever they begin, so a tap is a distance in rows.
+//
+// Some warpgroups only stage what others multiply, because those that multiply wait while the tensor cores use their
+// registers. If a block stages all channels at once, the weights stay in registers, and groups of positions take turns
+// with tiles, so that one group multiplies while another one stores. If there are few filters, the instruction's 64
+// rows are 32 filters at two neighbouring positions: a column is then every second position, and meets one tap more.
 constexpr int GROUPS_F = @FILTER_GROUPS@, GROUPS_I = @POSITION_GROUPS@, COLUMNS = @COLUMNS@, WC = @CHANNELS@, TILES = @TILES@;
 constexpr int GROUPS = GROUPS_F * GROUPS_I, STAGERS = @STAGERS@, CHUNKS = (C + WC - 1) / WC;
 constexpr bool TURNS = CHUNKS == 1;
@@ -13,22 +15,24 @@ constexpr int FILTERS = 4 * OWN * GROUPS_F, TILE_COLUMNS = TURNS ? COLUMNS : COL
 constexpr int TILE = TILE_COLUMNS * NEIGHBOURS, STEP = STRIDE * NEIGHBOURS, TAPS = N + NEIGHBOURS - 1;
 static_assert(NEIGHBOURS == 1 || (STRIDE == 1 && DILATION == 1 && N > 1 && !CHANNELS_LAST), "neighbours share taps");
 constexpr int SPAN = TILE * TILES, PATCHES = (L + SPAN - 1) / SPAN, FILTER_BLOCKS = (F + FILTERS - 1) / FILTERS;
-constexpr int OUTER = WC / 16, STEPS = OUTER * TAPS;  // of 16 channels and a tap
+constexpr int OUTER = WC / 16, STEPS = OUTER * TAPS;  // steps of 16 channels and a tap
 
-// Column i and tap t meet in row (t * FAR % NEAR) * LENGTH + t * FAR / NEAR + i, a sample later if that aligns pairs of
-// samples. The remainders, as many as the step, lie apart. Few taps, or far ones, have rows of their own.
+// Column i meets tap t in row (t * FAR % NEAR) * LENGTH + t * FAR / NEAR + i, or one row later if that aligns pairs of
+// samples (SHIFT). Each of the NEAR remainders has LENGTH rows of its own. If taps are few or far apart (APART), each
+// tap has rows of its own.
 constexpr int UNIT = implicit_divisor(STEP, DILATION), NEAR = STEP / UNIT, FAR = DILATION / UNIT;
 constexpr long long SHARED_LENGTH = TILE_COLUMNS + (long long)(TAPS - 1) * FAR / NEAR;
 constexpr bool APART = (long long)TAPS * TILE_COLUMNS <= NEAR * SHARED_LENGTH;
 constexpr bool PAIRED = !CHANNELS_LAST && !APART && STRIDE == 1 && M % 2 == 0;
 constexpr int SHIFT = PAIRED ? LEFT % 2 : 0;
 constexpr int PHASES = APART ? TAPS : NEAR, LENGTH = APART ? TILE_COLUMNS : ((int)SHARED_LENGTH + SHIFT + 1) / 2 * 2;
-constexpr int ROWS = PHASES * LENGTH, ROW_GROUPS = WC / 8, ITEMS = ROW_GROUPS * ROWS / 2;  // of two samples
-constexpr bool ACROSS = NEIGHBOURS == 2;  // whether these are of both phases
+constexpr int ROWS = PHASES * LENGTH, ROW_GROUPS = WC / 8, ITEMS = ROW_GROUPS * ROWS / 2;  // items of two samples
+constexpr bool ACROSS = NEIGHBOURS == 2;  // whether the two samples of an item are in different phases
 constexpr int STAGES = @STAGES@, HELD = @HELD@;  // items that a thread fetches at once
 constexpr bool WIDE_ROWS = CHANNELS_LAST && C % 8 == 0;
 
-// Weights come as they lie; their pitch keeps eight filters by four pairs of channels in different banks.
+// Weights are copied in the order of memory. Their pitch keeps eight filters by four pairs of channels in different
+// banks.
 constexpr int PIECE = WC * N, PITCH = (PIECE + 7) / 16 * 16 + 8;
 constexpr bool WIDE_WEIGHTS = C * (long long)N % 8 == 0;
 constexpr int WINDOW_WORDS = 4 * ROW_GROUPS * ROWS, RAW_WORDS = FILTERS * PITCH / 2;
@@ -42,6 +46,7 @@ struct Truth {
   static constexpr bool value = VALUE;
 };
 
+// Returns the row in which column 0 meets tap t.
 __device__ __forceinline__ int implicit_row(int t) {
   if (ACROSS) return (t + SHIFT) % 2 * LENGTH + (t + SHIFT) / 2;
   return APART ? t * LENGTH : t * FAR % NEAR * LENGTH + t * FAR / NEAR + SHIFT;
@@ -55,7 +60,7 @@ __device__ __forceinline__ void implicit_arrive(word barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
 }
 
-// Arrives when the thread's copies have.
+// Arrives at the barrier as soon as the copies of this thread have arrived.
 __device__ __forceinline__ void implicit_arrive_copied(word barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(barrier) : "memory");
 }
@@ -66,13 +71,13 @@ __device__ __forceinline__ void implicit_await(word barrier, int parity) {
                "@!done bra again; }" :: "r"(barrier), "r"(parity) : "memory");
 }
 
-// Of the threads that multiply.
+// A barrier for the threads that multiply, without those that stage.
 __device__ __forceinline__ void implicit_meet() { asm volatile("bar.sync 1, %0;" :: "n"(128 * GROUPS) : "memory"); }
 
-// What was written is seen by the matrix instructions after the next arrival.
+// Makes what was written visible to the matrix instructions after the next arrival.
 __device__ __forceinline__ void implicit_publish() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// sum (+)= weights by rows, for 16 channels and a tap.
+// Computes sum = weights by rows, or adds that to sum if `add` is not 0, for 16 channels and a tap.
 __device__ __forceinline__ void implicit_multiply(float (&sum)[COLUMNS / 2], const word (&a)[4], descriptor rows,
                                                   int add) {
   asm volatile(
@@ -91,7 +96,7 @@ __device__ __forceinline__ void implicit_finish(float (&sum)[COLUMNS / 2]) {
   for (int i = 0; i < COLUMNS / 2; ++i) asm volatile("" : "+f"(sum[i])::"memory");  // read after the wait
 }
 
-// The transpose of the 8 by 8 halves whose rows four lanes each hold.
+// Transposes 8 by 8 halves, of which four lanes hold a row.
 __device__ __forceinline__ word implicit_transpose(word v) {
   word turned;
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(v));
@@ -106,7 +111,7 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
   const int lane = thread % 32, quarter = lane % 4;
   const int group_f = threadIdx.x / 128 % GROUPS_F, group_i = threadIdx.x / 128 / GROUPS_F;
   const int filter = (int)(blockIdx.x % FILTER_BLOCKS) * FILTERS;
-  const int own_filter = (4 * group_f + thread / 32) * OWN;  // the first of a warp's
+  const int own_filter = (4 * group_f + thread / 32) * OWN;  // the warp's first filter
   const int patch = (int)(blockIdx.x / FILTER_BLOCKS % PATCHES), b = (int)(blockIdx.x / FILTER_BLOCKS / PATCHES);
   const bool wide_rows = (size_t)x % 16 == 0, paired = (size_t)x % 4 == 0, wide_weights = (size_t)w % 16 == 0;
   auto window_of = [&](int stage) { return shared + stage * WINDOW_WORDS; };
@@ -115,11 +120,11 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
   auto full = [&](int stage) { return barriers + 16 * stage; };
   auto empty = [&](int stage) { return barriers + 16 * stage + 8; };
 
-  // The row of an item's first sample, and of the second one.
+  // Returns the row of an item's first sample (k = 0) or second sample (k = 1).
   auto row_of = [&](int item, int k) {
     return ACROSS ? item / LENGTH * ROWS + k * LENGTH + item % LENGTH : 2 * item + k;
   };
-  // Two rows: eight channels, two samples of each in a word.
+  // Loads two rows: eight channels, of each two samples in a word.
   auto fetch = [&](auto in_pairs, word (&v)[8], int item, int first, int chunk) {
     constexpr int NEXT = ACROSS ? 1 : STEP;
     const int row = row_of(item, 0), group = row / ROWS, phase = row % ROWS / LENGTH, j = row % LENGTH;
@@ -150,7 +155,7 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
       ((uint4*)window)[row_of(item, k)] = row;
     }
   };
-  word held[2][HELD][8];  // rows on their way, of this part and the next
+  word held[2][HELD][8];  // rows that are being loaded, of this part and the next
   auto fetch_held = [&](word (&held)[HELD][8], int start, int first, int chunk) {
     if (PAIRED && paired) {
 #pragma unroll
@@ -198,7 +203,7 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
     }
   };
 
-  // Fragments: a lane holds two pairs of channels of two filters, whose taps lie one after the other.
+  // Packs fragments: a lane has two pairs of channels of two filters, whose taps are neighbours.
   word a[STEPS][4];
   auto pack = [&](const word* raw) {
 #pragma unroll
@@ -223,7 +228,7 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
   float sum[COLUMNS / 2];
   auto multiply = [&](const word* window, bool add) {
     const descriptor rows = (word)__cvta_generic_to_shared(window) / 16 + (TURNS ? 0 : COLUMNS * group_i) |
-                            (descriptor)ROWS << 16 | 8ull << 32;  // from eight channels to the next, from eight rows on
+                            (descriptor)ROWS << 16 | 8ull << 32;  // strides of eight channels, of eight rows
     implicit_begin();
 #pragma unroll
     for (int step = 0; step < STEPS; ++step)
@@ -232,7 +237,7 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
   };
 
   const bool wide = (CHANNELS_LAST ? F : L) % 4 == 0 && ((size_t)y | (size_t)residual_of) % 8 == 0;
-  // Sixteen neighbours, of which each lane has a pair in either half.
+  // Stores sixteen neighbours. Each lane has a pair of them in either half.
   auto store_run = [&](long long place, int count, word low, word high) {
     if (wide) {
       const bool odd = quarter % 2;
@@ -249,7 +254,7 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
       }
     }
   };
-  // Two neighbours of each of two columns.
+  // Finishes and stores the two neighbouring positions of each of two columns.
   auto store_four = [&](int i, int j, float bias_value) {
     const int f = filter + own_filter + lane / 4;
     if (f >= F || i >= L) return;
@@ -277,7 +282,7 @@ __device__ __forceinline__ void conv1d_implicit_warpgroup(const void* __restrict
       const int f = filter + own_filter + 8 * r + lane / 4;
       if (HAS_BIAS && f < F) bias_value[r] = element_load(bias_of, f);
     }
-    auto ended = [&](int j, int r) {  // two positions of a filter, as halves
+    auto ended = [&](int j, int r) {  // returns two finished positions of a filter, as halves
       const int f = filter + own_filter + 8 * r + lane / 4, i = first + 8 * j + 2 * quarter;
       float v[2] = {sum[4 * j + 2 * r] + bias_value[r], sum[4 * j + 2 * r + 1] + bias_value[r]};
       if (HAS_RESIDUAL && !CHANNELS_LAST && wide) {

@@ -8,9 +8,9 @@ from typing import Any
 
 from templates.conv1d.cuda.implicit_warpgroup import (
     blocks,
-    held,
     neighbours,
     registers,
+    row_pairs_prefetched,
     shared_words,
     threads,
 )
@@ -31,7 +31,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     sums = config["columns"] // 2
     shares = registers(workload, config)
-    values = {
+    substitutions = {
         **knobs(config),
         **elements(workload.dtype, "cached", kept=False),
         **shape(workload),
@@ -40,7 +40,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "STAGERS": 128 * config["staging_groups"],
         "FEWER": _taken("dec", shares.staging, shares.launched),
         "MORE": _taken("inc", shares.multiplying, shares.launched),
-        "HELD": held(workload, config),
+        "HELD": row_pairs_prefetched(workload, config),
         "WORDS": shared_words(workload, config),
         "REGISTERS": ", ".join(f"%{i}" for i in range(sums)),
         "SUMS": ", ".join(f'"+f"(sum[{i}])' for i in range(sums)),
@@ -48,7 +48,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "ROWS": sums + 4,
         "ADD": sums + 5,
     }
-    return filled(values, ELEMENTS, EPILOGUE, SIGNAL, SOURCE) + resident(config["resident"])
+    return filled(substitutions, ELEMENTS, EPILOGUE, SIGNAL, SOURCE) + resident(config["resident"])
 
 
 def _taken(way: str, registers: int, launched: int) -> str:

@@ -1,27 +1,28 @@
-// Overlap-save with the kernel in PARTS parts of POINTS taps: the spectrum of output segment s, POINTS outputs long, is
-// the sum over the parts p of the spectrum of input segment s - p times that of part p (uniformly partitioned convolution;
-// Stockham, "High-speed convolution and correlation", 1966). Spectra lie in the workspace as threads have them.
-constexpr bool FUSED = @FUSED@;  // products are summed where they are transformed back
+// Overlap-save convolution with the kernel in PARTS parts of POINTS taps. Output segment s has POINTS outputs. Its
+// spectrum is the sum over the parts p of the spectrum of input segment s - p times the spectrum of part p (uniformly
+// partitioned convolution; Stockham, "High-speed convolution and correlation", 1966). In the workspace, the values of a
+// spectrum are in the order in which the threads have them.
+constexpr bool FUSED = @FUSED@;  // the launch that transforms back sums the products
 constexpr int PARTS = (N + POINTS - 1) / POINTS, SEGMENTS = (L + POINTS - 1) / POINTS;  // of a kernel, of an output row
 // Input segments [LOW, LOW + INPUTS) meet the signal and an output; segment q begins at sample (q - 1) POINTS + SHIFT.
-constexpr int SHIFT = N - 1 - LEFT, LOW = @LOW@, INPUTS = @INPUTS@, ROWS = @ROWS@;  // of samples
+constexpr int SHIFT = N - 1 - LEFT, LOW = @LOW@, INPUTS = @INPUTS@, ROWS = @ROWS@;  // ROWS: rows of samples
 constexpr int TOGETHER = @TOGETHER@, GROUPS = (SEGMENTS + TOGETHER - 1) / TOGETHER;  // output segments of a thread
 constexpr long long TAPS_AT = (long long)ROWS * INPUTS * POINTS, SUMS_AT = TAPS_AT + (long long)KERNELS * PARTS * POINTS;
 static_assert(2 * BUFFER == @WORDS@, "the template's estimate of shared memory");
 static_assert(2 * (SUMS_AT + (FUSED ? 0 : (long long)SIGNALS * KERNELS * SEGMENTS * POINTS)) == @WORKSPACE@, "its size");
 
-// Value k2 of this thread in a spectrum of the workspace.
+// Returns the place of this thread's value k2 of a spectrum in the workspace.
 __device__ __forceinline__ float2* partitions_place(void* workspace, long long spectrum, int k2) {
   return (float2*)workspace + spectrum * POINTS + k2 * THREADS + threadIdx.x;
 }
 
-// Adds the product.
+// sum += a b
 __device__ __forceinline__ void partitions_add(float2& sum, float2 a, float2 b) {
   sum.x = fmaf(-a.y, b.y, fmaf(a.x, b.x, sum.x));
   sum.y = fmaf(a.y, b.x, fmaf(a.x, b.y, sum.y));
 }
 
-// A block for each input segment of each row, then for each part of each kernel.
+// Computes the spectra. There is a block for each input segment of each row, then one for each part of each kernel.
 __device__ __forceinline__ void conv1d_spectra(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                                void* __restrict__ y, void* __restrict__ workspace, word* shared) {
   float2* const buffer = (float2*)shared;
@@ -43,7 +44,8 @@ __device__ __forceinline__ void conv1d_spectra(const void* __restrict__ x, const
   for (int k2 = 0; k2 < 16; ++k2) *partitions_place(workspace, blockIdx.x, k2) = v[k2];
 }
 
-// A thread sums one frequency of TOGETHER neighbouring output segments; all of a row are as one line of threads.
+// Sums the products. A thread sums one frequency of TOGETHER neighbouring output segments. A line is the POINTS threads
+// of all frequencies.
 __device__ __forceinline__ void conv1d_products(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                                 void* __restrict__ y, void* __restrict__ workspace) {
   const int place = blockIdx.x % (POINTS / THREADS) * THREADS + threadIdx.x, line = blockIdx.x / (POINTS / THREADS);
@@ -85,7 +87,7 @@ __device__ __forceinline__ void partitions_leave(const float2 (&z)[FIRST], int l
   }
 }
 
-// A block for each segment of each row of the output.
+// Transforms back. There is a block for each segment of each row of the output.
 __device__ __forceinline__ void conv1d_back(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                             void* __restrict__ y, void* __restrict__ workspace, word* shared) {
   float2* const buffer = (float2*)shared;

@@ -9,15 +9,15 @@ from typing import Any
 from templates.ceil_div import ceil_div
 from templates.conv1d.cuda.fft import threads
 from templates.conv1d.cuda.partitions import (
-    inputs,
+    input_segments,
     rows_of_samples,
     rows_of_segments,
     segments,
-    spectra,
-    words,
+    shared_words,
+    spectrum_count,
     workspace,
 )
-from templates.conv1d.cuda.schedules.fft import TRANSFORMS, transformed
+from templates.conv1d.cuda.schedules.fft import TRANSFORMS, transform_substitutions
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import (
     ELEMENTS,
@@ -32,7 +32,7 @@ SOURCE = Path(__file__).with_name("partitions.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = filled(values(workload, config), ELEMENTS, EPILOGUE, *TRANSFORMS, SOURCE)
+    source = filled(substitutions(workload, config), ELEMENTS, EPILOGUE, *TRANSFORMS, SOURCE)
     return launched(
         workload,
         once("CONV1D_PARTITIONS", source, config["resident"]),
@@ -42,8 +42,8 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
-    width, memory = threads(config), words(config)
-    there = Launch("conv1d_spectra", spectra(workload, config), width, memory)
+    width, memory = threads(config), shared_words(config)
+    there = Launch("conv1d_spectra", spectrum_count(workload, config), width, memory)
     back = Launch("conv1d_back", rows_of_segments(workload, config), width, memory)
     if config["products"] == "fused":
         return [there, back]
@@ -51,16 +51,16 @@ def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
     return [there, Launch("conv1d_products", 16 * lines, width, 0), back]
 
 
-def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
-    met = inputs(workload, config)
+def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    met = input_segments(workload, config)
     return {
-        **transformed(workload),
+        **transform_substitutions(workload),
         "FIRST": config["points"] // 256,
         "FUSED": config["products"] == "fused",
         "TOGETHER": config.get("together", 1),
         "LOW": met.start,
         "INPUTS": len(met),
         "ROWS": rows_of_samples(workload),
-        "WORDS": words(config),
+        "WORDS": shared_words(config),
         "WORKSPACE": workspace(workload, config),
     }

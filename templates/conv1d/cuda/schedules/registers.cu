@@ -1,11 +1,11 @@
-// From global memory straight to registers: one wait for memory, no barrier. SHARES lanes of a warp take a part of the
-// taps each for the same OUTPUTS neighbours, then add up what they have.
+// Direct sum from global memory straight to registers: one wait for memory, no barrier. SHARES lanes of a warp compute
+// the same OUTPUTS neighbouring outputs. Each of them sums over a part of the taps, then they add up their sums.
 constexpr int OUTPUTS = @OUTPUTS_PER_THREAD@, SHARES = @SHARES@, THREADS = @THREADS@;
 constexpr int M = @M@, N = @N@, L = @L@, LEFT = @LEFT@;
 constexpr bool FLIP = @FLIP@;
 constexpr int VECTOR = OUTPUTS < 4 ? OUTPUTS : 4;                                   // elements of a load
-constexpr int TAPS = (N + SHARES * VECTOR - 1) / (SHARES * VECTOR) * VECTOR;        // of a lane
-constexpr int BEFORE = (VECTOR - LEFT % VECTOR) % VECTOR;  // inputs read before the first needed, so that loads are aligned
+constexpr int TAPS = (N + SHARES * VECTOR - 1) / (SHARES * VECTOR) * VECTOR;        // taps of a lane
+constexpr int BEFORE = (VECTOR - LEFT % VECTOR) % VECTOR;  // inputs before the first needed one, to align loads
 constexpr int WINDOW = (BEFORE + OUTPUTS + TAPS - 1 + VECTOR - 1) / VECTOR * VECTOR;
 constexpr int KEPT = OUTPUTS < SHARES ? 1 : OUTPUTS / SHARES;                       // outputs a lane stores
 constexpr int STORED = KEPT < 4 ? KEPT : 4;                                         // elements of a store
@@ -14,7 +14,7 @@ __device__ __forceinline__ float conv1d_load(const void* from, int place) {
   return !IS_FLOAT ? element_widen(((const unsigned short*)from)[place]) : ((const float*)from)[place];
 }
 
-// VECTOR neighbours; `place` is a multiple of VECTOR and the address aligned to them.
+// Loads VECTOR neighbours. `place` is a multiple of VECTOR, and `from` is aligned to VECTOR elements.
 __device__ __forceinline__ void conv1d_load_vector(float* to, const void* from, int place) {
   if (!IS_FLOAT) {
     const unsigned short* const p = (const unsigned short*)from + place;
@@ -53,7 +53,8 @@ __device__ __forceinline__ void conv1d_store(void* y, int place, float v) {
     ((float*)y)[place] = v;
 }
 
-// STORED neighbours, more than one; `place` is a multiple of STORED and the address aligned to them.
+// Stores STORED neighbours, if STORED is more than 1. `place` is a multiple of STORED, and `y` is aligned to STORED
+// elements.
 __device__ __forceinline__ void conv1d_store_vector(void* y, int place, const float* v) {
   if (!IS_FLOAT) {
     unsigned short* const p = (unsigned short*)y + place;
@@ -71,9 +72,10 @@ __device__ __forceinline__ void conv1d_store_vector(void* y, int place, const fl
   }
 }
 
-// Elements place .. place + VECTOR - 1 of `length`, zero outside; a whole vector if `vectors` says that its address is aligned.
+// Loads elements place .. place + VECTOR - 1 of `length`, with zeros for those outside. `vectors` says that `from` is
+// aligned, so that a vector may be loaded as a whole.
 __device__ __forceinline__ void conv1d_fetch(float* to, const void* from, int place, int length, bool vectors) {
-  if (vectors && length % VECTOR == 0) {  // inside or outside as a whole
+  if (vectors && length % VECTOR == 0) {  // a vector is inside or outside as a whole
 #pragma unroll
     for (int e = 0; e < VECTOR; ++e) to[e] = 0.0f;
     if (place >= 0 && place < length) conv1d_load_vector(to, from, place);
@@ -85,7 +87,8 @@ __device__ __forceinline__ void conv1d_fetch(float* to, const void* from, int pl
   }
 }
 
-// Zero times a NaN is NaN: what pads the taps multiplies nothing. Of most taps the compiler knows that they are not padding.
+// Returns whether tap t of a lane is not padding. Padding must not be multiplied, as zero times a NaN is NaN. For most
+// t the compiler knows the answer.
 __device__ __forceinline__ bool conv1d_is_tap(int share, int t) {
   return (SHARES - 1) * TAPS + t < N || share * TAPS + t < N;
 }
@@ -129,7 +132,8 @@ __device__ __forceinline__ void conv1d_registers(const void* __restrict__ x, con
     conv1d_sums(sum, x, w, first, share, true, w_vectors);
   else
     conv1d_sums(sum, x, w, first, share, false, false);
-  // Each lane passes on one half of its sums and adds up the other, as long as there is more than one.
+  // As long as a lane has more than one sum, it passes one half of its sums to another lane, and adds the sums that it
+  // receives to the other half.
   int count = OUTPUTS, to = first;
 #pragma unroll
   for (int bit = SHARES / 2; bit > 0; bit /= 2) {

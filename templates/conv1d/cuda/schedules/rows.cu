@@ -1,12 +1,13 @@
-// Rows of the output, each of one row of the input and one kernel, BLOCKS blocks for each.
+// Applies a function for one signal to all rows of the output. Each row is computed from one row of the input and one
+// kernel, by ROW_BLOCKS blocks.
 constexpr int ALL_ROWS = @ROWS@, FILTERS_OF_ALL = @F@, FILTERS_OF_ONE = @SEVERAL@;
 constexpr int ROW_BLOCKS = @BLOCKS@;
 constexpr long long ROW_OF_X = @ROW_OF_X@, ROW_OF_W = @ROW_OF_W@, ROW_OF_Y = @ROW_OF_Y@;
 
-// Which block of its row it is.
+// Returns the number of the block in its row.
 __device__ __forceinline__ int conv1d_block() { return ALL_ROWS == 1 ? blockIdx.x : blockIdx.x % ROW_BLOCKS; }
 
-// `bias` and `residual` are the row's.
+// Computes a block's part of a row. All arguments are those of the row.
 __device__ __forceinline__ void conv1d_@NAME@(const void* __restrict__ x, const void* __restrict__ w, float bias,
                                               const char* residual, void* __restrict__ y, word* shared);
 

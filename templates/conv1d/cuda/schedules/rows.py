@@ -18,7 +18,7 @@ SOURCE = Path(__file__).with_name("rows.cu")
 def by_row(
     workload: Conv1dWorkload,
     name: str,
-    values: Mapping[str, object],
+    substitutions: Mapping[str, object],
     paths: Sequence[Path],
     blocks: int,
     threads: int,
@@ -27,8 +27,8 @@ def by_row(
     """Return a program with a grid of ``blocks`` by ``threads`` for each row of the output.
 
     Each block calls the function ``conv1d_<name>`` of the files at ``paths`` with its row's tensors
-    and with ``words`` 32-bit words of shared memory. ``values`` are filled in for ``@NAME@`` in the
-    files, which may also use elements, epilogue and the workload's extents.
+    and with ``words`` 32-bit words of shared memory. ``substitutions`` are filled in for ``@NAME@``
+    in the files, which may also use elements, epilogue and the workload's extents.
     """
     size = BYTES_PER_ELEMENT[workload.dtype]
     of_rows = {
@@ -42,5 +42,5 @@ def by_row(
         "ROW_OF_Y": workload.length * size,
     }
     source = filled(of_rows, ELEMENTS, EPILOGUE, SOURCE)
-    source += filled({**extents(workload), **values}, *paths)
+    source += filled({**extents(workload), **substitutions}, *paths)
     return program(workload, "conv1d_rows", source, workload.rows * blocks, threads, words)

@@ -1,6 +1,6 @@
-// Many signals and channels: a thread sums R outputs of FILTERS output channels of the same input, and reads samples
-// and weights where they lie. Neighbouring threads have neighbouring outputs, or neighbouring channels if those are
-// last in memory; the outputs of one thread lie PATCHES apart.
+// Direct sum of several signals or channels. A thread sums R outputs of each of FILTERS output channels that read the
+// same input, and reads samples and weights from global memory. Neighbouring threads have neighbouring outputs, or
+// neighbouring channels if channels are last. The outputs of one thread are PATCHES apart.
 constexpr bool CHANNELS_LAST = @CHANNELS_LAST@, FLIP = @FLIP@;
 constexpr int B = @B@, C = @C@, M = @M@, F = @F@, L = @L@, N = @N@;
 constexpr int STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;

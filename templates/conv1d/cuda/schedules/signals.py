@@ -21,10 +21,10 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
-    values = {
+    substitutions = {
         **knobs(config),
         **elements(workload.dtype, "cached", kept=False),
         **shape(workload),
         "CHUNK": CHUNK,
     }
-    return filled(values, ELEMENTS, EPILOGUE, SOURCE)
+    return filled(substitutions, ELEMENTS, EPILOGUE, SOURCE)

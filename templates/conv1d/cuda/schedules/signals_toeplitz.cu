@@ -1,10 +1,11 @@
-// The signals of a channel share a kernel: y[b, o] = sum over j of x[b, j] u[j - o + LEFT], a product of 64 signals by
-// samples with samples by COLUMNS outputs, whose matrix is Toeplitz. Both operands are read from shared memory by the
-// matrix instructions of whole warpgroups: samples in chunks of 64 with the 128-byte swizzle, which follow each other
-// through STAGES places; taps as core matrices of 8 outputs by 8 samples, each row one tap on. Outputs are counted
-// backwards, so that a core further is the next one both 8 outputs and 8 samples on, and as few of them as there are taps
-// serve all products. Chunks that meet no tap are left out: of a causal kernel as long as the signals half are. Products
-// are under no condition, or ptxas would let each wait for the one before.
+// Signals of a channel, which share a kernel: y[b, o] = sum over j of x[b, j] u[j - o + LEFT]. This is a product of 64
+// signals by samples with a Toeplitz matrix of samples by COLUMNS outputs. The matrix instructions of whole warpgroups
+// read both operands from shared memory. Samples come in chunks of 64 with the 128-byte swizzle, through STAGES buffers
+// in turn. Taps are core matrices of 8 outputs by 8 samples, in which each row is the row before, moved by one tap.
+//
+// Outputs are counted backwards, so that the next core is both 8 outputs and 8 samples further on. All products thereby
+// share one line of cores. Chunks that meet no tap are left out: half of the chunks if the kernel is causal and as long
+// as the signals. No product is under a condition, because ptxas would then let each product wait for the one before.
 constexpr bool FLIP = @FLIP@;
 constexpr int B = @B@, C = @C@, F = @F@, SEVERAL = @SEVERAL@, M = @M@, L = @L@, N = @N@, LEFT = @LEFT@;
 constexpr int GROUPS = @GROUPS@, THREADS = 128 * GROUPS, STAGES = @STAGES@, AHEAD = STAGES - 2;
@@ -20,13 +21,13 @@ __device__ __forceinline__ void conv1d_signals_toeplitz(const void* __restrict__
   const word shared = ((word)__cvta_generic_to_shared(unaligned) + 1023) & ~1023u;
   char* const memory = (char*)unaligned + (shared - (word)__cvta_generic_to_shared(unaligned));
   const int thread = threadIdx.x, group = thread / 128, lane = thread % 32, quarter = lane % 4;
-  // The last outputs of a channel first: those of a causal kernel take the longest.
+  // Blocks with the last outputs of a channel come first, because those of a causal kernel take the longest.
   const int span = SPANS - 1 - blockIdx.x % SPANS, f = blockIdx.x / SPANS % F, signal = blockIdx.x / SPANS / F * 64;
-  const int begin = span * SPAN, end = min(begin + SPAN, L);  // of the outputs
+  const int begin = span * SPAN, end = min(begin + SPAN, L);  // range of the outputs
   const int first = max(begin - LEFT, 0) / 64, samples = min(M, end - LEFT + N - 1);
   const int chunks = (samples - 64 * first + 63) / 64;
 
-  // Eight lanes copy a signal's samples of a chunk.
+  // Eight lanes copy a chunk's samples of a signal.
   const char* const rows = (const char*)x + (((long long)signal * C + f / SEVERAL) * M + 64 * first) * SIZE;
   const bool copied = M % 8 == 0 && (size_t)x % 16 == 0;
   auto load = [&](int chunk) {
@@ -52,7 +53,7 @@ __device__ __forceinline__ void conv1d_signals_toeplitz(const void* __restrict__
 #pragma unroll 1
   for (int chunk = 0; chunk < AHEAD; ++chunk) load(chunk);
 
-  // The cores that the block's samples meet.
+  // The range of cores that the block's samples meet.
   const int nearest = max(BASE + first * 8 - (begin + SPAN) / 8 + 1, 0);
   const int furthest = min(BASE + (first + chunks) * 8 - begin / 8, CORES);
   unsigned short* const line = (unsigned short*)(memory + LINE_AT);
@@ -66,7 +67,7 @@ __device__ __forceinline__ void conv1d_signals_toeplitz(const void* __restrict__
   __syncthreads();
 #pragma unroll 4
   for (int row = 8 * nearest + thread; row < 8 * furthest; row += THREADS) {
-    const word* const from = (const word*)line + row / 2;  // of its eight taps, the first one in either half
+    const word* const from = (const word*)line + row / 2;  // the word with the first of its eight taps, in either half
     const word v[5] = {from[0], from[1], from[2], from[3], from[4]};
     const int shift = row % 2 * 16;
     ((uint4*)(memory + CORES_AT))[row] =
@@ -74,11 +75,12 @@ __device__ __forceinline__ void conv1d_signals_toeplitz(const void* __restrict__
                    __funnelshift_r(v[2], v[3], shift), __funnelshift_r(v[3], v[4], shift));
   }
 
-  // Descriptors: addresses and strides in units of 16 bytes. Eight signals lie 1024 bytes apart, cores 128 both ways.
+  // Descriptors: addresses and strides in units of 16 bytes. Groups of eight signals are 1024 bytes apart, cores 128
+  // bytes both ways.
   const int place = begin + group * COLUMNS;
   const descriptor samples_at = (shared >> 4) | (1ull << 16) | (64ull << 32) | (1ull << 62);
   const descriptor taps_at = ((shared + CORES_AT) >> 4) | (8ull << 16) | (8ull << 32);
-  const int core = BASE - place / 8 - BEHIND;  // of sample 0, if that met a tap
+  const int core = BASE - place / 8 - BEHIND;  // of sample 0, even if it meets no tap
   float sum[SUMS];
 #pragma unroll
   for (int i = 0; i < SUMS; ++i) sum[i] = 0.0f;
@@ -87,7 +89,7 @@ __device__ __forceinline__ void conv1d_signals_toeplitz(const void* __restrict__
   for (int chunk = 0; chunk < chunks; ++chunk) {
     copy_wait<AHEAD - 1>();
     publish();
-    __syncthreads();  // all have copied this chunk, and multiplied the last but one
+    __syncthreads();  // all threads have copied this chunk, and multiplied the last but one
     load(chunk + AHEAD);
     const descriptor samples_in = samples_at + CHUNK_BYTES / 16 * (chunk % STAGES);
 #pragma unroll
@@ -107,7 +109,7 @@ __device__ __forceinline__ void conv1d_signals_toeplitz(const void* __restrict__
     const long long out = ((long long)row * F + f) * L;
 #pragma unroll
     for (int four = 0; four < COLUMNS / 8; four += 4) {
-      // Eight outputs of each of four blocks of columns; this lane has the pair 6 - 2 quarter of each.
+      // Four blocks of eight outputs each. This lane has the pair at 6 - 2 quarter of each block.
       word packed[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
@@ -124,7 +126,7 @@ __device__ __forceinline__ void conv1d_signals_toeplitz(const void* __restrict__
         if (HAS_BIAS) pair[0] += offset, pair[1] += offset;
         packed[i] = element_pack(epilogue_activation(pair[0]), epilogue_activation(pair[1]));
       }
-      transpose_of_four(packed, quarter);  // lane q has block four + q, from its last pair on
+      transpose_of_four(packed, quarter);  // lane q now has block four + q, its last pair first
       const int to = place + COLUMNS - 8 * (four + quarter + 1);
       const word v[4] = {packed[3], packed[2], packed[1], packed[0]};
       char* const into = (char*)y + (out + to) * SIZE;

@@ -18,13 +18,13 @@ TRANSPOSE = Path(__file__).with_name("transpose_of_four.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = filled(values(workload, config), ELEMENTS, EPILOGUE, MATRIX, TRANSPOSE, SOURCE)
+    source = filled(substitutions(workload, config), ELEMENTS, EPILOGUE, MATRIX, TRANSPOSE, SOURCE)
     source += resident(config["resident"])
     grid = blocks(workload, config), threads(config), shared_words(workload, config)
     return program(workload, "conv1d_signals_toeplitz", source, *grid)
 
 
-def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     sums = config["columns"] // 2
     return {
         **knobs(config),

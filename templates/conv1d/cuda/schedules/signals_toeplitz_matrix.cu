@@ -1,4 +1,4 @@
-// What the hardware does for signals_toeplitz.cu: products of matrices in shared memory, and copies to it.
+// Instructions for signals_toeplitz.cu: products of matrices in shared memory, and copies to it.
 typedef unsigned long long descriptor;
 constexpr int COLUMNS = @COLUMNS@, SUMS = COLUMNS / 2;
 
@@ -15,7 +15,7 @@ __device__ __forceinline__ void matrix_begin() { asm volatile("wgmma.fence.sync.
 
 __device__ __forceinline__ void matrix_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// All products but those of the last COUNT commits are there.
+// Waits for all products but those of the last COUNT commits.
 template <int COUNT>
 __device__ __forceinline__ void matrix_wait(float (&sum)[SUMS]) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(COUNT) : "memory");
@@ -23,10 +23,10 @@ __device__ __forceinline__ void matrix_wait(float (&sum)[SUMS]) {
   for (int i = 0; i < (COUNT ? 0 : SUMS); ++i) asm volatile("" : "+f"(sum[i])::"memory");  // read after the wait
 }
 
-// What was written is seen by the matrix instructions.
+// Makes what was written visible to the matrix instructions.
 __device__ __forceinline__ void publish() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// 16 bytes, zeros from `bytes` on.
+// Begins a copy of 16 bytes, with zeros from `bytes` on.
 __device__ __forceinline__ void copy_begin(word to, const char* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(bytes) : "memory");
 }

@@ -1,19 +1,22 @@
-// y as a matrix: O[a, b] = y[8 a + b] = sum over j of X[a, j] T[j, b], X[a, j] = x[8 a + j] (Hankel: rows overlap,
-// so shared memory holds x once) and T[j, b] = w[j - b] (Toeplitz, eight columns: one n8 tile of the tensor cores).
-// A step of 128 along j moves the view by exactly one tile of 16 rows: for each residue of j mod 128 the fragments
-// of X slide through registers, one new one feeding MT products.
-// float32 accuracy: x and w are split into a high and a low half, three products are summed in float32.
+// The output as a matrix product: O[a, b] = y[8 a + b] = sum over j of X[a, j] T[j, b]. X[a, j] = x[8 a + j] is a
+// Hankel matrix: its rows overlap, so shared memory holds x once. T[j, b] = w[j - b] is a Toeplitz matrix of eight
+// columns, one n8 tile of the tensor cores. A step of 128 along j moves the view of x by exactly one tile of 16 rows.
+// For each residue of j modulo 128, the fragments of X therefore slide through registers, and a new fragment serves MT
+// products.
+//
+// For the accuracy of float32, x and w are split into a high and a low half, and three products of halves are summed in
+// float32.
 constexpr int WARPS = @WARPS@, MT = @ROW_TILES@, PRODUCTS = @PRODUCTS@;
 constexpr int M = @M@, N = @N@, L = @L@, LEFT = @LEFT@, CHUNK = @TAPS_PER_CHUNK@;
 constexpr bool FLIP = @FLIP@, HALF_IO = @HALF_IO@;
 constexpr int THREADS = 32 * WARPS, TILE = 128 * WARPS * MT;
-constexpr int STEPS = (CHUNK + 7 + 15) / 16;           // of 16 along j
+constexpr int STEPS = (CHUNK + 7 + 15) / 16;           // steps of 16 along j
 constexpr int X_WINDOW = TILE + 16 * STEPS;            // samples that a tile and a chunk of taps meet
 constexpr int W_WINDOW = 16 * STEPS + 16;              // taps with zeros on both sides
 constexpr int QUAD_BYTES = HALF_IO ? 8 : 16;
-constexpr int X_QUADS = (X_WINDOW / 4 + THREADS - 1) / THREADS;  // of each thread
+constexpr int X_QUADS = (X_WINDOW / 4 + THREADS - 1) / THREADS;  // quads of a thread
 constexpr int W_QUADS = (W_WINDOW / 4 + THREADS - 1) / THREADS;
-constexpr int W_PITCH = (W_WINDOW / 2 + 63) / 32 * 32 + 8;  // words: the copies lie 8 banks apart
+constexpr int W_PITCH = (W_WINDOW / 2 + 63) / 32 * 32 + 8;  // words; the copies are 8 banks apart
 constexpr int HALVES = PRODUCTS == 3 ? 2 : 1;
 static_assert(HALVES * (X_WINDOW / 2 + 2 * W_PITCH) + 2 == @WORDS@, "the template's estimate of shared memory");
 
@@ -25,7 +28,7 @@ __device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, cons
                                                 const char* residual, void* __restrict__ y, word* shared) {
   word* const x_high = shared;
   word* const x_low = x_high + X_WINDOW / 2;
-  word* const w_high = x_high + HALVES * (X_WINDOW / 2);  // and its odd copy, one element on
+  word* const w_high = x_high + HALVES * (X_WINDOW / 2);  // followed by its odd copy, which is one element further on
   word* const w_low = w_high + 2 * W_PITCH;
   word* const slots = w_high + HALVES * 2 * W_PITCH;
   const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
@@ -39,7 +42,7 @@ __device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, cons
 
 #pragma unroll 1
   for (int start = 0; start < N; start += CHUNK) {
-    // Stage: all loads first, then the scale, then the halves.
+    // Stage: first all loads, then the scale, then the halves.
     float vx[X_QUADS][4], vw[W_QUADS][5];
     const int origin = first + start - LEFT;
     const char* const window = (const char*)x + (long long)origin * (QUAD_BYTES / 4);
@@ -92,7 +95,7 @@ __device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, cons
     __syncthreads();
     const int ex = halves_exponent(slots[0]), ew = halves_exponent(slots[1]);
     const float scale_x = halves_power(ex), scale_w = halves_power(ew);
-    undo_x = halves_power(-ex), undo_w = halves_power(-ew);  // one after the other: their product may underflow
+    undo_x = halves_power(-ex), undo_w = halves_power(-ew);  // one after the other, as their product may underflow
 #pragma unroll
     for (int i = 0; i < X_QUADS; ++i)
 #pragma unroll
@@ -130,7 +133,7 @@ __device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, cons
     }
     __syncthreads();
 
-    // Columns: this lane's column is b, its first row of T is 2 (lane % 4); p is that element's place.
+    // This lane's column of T is b. Its first row is 2 (lane % 4), and p is the place of that element.
     const int b = lane / 4, p = 2 * (lane % 4) - b + 8;
     const word* const column_high = w_high + (b % 2 ? W_PITCH + (p - 1) / 2 : p / 2);
     const word* const column_low = w_low + (b % 2 ? W_PITCH + (p - 1) / 2 : p / 2);
@@ -152,7 +155,8 @@ __device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, cons
         halves_rows(high[r], rows_high + 2 * (128 * r + 16 * residue));
         if (PRODUCTS == 3) halves_rows(low[r], rows_low + 2 * (128 * r + 16 * residue));
       }
-      // One step: a new fragment, then every product of the window. The index of a fragment is known to the compiler.
+      // Adds a step: loads a new fragment, then multiplies all fragments of the window. The compiler knows the index of
+      // each fragment.
       auto step = [&](int q, int u) {
         const int fresh = (u + MT - 1) % MT, step = 8 * (8 * q + residue);
         halves_rows(high[fresh], rows_high + 2 * (128 * (q + MT - 1) + 16 * residue));
@@ -185,7 +189,7 @@ __device__ __forceinline__ void conv1d_toeplitz(const void* __restrict__ x, cons
         for (int u = 0; u < MT; ++u)
           if (group + u < count) step(group + u, u);
 #endif
-      // The tensor cores truncate where they add: short sums, then an addition that rounds.
+      // The tensor cores truncate as they add. They only add up short sums, which are added to the total with rounding.
 #pragma unroll
       for (int r = 0; r < MT; ++r)
 #pragma unroll

@@ -18,7 +18,7 @@ SOURCE = Path(__file__).with_name("toeplitz.cu")
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     tile = 128 * config["warps"] * config["row_tiles"]
     parts = halves(config["arithmetic"])
-    values = {
+    substitutions = {
         **knobs(config),
         **parts,
         "PEELED": config["tail"] == "peeled",
@@ -27,4 +27,4 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
         "SCALED": parts["TYPE"] == "f16" and workload.dtype == "float32",
     }
     grid = ceil_div(workload.length, tile), 32 * config["warps"], shared_words(config)
-    return by_row(workload, "toeplitz", values, [HALVES, SOURCE], *grid)
+    return by_row(workload, "toeplitz", substitutions, [HALVES, SOURCE], *grid)

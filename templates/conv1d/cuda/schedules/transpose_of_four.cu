@@ -1,4 +1,4 @@
-// Words k of four lanes become the four words of lane k.
+// Transposes 4 by 4 words: words k of four lanes become the four words of lane k.
 __device__ __forceinline__ void transpose_of_four(word (&v)[4], int quarter) {
 #pragma unroll
   for (int far = 1; far < 4; far *= 2)

@@ -1,17 +1,20 @@
-// y as a matrix: O[m, a] = y[64 a + 63 - m] = sum over j of W[m, j] X[j, a], W[m, j] = u[j + m - 63] (Toeplitz, 64
-// rows: one m64 of a warpgroup's matrix instruction) and X[j, a] = x[64 a + j] (Hankel: a row of 64 samples is the one
-// before, moved by one row, so shared memory holds x once, in rows of 128 bytes with the 128-byte swizzle).
-// W's core matrices are 8 rows of 8 taps, each row one tap on: core (g, k) = C[g + k], so they overlap as well.
-// float32 accuracy: x and u are split into a high and a low half, three products are summed in float32.
+// The output as a matrix product: O[m, a] = y[64 a + 63 - m] = sum over j of W[m, j] X[j, a]. W[m, j] = u[j + m - 63]
+// is a Toeplitz matrix of 64 rows, the m64 of a warpgroup's matrix instruction. X[j, a] = x[64 a + j] is a Hankel
+// matrix: a row of 64 samples is the row before, moved by one row, so shared memory holds x once, in rows of 128 bytes
+// with the 128-byte swizzle. A core matrix of W is 8 rows of 8 taps, in which each row is the one before, moved by one
+// tap: core (g, k) is C[g + k], so cores overlap as well.
+//
+// For the accuracy of float32, x and u are split into a high and a low half, and three products of halves are summed in
+// float32.
 constexpr int COLUMNS = @COLUMNS@, GROUPS = @GROUPS@, PARTS = @TAP_GROUPS@, PRODUCTS = @PRODUCTS@;
 constexpr int M = @M@, N = @N@, L = @L@, LEFT = @LEFT@, CHUNK = @TAPS_PER_CHUNK@, STEPS_PER_SUM = @STEPS_PER_SUM@;
 constexpr bool FLIP = @FLIP@, HALF_IO = @HALF_IO@, SCALED = @SCALED@;
 constexpr int THREADS = 128 * GROUPS * PARTS, TILE = 64 * COLUMNS * GROUPS;
 constexpr int VECTOR = HALF_IO ? 8 : 4;                // elements of 16 bytes
 constexpr int PAD = (VECTOR - LEFT % VECTOR) % VECTOR; // zero taps in front, so that loads of x are aligned
-constexpr int SHARE = ((CHUNK + 63 + 15) / 16 + PARTS - 1) / PARTS;  // steps of 16 along j of a warpgroup
+constexpr int SHARE = ((CHUNK + 63 + 15) / 16 + PARTS - 1) / PARTS;  // a warpgroup's steps of 16 along j
 constexpr int STEPS = SHARE * PARTS;
-constexpr int X_ROWS = COLUMNS * GROUPS + (STEPS + 3) / 4 - 1;  // of 64 samples
+constexpr int X_ROWS = COLUMNS * GROUPS + (STEPS + 3) / 4 - 1;  // rows of 64 samples
 constexpr int CORES = 2 * STEPS + 7;
 constexpr int LINE = 16 * STEPS + 64;                  // taps with zeros around, as halves
 constexpr int HALVES = PRODUCTS == 3 ? 2 : 1;
@@ -28,7 +31,7 @@ __device__ __forceinline__ float conv1d_load(const void* from, int place) {
   return ((const float*)from)[place];
 }
 
-// sum (+)= W X for 16 of j.
+// Computes sum = W X, or adds that to sum if `add` is not 0, for 16 values of j.
 __device__ __forceinline__ void conv1d_multiply(float (&sum)[COLUMNS / 2], descriptor w, descriptor x, int add) {
   asm volatile(
       "{ .reg .pred add; setp.ne.b32 add, %@ADD@, 0;\n"
@@ -54,7 +57,7 @@ __device__ __forceinline__ void conv1d_warpgroup(const void* __restrict__ x, con
 
 #pragma unroll 1
   for (int start = 0; start < N + PAD; start += CHUNK) {
-    // Stage: the loads of x first, in sixteens of bytes of halves.
+    // Stage: first the loads of x, eight elements at a time, which are 16 bytes of halves.
     constexpr int OCTETS = 8 * X_ROWS, OWN = (OCTETS + THREADS - 1) / THREADS;
     constexpr int TAPS = LINE / 2, OWN_TAPS = (TAPS + THREADS - 1) / THREADS;
     const int origin = first + start - LEFT - PAD;
@@ -106,7 +109,7 @@ __device__ __forceinline__ void conv1d_warpgroup(const void* __restrict__ x, con
       __syncthreads();
       const int ex = halves_exponent(slots[0]), ew = halves_exponent(slots[1]);
       const float scale_x = halves_power(ex), scale_w = halves_power(ew);
-      undo_x = halves_power(-ex), undo_w = halves_power(-ew);  // one after the other: their product may underflow
+      undo_x = halves_power(-ex), undo_w = halves_power(-ew);  // one after the other, as their product may underflow
 #pragma unroll
       for (int i = 0; i < OWN; ++i)
 #pragma unroll
@@ -128,7 +131,7 @@ __device__ __forceinline__ void conv1d_warpgroup(const void* __restrict__ x, con
 #pragma unroll 4
     for (int item = thread; item < HALVES * 8 * CORES; item += THREADS) {
       const int half = item / (8 * CORES), row = item % (8 * CORES);
-      const int begin = 8 * (row / 8) + row % 8 + 1;  // of the row's eight taps in the line
+      const int begin = 8 * (row / 8) + row % 8 + 1;  // place of the row's eight taps in the line
       const word* const from = (const word*)(line_high + half * LINE_BYTES) + begin / 2;
       const word v[5] = {from[0], from[1], from[2], from[3], from[4]};
       const int shift = begin % 2 * 16;
@@ -154,7 +157,8 @@ __device__ __forceinline__ void conv1d_warpgroup(const void* __restrict__ x, con
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
 
-    // Descriptors: addresses and strides in units of 16 bytes. W: both strides 128 bytes. X: eight rows are 1024.
+    // Descriptors: addresses and strides in units of 16 bytes. Both strides of W are 128 bytes. Eight rows of X are
+    // 1024 bytes.
     const descriptor w_first = ((word)__cvta_generic_to_shared(w_high) >> 4) | (8ull << 16) | (8ull << 32);
     const descriptor x_first = (((word)__cvta_generic_to_shared(x_high) >> 4) + 8 * COLUMNS * group) | (1ull << 16) |
                                (64ull << 32) | (1ull << 62);
@@ -174,7 +178,7 @@ __device__ __forceinline__ void conv1d_warpgroup(const void* __restrict__ x, con
       }
       asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
       asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-      // The tensor cores truncate where they add: short sums, then an addition that rounds.
+      // The tensor cores truncate as they add. They only add up short sums, which are added to the total with rounding.
 #pragma unroll
       for (int i = 0; i < COLUMNS / 2; ++i)
         total[i] = SCALED ? fmaf(sum[i] * undo_x, undo_w, total[i]) : total[i] + sum[i];

@@ -20,7 +20,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     tile = 64 * config["columns"] * config["groups"]
     threads = 128 * config["groups"] * config["tap_groups"]
     parts, count = halves(config["arithmetic"]), config["columns"] // 2
-    values = {
+    substitutions = {
         **knobs(config),
         **parts,
         "SCALED": parts["TYPE"] == "f16" and workload.dtype == "float32",
@@ -33,4 +33,4 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
         "ADD": count + 2,
     }
     grid = ceil_div(workload.length, tile), threads, shared_words(workload, config)
-    return by_row(workload, "warpgroup", values, [HALVES, SOURCE], *grid)
+    return by_row(workload, "warpgroup", substitutions, [HALVES, SOURCE], *grid)

@@ -1,6 +1,6 @@
-// Signals with a kernel for each output channel: a thread sums R neighbouring outputs of a row, STEPS times, from what
-// it reads of that row in vectors of V elements.
-// With LANES the steps of a warp are neighbours (window_lanes.cu); without, those of a row (window_reads.cu).
+// Channels apart with few taps. A thread sums R neighbouring outputs of a row in each of STEPS steps, and reads the row
+// in vectors of V elements. In a step, the outputs of a warp are neighbours if LANES (window_lanes.cu), else those of
+// all threads of a row (window_reads.cu).
 constexpr bool FLIP = @FLIP@, LANES = @LANES@;
 constexpr int F = @F@, SEVERAL = @SEVERAL@, M = @M@, L = @L@, N = @N@;
 constexpr int STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;
@@ -9,7 +9,7 @@ constexpr int V = @VECTOR@, VO = @VO@, VW = @VW@;  // elements of a vector of th
 constexpr int WORDS = element_words(V);
 constexpr int TOGETHER = LANES ? 32 : 1;  // threads whose steps are neighbours
 constexpr int GROUPS = (L + TOGETHER * R * STEPS - 1) / (TOGETHER * R * STEPS) * TOGETHER;  // threads of a row
-constexpr int NEXT = (LANES ? TOGETHER : GROUPS) * R;                                       // outputs to the next step
+constexpr int NEXT = (LANES ? TOGETHER : GROUPS) * R;  // outputs from a step to the next
 constexpr long long ROWS = @ROWS@;
 static_assert(M % V == 0 && R * STRIDE % V == 0 && L % VO == 0 && R % VO == 0 && N % VW == 0, "whole vectors");
 
@@ -18,6 +18,7 @@ __device__ __forceinline__ float window_weight(const word (&w)[N / VW][element_w
   return element_at(w[place / VW], place % VW);
 }
 
+// Finishes and stores R outputs from output i on.
 __device__ __forceinline__ void window_leave(const float (&sum)[R], const char* residual, char* y, int i) {
 #pragma unroll
   for (int o = 0; o < R; o += VO) {
@@ -27,7 +28,7 @@ __device__ __forceinline__ void window_leave(const float (&sum)[R], const char* 
   }
 }
 
-// One output after the other, for tensors that start at no vector's boundary.
+// Computes one output after the other, for tensors that do not start at a vector's boundary.
 __device__ __forceinline__ void window_plain(const char* row, const char* weights, const char* bias,
                                              const char* residual, char* y, int first) {
 #pragma unroll 1
@@ -49,8 +50,8 @@ __device__ __forceinline__ void window_begin(float (&sum)[R], float offset) {
   for (int r = 0; r < R; ++r) sum[r] = offset;
 }
 
-// What all steps of a thread sum, from the first one's first output on. The filter's bias is read behind the samples and
-// the weights, so that none of them waits for it.
+// Computes all steps of a thread, from output `first` on. The bias is read after samples and weights, which do not wait
+// for it.
 __device__ __forceinline__ void window_sums(const char* row, const char* weights, const char* bias,
                                             const char* residual, char* y, int first);
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from templates.conv1d.cuda.window import blocks, vector_of
+from templates.conv1d.cuda.window import blocks, vector_dividing
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
@@ -20,7 +20,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     return program(workload, "conv1d_window", _source(workload, config), *grid)
 
 
-def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     """Return the values that the CUDA sources are filled in with."""
     return {
         **knobs(config),
@@ -29,16 +29,16 @@ def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object
         "WINDOW": config["reads"] == "window",
         "LANES": config["reads"] == "lanes",
         "ROWS": workload.rows,
-        "VO": min(config["outputs"], vector_of(workload, workload.length)),
-        "VW": vector_of(workload, workload.N),
+        "VO": min(config["outputs"], vector_dividing(workload, workload.length)),
+        "VW": vector_dividing(workload, workload.N),
     }
 
 
-def sums(config: dict[str, Any]) -> Path:
+def source_of_sums(config: dict[str, Any]) -> Path:
     """Return the CUDA file that says how a thread reads samples and sums them."""
     return LANES if config["reads"] == "lanes" else READS
 
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
-    sources = ELEMENTS, EPILOGUE, SOURCE, sums(config)
-    return filled(values(workload, config), *sources) + resident(config["resident"])
+    sources = ELEMENTS, EPILOGUE, SOURCE, source_of_sums(config)
+    return filled(substitutions(workload, config), *sources) + resident(config["resident"])

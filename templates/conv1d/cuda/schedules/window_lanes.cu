@@ -1,7 +1,8 @@
-// A thread reads the vector of its outputs alone, those of all steps at once, and has the elements beside it from the
-// neighbouring lanes: a warp reads each element once. Its first and its last lane's neighbours are in memory.
+// With reads "lanes", a thread reads only the vectors at its own outputs, those of all steps at once. It takes the
+// elements beside them from neighbouring lanes, so that a warp reads each element once. Only the neighbours of the
+// first and the last lane are read from memory.
 
-// Words of the vectors before and behind a lane's own that its outputs reach: as many as one load can have.
+// Words before and behind a lane's own vector that its outputs reach, rounded up to what one load can have.
 constexpr int window_beside(int elements) { return element_words(elements) > 2 ? 4 : element_words(elements); }
 constexpr int BEFORE = window_beside(LEFT), BEHIND = window_beside((N - 1) * DILATION - LEFT);
 static_assert(R == V && STRIDE == 1 && LEFT >= 0 && LEFT <= V && (N - 1) * DILATION - LEFT <= V, "neighbours have it");

@@ -1,16 +1,18 @@
-// A thread reads all that its outputs reach, of a step before the step before is computed. With WINDOW it holds that,
-// each element once; without, what each tap meets, one after the other, if that is far apart.
+// With reads "window" and "taps", a thread reads all samples that its outputs reach. If WINDOW, it holds each of them
+// once, and reads those of the next step before it computes this one. Otherwise it reads the samples of one tap after
+// the other, because dilation puts them far apart.
 constexpr bool WINDOW = @WINDOW@;
 
-// Elements from a vector's begin to the first output's first tap, and to the last that taps [t, t + taps) reach.
+// Elements from a vector's begin to the sample that tap t meets at the first output, and vectors that taps [t, t +
+// taps) reach.
 constexpr int window_phase(int t) { return ((t * DILATION - LEFT) % V + V) % V; }
 constexpr int window_vectors(int t, int taps) {
   return (window_phase(t) + (R - 1) * STRIDE + (taps - 1) * DILATION) / V + 1;
 }
-constexpr int TAPS = WINDOW ? N : 1;  // that share what is read
+constexpr int TAPS = WINDOW ? N : 1;  // taps that share the vectors that are read
 constexpr int VECTORS = WINDOW ? window_vectors(0, N) : R * STRIDE / V + 2;
 
-// Whether a vector has an element that is used.
+// Returns whether a vector has an element that an output uses.
 constexpr bool window_meets(int vector, int t) {
   if (STRIDE <= V && (TAPS == 1 || DILATION <= (R - 1) * STRIDE + 1)) return true;
   const int begin = vector * V - window_phase(t);
@@ -21,7 +23,7 @@ constexpr bool window_meets(int vector, int t) {
   return false;
 }
 
-// What outputs from i on need for taps from t on.
+// Loads the vectors that outputs from i on need for taps from T on.
 template <int T>
 __device__ __forceinline__ void window_fetch(word (&v)[VECTORS][WORDS], const char* row, int i) {
   const int start = i * STRIDE + T * DILATION - LEFT - window_phase(T);
@@ -45,7 +47,7 @@ __device__ __forceinline__ void window_add(float (&sum)[R], const word (&v)[VECT
     }
 }
 
-// Tap after tap.
+// Adds the products of taps from T on. All loads come before the first product.
 template <int T>
 __device__ __forceinline__ void window_taps(float (&sum)[R], const char* row, int i,
                                             const word (&w)[N / VW][element_words(VW)]) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from templates.arithmetic import FFT_IN_HALVES
 from templates.ceil_div import ceil_div
-from templates.conv1d.cuda.fft import is_served
+from templates.conv1d.cuda.fft import has_contiguous_rows
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
@@ -14,9 +14,9 @@ from templates.template import Config, Template
 
 THREADS = 512
 BLOCKS = 128  # of samples, into which a signal is divided
-BLOCK = (16, 32, 64)
+BLOCK_LENGTHS = (16, 32, 64)
 """Samples of a block of a signal."""
-ITEMS = (1, 2, 4, 8, 16, 32)
+ITEM_COUNTS = (1, 2, 4, 8, 16, 32)
 FEWEST_SIGNALS = 4
 """With fewer signals, most columns of a product are empty, and the taps' spectrum is read for
 few."""
@@ -26,7 +26,7 @@ LEAST_ERROR = 1e-3
 times. The largest error was 5.7e-4 of the largest output, measured on every 16th of 64 signals of
 768 channels of 8192 samples, and 8e-4 on one simulated channel."""
 TAPS_THREADS, TAPS_RESIDENT = 256, 3
-TAPS_WORDS = {block: 2 * BLOCKS * block + 2 * TAPS_THREADS // 32 for block in BLOCK}
+TAPS_WORDS = {block: 2 * BLOCKS * block + 2 * TAPS_THREADS // 32 for block in BLOCK_LENGTHS}
 """The launch that transforms the taps: threads of a block, resident blocks of a unit, and 32-bit
 words of a block's shared memory."""
 MAX_WORKSPACE = 2**33  # bytes, the limit of all tensors of a workload
@@ -48,8 +48,8 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
     arithmetic = FFT_IN_HALVES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Return whether the workload ``is_served``, has 16 bits, enough signals and taps, at most
-        8192 outputs a row and a first output that meets one tap, on compute capability 9.0.
+        """Return whether the workload ``has_contiguous_rows``, 16 bits, enough signals and taps, at
+        most 8192 outputs a row and a first output that meets one tap, on compute capability 9.0.
 
         The first output matters because errors are relative to the largest output of the full
         convolution. If its first outputs were left out, the largest might be among them.
@@ -58,30 +58,30 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
             super().applies(workload, limits)
             and limits.arch == "sm_90"
             and workload.dtype != "float32"
-            and is_served(workload)
+            and has_contiguous_rows(workload)
             and workload.B >= FEWEST_SIGNALS
             and workload.N >= FEWEST_TAPS
             and workload.error_of_sums(workload.N) >= LEAST_ERROR
             and workload.left == workload.N - 1
-            and bool(_blocks(workload))
+            and bool(_block_lengths(workload))
             and 4 * shared_words({}) <= limits.shared_memory
         )
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
         space = ConfigSpace(self.name, self.version)
-        space.knob("block", _blocks(workload))
-        space.knob("items", _items(workload, limits))
+        space.knob("block", _block_lengths(workload))
+        space.knob("items", _item_counts(workload, limits))
         space.knob("stores", ["cached", "streaming"])
         space.constraint(
             "no more items than there are",
-            lambda c: c["items"] == 1 or c["items"] <= items(workload, c),
+            lambda c: c["items"] == 1 or c["items"] <= signal_groups(workload, c),
             reads=("block", "items"),
         )
         return space
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
-        block = _blocks(workload)[0]
-        each = ceil_div(items(workload, {"block": block}), limits.units)
+        block = _block_lengths(workload)[0]
+        each = ceil_div(signal_groups(workload, {"block": block}), limits.units)
         return {"template": self.name, "block": block, "items": each, "stores": "cached"}
 
     def features(
@@ -104,13 +104,13 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
         }
 
 
-def items(workload: Conv1dWorkload, config: Config) -> int:
+def signal_groups(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of groups of 256 / ``block`` signals in all channels."""
     return workload.out_channels * ceil_div(workload.B, 256 // config["block"])
 
 
 def blocks(workload: Conv1dWorkload, config: Config) -> int:
-    return ceil_div(items(workload, config), config["items"])
+    return ceil_div(signal_groups(workload, config), config["items"])
 
 
 def workspace(workload: Conv1dWorkload, config: Config) -> int:
@@ -127,18 +127,19 @@ def shared_words(config: Config) -> int:
     return int((1024 + 12 * BLOCKS * 128 + 2 * 64 * BLOCKS * 2) // 4 + 2 * 16 * 4 + 3 * 16)
 
 
-def _items(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
-    """Return the values of ``items``: ITEMS, and those that give each unit one block."""
+def _item_counts(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
+    """Return the values of ``items``: ITEM_COUNTS, and those that give each unit one block."""
     once = {
-        ceil_div(items(workload, {"block": block}), limits.units) for block in _blocks(workload)
+        ceil_div(signal_groups(workload, {"block": block}), limits.units)
+        for block in _block_lengths(workload)
     }
-    return sorted(once.union(ITEMS))
+    return sorted(once.union(ITEM_COUNTS))
 
 
-def _blocks(workload: Conv1dWorkload) -> list[int]:
+def _block_lengths(workload: Conv1dWorkload) -> list[int]:
     return [
         block
-        for block in BLOCK
+        for block in BLOCK_LENGTHS
         if workload.length <= BLOCKS * block
         and 4 * workspace(workload, {"block": block}) < MAX_WORKSPACE
     ]

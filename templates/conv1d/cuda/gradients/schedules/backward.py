@@ -12,7 +12,7 @@ from templates.kernels.written import DERIVATIVE, derivative, elements
 SLOPE = (DERIVATIVE, Path(__file__).with_name("backward_slope.cu"))
 
 
-def given(workload: Conv1dWorkload, stores: str, several: bool) -> dict[str, object]:
+def substitutions(workload: Conv1dWorkload, stores: str, several: bool) -> dict[str, object]:
     """Return the values for the tensors and for the derivative.
 
     ``several`` says whether a channel has several parts, whose sums are left in a workspace.

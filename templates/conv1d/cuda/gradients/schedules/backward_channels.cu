@@ -1,15 +1,20 @@
-// All gradients of signals apart at stride 1, channels last. A thread has V neighbouring channels and goes through PLACES
-// places of a signal (templates/conv1d/frame.py says what a place is), TURN of them a turn, which are read a turn before
-// they are used. What the taps reach behind a place is in registers: samples, from which its sum is made again, and sums'
-// gradients, from which a sample's gradient is made when the last of them is known. So a thread reads REACH
-// samples before its places, and makes the sums of REACH places behind them for its own samples' gradients. Sums of taps
-// and bias are its own; if a channel has several parts, a second launch adds them up, in an order that is fixed.
+// All gradients of channels apart at stride 1, channels last. A thread has V neighbouring channels and goes through
+// PLACES places of a signal (templates/conv1d/frame.py says what a place is), in turns of TURN places. The places of a
+// turn are read during the turn before.
+//
+// Registers hold the samples and the gradients of sums that the taps reach behind a place. From the samples, the sum at
+// the place is computed again. From the gradients of sums, the gradient of a sample is computed as soon as the last of
+// them is known. For this, a thread reads REACH samples before its places, and computes the sums at REACH places behind
+// them.
+//
+// A thread sums the gradients of taps and bias over its own places. If a channel has several parts, a second launch
+// adds up their sums, in a fixed order.
 constexpr bool HAS_BIAS = @HAS_BIAS@, FLIP = @FLIP@;
 constexpr int B = @B@, C = @C@, M = @M@, L = @L@, N = @N@, DILATION = @DILATION@, REACH = (N - 1) * DILATION;
-constexpr int RING = REACH + 1;  // places whose samples and sums' gradients are held; that of place e is e % RING
+constexpr int RING = REACH + 1;  // places whose samples and gradients of sums are held, place e at e % RING
 constexpr int V = @CHANNELS@, TURN = @TURN@, PLACES = @PLACES@, EXTENT = @EXTENT@, THREADS = @THREADS@, PARTS = @PARTS@;
 constexpr int COUNT = B * PARTS, VECTORS = C / V, WORDS = element_words(V), EACH = N + HAS_BIAS, SLICES = THREADS / 32;
-constexpr int SAMPLES_AHEAD = @SAMPLES_AHEAD@, OUTPUTS_AHEAD = @OUTPUTS_AHEAD@;  // places before the first of them
+constexpr int SAMPLES_AHEAD = @SAMPLES_AHEAD@, OUTPUTS_AHEAD = @OUTPUTS_AHEAD@;  // places before the first
 constexpr long long ROW = (long long)C * SIZE;
 static_assert(C % V == 0 && TURN % RING == 0 && PLACES % TURN == 0, "whole vectors, and rings that begin with each turn");
 
@@ -17,7 +22,7 @@ struct backward_channels {
   float x[RING][V], s[RING][V], w[N][V], offset[V], sum[EACH][V];
 };
 
-// V channels, zeros where not inside.
+// Loads V channels, or zeros if they are not `inside`.
 template <bool ALIGNED>
 __device__ __forceinline__ void backward_fetch(word (&v)[WORDS], const char* from, bool inside) {
   if constexpr (ALIGNED) {
@@ -33,8 +38,8 @@ __device__ __forceinline__ void backward_fetch(word (&v)[WORDS], const char* fro
   }
 }
 
-// Place k of a turn, in which the gradients of the samples REACH places before it become known. Those of weight and bias
-// have it if the place is the thread's OWN.
+// Computes place k of a turn, and `dx`, the gradients of the samples REACH places before it, which become known there.
+// The gradients of weight and bias include the place if it is the thread's OWN.
 template <bool OWN>
 __device__ __forceinline__ void backward_place(backward_channels& a, const word (&x)[WORDS], const word (&g)[WORDS], int k,
                                                float (&dx)[V]) {
@@ -71,13 +76,14 @@ __device__ __forceinline__ void backward_put(char* to, const float (&v)[V], bool
   }
 }
 
-// From place `start` of a signal on, whose first sample, output and gradient of a sample these are.
+// Goes through a signal from place `start` on. `x`, `g` and `dx` are the signal's first sample, first output gradient
+// and first sample's gradient.
 template <bool ALIGNED>
 __device__ __forceinline__ void backward_march(backward_channels& a, const char* x, const char* g, char* dx, int start) {
   const int turns = (min(PLACES, EXTENT - start) + TURN - 1) / TURN, end = start + turns * TURN;
   int sample = start - SAMPLES_AHEAD, output = start - OUTPUTS_AHEAD;
   const int samples = max(0, min(M, end + REACH - SAMPLES_AHEAD)), outputs = max(0, min(L, end + REACH - OUTPUTS_AHEAD));
-  const int first = max(0, sample), own = max(0, min(M, end - SAMPLES_AHEAD) - first);  // samples whose gradients it leaves
+  const int first = max(0, sample), own = max(0, min(M, end - SAMPLES_AHEAD) - first);  // samples whose gradients are stored
   x += sample * ROW, g += output * ROW, dx += (sample - REACH) * ROW;
   word xs[TURN][WORDS], gs[TURN][WORDS];
   const auto fetch = [&](int k, int ahead) {
@@ -152,7 +158,7 @@ __device__ __forceinline__ void conv1d_backward_channels(const void* __restrict_
     }
 }
 
-// A block adds up 32 channels of one tap, or of the bias; a warp has a slice of the parts.
+// Adds up the parts. A block has 32 channels of one tap, or of the bias, and a warp a slice of the parts.
 __device__ __forceinline__ void conv1d_backward_total(const void* __restrict__ x, const void* __restrict__ g,
                                                       const void* __restrict__ w, @GIVEN@ void* __restrict__ dx,
                                                       void* __restrict__ dw @OTHERS@, word* shared) {

@@ -9,13 +9,13 @@ from typing import Any
 from templates.ceil_div import ceil_div
 from templates.conv1d.cuda.gradients.backward_channels import (
     blocks,
-    count,
     parts,
+    parts_of_channel,
     places,
-    turn,
+    places_per_turn,
     workspace,
 )
-from templates.conv1d.cuda.gradients.schedules.backward import SLOPE, given
+from templates.conv1d.cuda.gradients.schedules import backward
 from templates.conv1d.frame import Frame
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import ELEMENTS, Launch, filled, knobs, launched, once
@@ -24,7 +24,7 @@ SOURCE = Path(__file__).with_name("backward_channels.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = filled(numbers(workload, config), ELEMENTS, *SLOPE, SOURCE)
+    source = filled(substitutions(workload, config), ELEMENTS, *backward.SLOPE, SOURCE)
     return launched(
         workload,
         once("CONV1D_BACKWARD", source, config["resident"]),
@@ -37,17 +37,19 @@ def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
     """Return the launches: the gradients, and the sums of a channel's parts if it has several."""
     threads = config["threads"]
     first = Launch("conv1d_backward_channels", blocks(workload, config), threads, 0)
-    if count(workload, config) == 1:
+    if parts_of_channel(workload, config) == 1:
         return [first]
     adding = ceil_div(workload.C, 32) * (workload.N + workload.bias)
     return [first, Launch("conv1d_backward_total", adding, threads, threads)]
 
 
-def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     return {
         **knobs(config),
-        **given(workload, config["stores"], count(workload, config) > 1),
-        "TURN": turn(workload, config),
+        **backward.substitutions(
+            workload, config["stores"], parts_of_channel(workload, config) > 1
+        ),
+        "TURN": places_per_turn(workload, config),
         "PLACES": places(workload, config),
         "EXTENT": Frame.of(workload).extent,
         "PARTS": parts(workload, config),

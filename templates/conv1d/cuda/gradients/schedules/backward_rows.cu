@@ -1,20 +1,23 @@
-// All gradients of signals apart at stride 1. A warp goes through STEPS tiles of a row, from the last to the first; each
-// lane has V neighbouring places of a tile (templates/conv1d/frame.py says what a place is), so a lane's sums take
-// samples of the lane before it, and its samples' gradients take sums' gradients of the lane behind it: these come by
-// shuffles, those of the tile behind from the step before, and those of the next AHEAD tiles are on their way
-// already. The taps' and the bias's sums stay in registers; the lanes' are added up last and, if a channel has several parts, a
-// second launch adds those up. Both add in an order that is fixed.
+// All gradients of channels apart at stride 1, channels first. A warp goes through STEPS tiles of a row, from the last
+// to the first. A lane has V neighbouring places of a tile (templates/conv1d/frame.py says what a place is). Its sums
+// need samples of the lane before it, and the gradients of its samples need gradients of sums of the lane behind it.
+// Lanes pass these by shuffles. Those of the tile behind are kept from the step before, and the next AHEAD tiles are
+// loaded ahead.
+//
+// The gradients of taps and bias are summed in registers. The sums of the lanes are added up at the end. If a channel
+// has several parts, a second launch adds up the sums of these. Both add in a fixed order.
 constexpr bool HAS_BIAS = @HAS_BIAS@, FLIP = @FLIP@;
 constexpr int B = @B@, C = @C@, M = @M@, L = @L@, N = @N@, DILATION = @DILATION@, REACH = (N - 1) * DILATION;
 constexpr int V = @VECTOR@, STEPS = @STEPS@, THREADS = @THREADS@, TILES = @TILES@, PARTS = @PARTS@, COUNT = B * PARTS;
-constexpr int AHEAD = @AHEAD@, RING = AHEAD + 1;  // tiles that are on their way
-constexpr int SAMPLES_AHEAD = @SAMPLES_AHEAD@, OUTPUTS_AHEAD = @OUTPUTS_AHEAD@;  // places before the first of them
+constexpr int AHEAD = @AHEAD@, RING = AHEAD + 1;  // tiles loaded ahead, tiles in registers
+constexpr int SAMPLES_AHEAD = @SAMPLES_AHEAD@, OUTPUTS_AHEAD = @OUTPUTS_AHEAD@;  // places before the first
 constexpr bool WHOLE = M % V == 0 && L % V == 0 && SAMPLES_AHEAD % V == 0 && OUTPUTS_AHEAD % V == 0;
-constexpr int PACKED = 4 / SIZE, WORDS = V / PACKED, HALO = (REACH + PACKED - 1) / PACKED;  // words of a lane, and beside
+constexpr int PACKED = 4 / SIZE, WORDS = V / PACKED, HALO = (REACH + PACKED - 1) / PACKED;  // words of a lane, beside them
 constexpr int EACH = N + HAS_BIAS, TOGETHER = COUNT > 64 ? 32 : 1;  // threads that add up a sum's parts
 static_assert(REACH <= V && V * SIZE % 16 == 0 && COUNT == @COUNT@, "a lane's neighbours have what it takes");
 
-// V elements from place `at` of a row on, zeros beyond its ends.
+// Loads V elements from place `at` of a row on, with zeros beyond the row's ends, or only zeros if they are not
+// `wanted`.
 template <bool ALIGNED>
 __device__ __forceinline__ void backward_fetch(word (&v)[WORDS], const char* row, int at, int extent, bool wanted) {
   if constexpr (ALIGNED) {
@@ -32,8 +35,8 @@ __device__ __forceinline__ void backward_fetch(word (&v)[WORDS], const char* row
   }
 }
 
-// What a lane's sums take, from REACH places before its own on, with the lane before the first one's in `ahead`; and the
-// gradients of its sums.
+// Computes `x`, the samples that a lane's sums need, from REACH places before its own on, and `s`, the gradients of its
+// sums. The last lane's `ahead` has the samples that the first lane needs of the tile before.
 __device__ __forceinline__ void backward_derive(float (&x)[REACH + V], float (&s)[V + REACH], const word (&own)[WORDS],
                                                 const word (&ahead)[WORDS], const word (&g)[WORDS], const float (&w)[N],
                                                 float offset) {
@@ -60,7 +63,7 @@ __device__ __forceinline__ void backward_derive(float (&x)[REACH + V], float (&s
   }
 }
 
-// V of the input's gradients, those that the row has.
+// Stores V of the input's gradients, except those beyond the row.
 template <bool ALIGNED>
 __device__ __forceinline__ void backward_store(char* dx, const float (&y)[V], int at) {
   if constexpr (ALIGNED) {
@@ -85,7 +88,7 @@ __device__ __forceinline__ void backward_march(float (&sum)[EACH], const char* x
     backward_fetch<ALIGNED>(gradients, g, place - OUTPUTS_AHEAD, L, with_g);
   };
   word own[RING][WORDS], gradients[RING][WORDS];
-  float near[REACH + V], s[V + REACH], behind[REACH + 1] = {};  // the first lane's sums' gradients of the tile behind
+  float near[REACH + V], s[V + REACH], behind[REACH + 1] = {};  // the first lane's gradients of sums in the tile behind
   if (last + 1 < TILES) {
     fetch(own[0], gradients[0], last, true, false);
     fetch(own[1], gradients[1], last + 1, lane == 0, lane == 0);
@@ -124,7 +127,7 @@ __device__ __forceinline__ void backward_march(float (&sum)[EACH], const char* x
   }
 }
 
-// The lanes' sum, in all of them.
+// Returns the sum over the lanes, in all of them.
 __device__ __forceinline__ float backward_added(float v) {
 #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) v += __shfl_xor_sync(0xffffffffu, v, lanes);

@@ -9,13 +9,13 @@ from typing import Any
 from templates.ceil_div import ceil_div
 from templates.conv1d.cuda.gradients.backward_rows import (
     blocks,
-    count,
     parts,
+    parts_of_channel,
+    threads_per_sum,
     tiles,
-    together,
     workspace,
 )
-from templates.conv1d.cuda.gradients.schedules.backward import SLOPE, given
+from templates.conv1d.cuda.gradients.schedules import backward
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.written import ELEMENTS, Launch, filled, knobs, launched, once
 
@@ -23,7 +23,7 @@ SOURCE = Path(__file__).with_name("backward_rows.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = filled(numbers(workload, config), ELEMENTS, *SLOPE, SOURCE)
+    source = filled(substitutions(workload, config), ELEMENTS, *backward.SLOPE, SOURCE)
     return launched(
         workload,
         once("CONV1D_BACKWARD", source, config["resident"]),
@@ -36,17 +36,19 @@ def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
     """Return the launches: the gradients, and the sums of a channel's parts if it has several."""
     threads = config["threads"]
     first = Launch("conv1d_backward_rows", blocks(workload, config), threads, 0)
-    if count(workload, config) == 1:
+    if parts_of_channel(workload, config) == 1:
         return [first]
-    adding = workload.C * (workload.N + workload.bias) * together(workload, config)
+    adding = workload.C * (workload.N + workload.bias) * threads_per_sum(workload, config)
     return [first, Launch("conv1d_backward_total", ceil_div(adding, threads), threads, 0)]
 
 
-def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     return {
         **knobs(config),
-        **given(workload, config["stores"], count(workload, config) > 1),
+        **backward.substitutions(
+            workload, config["stores"], parts_of_channel(workload, config) > 1
+        ),
         "TILES": tiles(workload, config),
         "PARTS": parts(workload, config),
-        "COUNT": count(workload, config),
+        "COUNT": parts_of_channel(workload, config),
     }

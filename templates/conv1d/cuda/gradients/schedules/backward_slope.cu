@@ -1,8 +1,9 @@
-// What becomes of an output's gradient at the sum before the activation; it follows derivative.cu.
+// The gradient of a sum before the activation, from the gradient of the output. This follows derivative.cu.
 constexpr bool HALVED = @HALVED@;
 
-// silu's derivative at v is (1 + h + (1 - h * h) * v / 2) / 2 with h = tanh(v / 2). So taps and bias are halved, which
-// changes no digit of theirs: they sum up to v / 2, and what they meet to be the input's gradient may be twice as large.
+// SiLU's derivative at v is (1 + h + (1 - h * h) * v / 2) / 2 with h = tanh(v / 2). Taps and bias are therefore halved,
+// which changes none of their digits: they then sum up to v / 2, and the gradients of sums that they meet for the
+// input's gradient may be twice as large.
 constexpr float SCALE = HALVED ? 0.5f : 1.0f;
 
 __device__ __forceinline__ float backward_tanh(float v) {
@@ -14,7 +15,7 @@ __device__ __forceinline__ float backward_tanh(float v) {
 #endif
 }
 
-// The gradient of a sum, divided by SCALE, of that of the output and of the sum, times SCALE.
+// Returns the gradient of a sum divided by SCALE, from the output's gradient and the sum times SCALE.
 __device__ __forceinline__ float backward_derived(float gradient, float sum) {
   if (!HALVED) return gradient * derivative_activation(sum);
   const float h = backward_tanh(sum);

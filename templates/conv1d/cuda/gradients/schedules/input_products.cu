@@ -1,10 +1,10 @@
-// The input's gradient of dense channels: samples by channels, summed over filters and taps. Samples that leave the same
-// remainder when divided by the stride, a phase, meet the same taps: those from `first` on that are APART taps apart. The
-// samples of a phase in all signals are the lines of one factor, channels those of the other.
+// The input's gradient of dense channels as a product: samples by channels, summed over filters and taps. A phase is
+// the samples with the same remainder modulo the stride. They meet the same taps: every APART-th from `first` on. The
+// lines of the left factor are the samples of a phase in all signals, those of the right factor are channels.
 constexpr bool LAST = @LAST@, FLIP = @FLIP@;
 constexpr int B = @B@, C = @C@, M = @M@, F = @F@, L = @L@, N = @N@, STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;
-constexpr int COMMON = @COMMON@, APART = STRIDE / COMMON;  // the largest divisor of stride and dilation
-constexpr int INVERSE = @INVERSE@;  // of the dilation, both divided by it
+constexpr int COMMON = @COMMON@, APART = STRIDE / COMMON;  // COMMON: gcd(STRIDE, DILATION)
+constexpr int INVERSE = @INVERSE@;  // inverse of DILATION / COMMON modulo APART
 constexpr int EACH = (M + STRIDE - 1) / STRIDE;  // samples of a phase in a signal, at most
 constexpr int ROW_TILES = (B * EACH + ROWS - 1) / ROWS, COLUMN_TILES = (C + COLUMNS - 1) / COLUMNS;
 
@@ -14,7 +14,7 @@ __device__ __forceinline__ void conv1d_input_products(const void* __restrict__ g
   char* const y = (char*)y_any;
   const int block = blockIdx.x, phase = block / (ROW_TILES * COLUMN_TILES);
   const int first_row = block / COLUMN_TILES % ROW_TILES * ROWS, first_column = block % COLUMN_TILES * COLUMNS;
-  const int behind = (phase + LEFT) % STRIDE;  // what a tap's distance must leave
+  const int behind = (phase + LEFT) % STRIDE;  // remainder of the distances of taps that meet the phase
   const int first = behind % COMMON == 0 ? (int)((long long)(behind / COMMON) * INVERSE % APART) : N;
   const int taps = first < N ? (N - 1 - first) / APART + 1 : 0;
 

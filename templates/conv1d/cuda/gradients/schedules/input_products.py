@@ -17,7 +17,7 @@ SOURCE = Path(__file__).with_name("input_products.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = products.text(config, numbers(workload, config), SOURCE)
+    source = products.source_text(config, substitutions(workload, config), SOURCE)
     return launched(workload, source + resident(config["resident"]), launches(workload, config))
 
 
@@ -26,7 +26,7 @@ def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
     return [Launch("conv1d_input_products", *grid)]
 
 
-def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     common = math.gcd(workload.stride, workload.dilation)
     inverse = pow(workload.dilation // common, -1, workload.stride // common)
-    return {**products.numbers(workload, config), "COMMON": common, "INVERSE": inverse}
+    return {**products.substitutions(workload, config), "COMMON": common, "INVERSE": inverse}

@@ -1,13 +1,14 @@
-// The input's gradient of signals apart: a thread has V neighbouring samples of a row. Of vectors it reads the outputs'
-// gradient that their taps meet once, as vectors, and multiplies by the activation's derivative as it does; else it goes
-// through the taps, some of which meet an output. LAST: channels are last, and neighbouring threads have those.
+// The input's gradient of channels apart. A thread has V neighbouring samples of a row. If V is more than 1, it reads
+// the output's gradients that these samples meet once, as vectors, and multiplies them by the activation's derivative.
+// Otherwise it goes through all taps, only some of which meet an output. LAST says that channels are last, and
+// neighbouring threads have neighbouring channels.
 constexpr bool FLIP = @FLIP@, LAST = @LAST@;
 constexpr int B = @B@, C = @C@, M = @M@, F = @F@, L = @L@, N = @N@, STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;
 constexpr int V = @VECTOR@, THREADS = @THREADS@, SEVERAL = F / C, WORDS = element_words(V);
 constexpr int ROW_VECTORS = (M + V - 1) / V;
-constexpr int FIRST = LEFT - (N - 1);                   // the first output that a sample meets, from its own place on
+constexpr int FIRST = LEFT - (N - 1);                   // the first output that a sample meets, less its place
 constexpr int BEFORE = (FIRST % V + V) % V;             // outputs of the first vector that no sample meets
-constexpr int READ = (BEFORE + V + N - 2) / V + 1;      // vectors
+constexpr int READ = (BEFORE + V + N - 2) / V + 1;      // vectors that are read
 static_assert(V == 1 || (!LAST && STRIDE == 1 && DILATION == 1 && M % V == 0 && L % V == 0), "whole vectors");
 
 __device__ __forceinline__ float rows_tap(const char* w, int f, int t) {
@@ -18,14 +19,14 @@ __device__ __forceinline__ float rows_gradient(const char* g, const char* z, lon
   return HAS_DERIVATIVE ? v * derivative_activation(element_load(z, at)) : v;
 }
 
-// Where an output lies.
+// The index of an output.
 #if @LAST@
 #define ROWS_AT(b, f, i) (((long long)b * L + i) * F + f)
 #else
 #define ROWS_AT(b, f, i) (((long long)b * F + f) * L + i)
 #endif
 
-// A sample by itself.
+// Returns the gradient of one sample from one filter.
 __device__ __forceinline__ float rows_plain(const char* g, const char* w, const char* z, int b, int f, int m) {
   float sum = 0.0f;
 #pragma unroll 1

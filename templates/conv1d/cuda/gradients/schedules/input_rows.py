@@ -25,7 +25,7 @@ SOURCE = Path(__file__).with_name("input_rows.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = filled(numbers(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
+    source = filled(substitutions(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
     return launched(workload, source + resident(config["resident"]), [launch(workload, config)])
 
 
@@ -33,7 +33,7 @@ def launch(workload: Conv1dWorkload, config: dict[str, Any]) -> Launch:
     return Launch("conv1d_input_rows", blocks(workload, config), config["threads"], 0)
 
 
-def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     return {
         **knobs(config),
         **elements(workload.dtype, config["stores"], kept=False),

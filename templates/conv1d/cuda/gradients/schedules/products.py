@@ -19,18 +19,18 @@ FACTORS, TILE, DIRECT, TENSOR = (
 
 def sources(config: dict[str, Any], source: Path) -> list[Path]:
     """Return the files of a product in their order, with ``source``, the gradient's own, at the
-    end. ``text`` puts elements and halves before them."""
+    end. ``source_text`` puts elements and halves before them."""
     multiply = TENSOR if config["multiplied_by"] == "warps" else DIRECT
     return [DERIVATIVE, FACTORS, multiply, TILE, source]
 
 
-def text(config: dict[str, Any], values: dict[str, object], source: Path) -> str:
+def source_text(config: dict[str, Any], values: dict[str, object], source: Path) -> str:
     """Return the whole source of a gradient, filled in."""
     halves = [HALVES] if config["multiplied_by"] == "warps" else []
     return filled(values, *halves, ELEMENTS, *sources(config, source))
 
 
-def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     """Return the values that the files of a product are filled in with."""
     return {
         **knobs(config),

@@ -1,4 +1,4 @@
-// In multiply-adds: a thread has OWN_ROWS by OWN_COLUMNS sums, its columns ACROSS apart.
+// Multiplies by multiply-adds: a thread has OWN_ROWS by OWN_COLUMNS sums, whose columns are ACROSS apart.
 __device__ __forceinline__ void products_multiply(float (&sum)[QUADS][4], word* shared) {
   const float* const left = (const float*)shared + threadIdx.x / ACROSS * OWN_ROWS;
   const float* const right = (const float*)shared + RIGHT_PLACE + threadIdx.x % ACROSS;

@@ -1,4 +1,4 @@
-// On tensor cores: a warp has OWN_ROWS by OWN_COLUMNS sums.
+// Multiplies on tensor cores: a warp has OWN_ROWS by OWN_COLUMNS sums.
 __device__ __forceinline__ void products_multiply(float (&sum)[QUADS][4], word* shared) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const word left = (word)__cvta_generic_to_shared(shared), right = left + 4 * RIGHT_PLACE;

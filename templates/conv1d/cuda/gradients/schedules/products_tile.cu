@@ -1,5 +1,6 @@
-// `left` and `right` give the element of a line at a depth, zero beyond the lines; `store` takes the sum of two lines. About
-// 512 products are one sum, which is added to those before: a longer one would lose its last digits.
+// Computes a tile. `left` and `right` return the element of a line at a depth, zero beyond the lines. `store` takes the
+// sum of two lines. About 512 products are added up in one sum, which is then added to the total: a longer sum would
+// lose its last digits.
 template <bool LEFT_ALONG, bool RIGHT_ALONG, typename Left, typename Right, typename Store>
 __device__ __forceinline__ void products_tile(word* shared, int from, int to, Left left, Right right, Store store) {
   products_factor<ROWS, LEFT_ALONG> a;
@@ -34,7 +35,7 @@ __device__ __forceinline__ void products_tile(word* shared, int from, int to, Le
   }
 }
 
-// The gradient of the sums.
+// Returns the gradient of the sum at index `at`.
 __device__ __forceinline__ float products_gradient(const char* g, const char* z, long long at) {
   const float v = element_load(g, at);
   return HAS_DERIVATIVE ? v * derivative_activation(element_load(z, at)) : v;

@@ -1,13 +1,13 @@
-// The weight's gradient of dense channels: filters by channels and taps, summed over all outputs. A block has a tile and
-// one of PARTS ranges of the outputs; if there are several, a second launch adds them up. Both add in a fixed order.
-// With a bias there is a column of ones behind the taps.
+// The weight's gradient of dense channels as a product: filters by channels and taps, summed over all outputs. A block
+// has a tile and one of PARTS ranges of the outputs. If there are several ranges, a second launch adds up their sums.
+// Both add in a fixed order. If there is a bias, a column of ones follows the taps.
 constexpr bool LAST = @LAST@, FLIP = @FLIP@, HAS_BIAS = @HAS_BIAS@;
 constexpr int B = @B@, C = @C@, M = @M@, F = @F@, L = @L@, N = @N@, STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;
 constexpr int PARTS = @PARTS@, TAPS = C * N, SUMS = F * (TAPS + HAS_BIAS);
 constexpr int DEPTHS = B * L, STAGES = (DEPTHS + DEPTH - 1) / DEPTH;
 constexpr int ROW_TILES = (F + ROWS - 1) / ROWS, COLUMN_TILES = (TAPS + HAS_BIAS + COLUMNS - 1) / COLUMNS;
 
-// The first stage of a part.
+// Returns the first stage of a part.
 __device__ __forceinline__ int weight_begin(int part) { return part * (STAGES / PARTS) + min(part, STAGES % PARTS); }
 
 __device__ __forceinline__ void conv1d_weight_products(const void* __restrict__ x_any, const void* __restrict__ g_any,
@@ -41,7 +41,7 @@ __device__ __forceinline__ void conv1d_weight_products(const void* __restrict__ 
   products_tile<!LAST, !LAST>(shared, from, to, left, right, store);
 }
 
-// A thread has one of the sums.
+// Adds up the parts. A thread has one of the sums.
 __device__ __forceinline__ void conv1d_weight_total(const void* __restrict__ x, const void* __restrict__ g, @GIVEN@
                                                     void* __restrict__ y, @WORKSPACE@ word* shared) {
   const long long n = (long long)blockIdx.x * THREADS + threadIdx.x;

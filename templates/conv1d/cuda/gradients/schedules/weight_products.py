@@ -17,7 +17,7 @@ SOURCE = Path(__file__).with_name("weight_products.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = products.text(config, numbers(workload, config), SOURCE)
+    source = products.source_text(config, substitutions(workload, config), SOURCE)
     return launched(
         workload,
         once("CONV1D_WEIGHT", source, config["resident"]),
@@ -36,10 +36,10 @@ def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
     return [first, Launch("conv1d_weight_total", last, count, words)]
 
 
-def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     several = parts(workload, config) > 1
     return {
-        **products.numbers(workload, config),
+        **products.substitutions(workload, config),
         "HAS_BIAS": workload.bias,
         "PARTS": parts(workload, config),
         "WORKSPACE": "void* __restrict__ workspace, " if several else "",

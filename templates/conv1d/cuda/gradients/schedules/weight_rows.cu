@@ -1,8 +1,8 @@
-// The weight's gradient of signals apart. A block has an output channel and a tile of TILE taps, whose sums each thread
-// keeps in registers. It goes through steps of the channel's rows, every PARTS-th of all; a thread has V neighbouring
-// outputs of each, and reads BATCH steps before it uses them. The block adds up its threads' sums; if there are several
-// parts, a second launch adds those up. Both add in an order that is fixed.
-constexpr bool HAS_BIAS = @HAS_BIAS@, FLIP = @FLIP@, LAST = @LAST@;  // channels are last, which lie apart then
+// The weight's gradient of channels apart. A block has an output channel and a tile of TILE taps, whose sums each
+// thread keeps in registers. It goes through every PARTS-th step of the channel's rows. A thread has V neighbouring
+// outputs of a step, and reads BATCH steps before it uses them. The block adds up the sums of its threads. If there are
+// several parts, a second launch adds up the sums of these. Both add in a fixed order.
+constexpr bool HAS_BIAS = @HAS_BIAS@, FLIP = @FLIP@, LAST = @LAST@;  // LAST: channels are last
 constexpr int B = @B@, C = @C@, M = @M@, F = @F@, L = @L@, N = @N@, STRIDE = @STRIDE@, DILATION = @DILATION@, LEFT = @LEFT@;
 constexpr int TILE = @TAPS@, TILES = (N + TILE - 1) / TILE, V = @VECTOR@, BATCH = @BATCH@, THREADS = @THREADS@, PARTS = @PARTS@;
 constexpr int ROW_STEPS = (L + THREADS * V - 1) / (THREADS * V), STEPS = B * ROW_STEPS;
@@ -11,8 +11,8 @@ constexpr int REACH = (V - 1) * STRIDE + (TILE - 1) * DILATION + 1;  // samples 
 constexpr int X_SIZE = LAST ? C * SIZE : SIZE;  // bytes from a sample to the next
 static_assert(V == 1 || (!LAST && STRIDE == 1 && DILATION == 1 && M % V == 0 && L % V == 0 && TILE == N), "whole vectors");
 constexpr int BEFORE = (V - LEFT % V) % V;             // samples of the first vector that no output meets
-constexpr int VECTORS = (BEFORE + REACH + V - 1) / V;  // of the samples
-constexpr bool WINDOW = V > 1;                         // else each tap's sample is read by itself
+constexpr int VECTORS = (BEFORE + REACH + V - 1) / V;  // vectors of samples
+constexpr bool WINDOW = V > 1;                         // else the sample of each tap is read by itself
 constexpr int READ = WINDOW ? VECTORS : TILE;
 static_assert(SUMS * (THREADS + 32) == @WORDS@, "the template's estimate of shared memory");
 
@@ -77,7 +77,7 @@ __device__ __forceinline__ void rows_sum(float (&sum)[SUMS], const char* x, cons
   }
 }
 
-// Where the sum of a tap, or behind them of the bias, belongs.
+// Returns the index of the sum of tap t, or if t is N, of the bias, which is behind all taps.
 __device__ __forceinline__ long long rows_place(int f, int t) {
   return t == N ? (long long)F * N + f : (long long)f * N + (FLIP ? N - 1 - t : t);
 }
@@ -112,7 +112,7 @@ __device__ __forceinline__ void conv1d_weight_rows(const void* __restrict__ x_an
   }
 }
 
-// A thread has one of the sums.
+// Adds up the parts. A thread has one of the sums.
 __device__ __forceinline__ void conv1d_weight_total(const void* __restrict__ x, const void* __restrict__ g, @GIVEN@
                                                     void* __restrict__ y, @WORKSPACE@ word* shared) {
   constexpr int EACH = N + HAS_BIAS;

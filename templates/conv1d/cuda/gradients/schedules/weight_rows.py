@@ -26,7 +26,7 @@ SOURCE = Path(__file__).with_name("weight_rows.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = filled(numbers(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
+    source = filled(substitutions(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
     return launched(
         workload,
         once("CONV1D_WEIGHT", source, config["resident"]),
@@ -45,7 +45,7 @@ def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
     return [first, Launch("conv1d_weight_total", ceil_div(sums, threads), threads, words)]
 
 
-def numbers(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     several = parts(workload, config) > 1
     return {
         **knobs(config),

@@ -1,13 +1,16 @@
-// Signals of a channel share a long kernel: a signal of BLOCKS blocks of BLOCK samples, whose blocks are transformed, so
-// that the blocks of one frequency k meet one BLOCK by BLOCK matrix of the taps' spectrum, T_k[row - column]. All three
-// steps are products of matrices in half precision, summed in float32, and what lies between stays in shared memory.
+// Signals of a channel that share a long kernel. A signal is BLOCKS blocks of BLOCK samples, and is transformed over
+// its blocks. At each frequency k, the BLOCK values of a signal then meet one BLOCK by BLOCK matrix of the taps'
+// spectrum, T_k[row - column]. All three steps, the transform, this product and the inverse transform, are products of
+// matrices in half precision, summed in float32, and what is between them stays in shared memory.
 //
-// Values at the 4 BLOCKS-th roots of unity z_k, k + 1/4 turns of BLOCKS, say all of a real polynomial in X modulo
-// X^(2 BLOCKS) + 1. A signal and taps of BLOCKS blocks wrap around into the imaginary part of what is transformed back,
-// which is left out. With blocks counted from 1/2, cosines and sines are each other's mirror image: of C and S, their sums,
-// P = C + S and Q = C - S are even and odd in the blocks, so half of a table serves either. (P + iQ) T stays of that form.
+// A real polynomial in X modulo X^(2 BLOCKS) + 1 is known by its values at the 4 BLOCKS-th roots of unity z_k, at (k +
+// 1/4) / BLOCKS turns. If a signal and taps of BLOCKS blocks wrap around, they do so into the imaginary part of the
+// inverse transform, which is left out. If blocks are counted from 1/2, cosines and sines are mirror images of each
+// other. Let C and S be a signal's sums with cosines and with sines. Then P = C + S and Q = C - S are even and odd in
+// the blocks, so that half of a table serves either. (P + iQ) T is of the same form.
 //
-// A signal's mean, if it is large, is left out: its outputs are the sums of all taps up to one, which are exact.
+// If a signal's mean is large, it is subtracted first. Its share of an output is the mean times the sum of all taps up
+// to one, and these sums are exact.
 constexpr int SAMPLES = BLOCKS * BLOCK, TURNS = @ITEMS@, GROUP_BYTES = BLOCKS * 128;
 constexpr int COEFFICIENTS_AT = 4 * GROUP_BYTES, TABLES_AT = COEFFICIENTS_AT + 8 * GROUP_BYTES;
 constexpr int NUMBERS_AT = TABLES_AT + 2 * 64 * BLOCKS * 2;
@@ -22,11 +25,12 @@ __device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ 
   const word shared = ((word)__cvta_generic_to_shared(unaligned) + 1023) & ~1023u;
   char* const memory = (char*)unaligned + (shared - (word)__cvta_generic_to_shared(unaligned));
   float* const numbers = (float*)(memory + NUMBERS_AT);
-  float *const sums = numbers, *const largest = sums + 16 * EACH;  // of a warp's samples of a signal
+  float *const sums = numbers, *const largest = sums + 16 * EACH;  // sums, largest values of a warp's samples
   float *const means = largest + 16 * EACH, *const scales = means + SIGNALS, *const factors = scales + SIGNALS;
   int thread = threadIdx.x;
 
-  // A warpgroup copies the samples of EACH signals, a block of each to a line, and goes over those that a thread copied.
+  // A warpgroup copies the samples of EACH signals, of which a line has a block each. each_piece goes over the pieces
+  // that a thread copies.
   const bool copied = M % 8 == 0 && (size_t)x % 16 == 0;
   auto each_piece = [&](auto&& of) {
 #pragma unroll
@@ -56,7 +60,7 @@ __device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ 
   const int first = blockIdx.x * TURNS;
   load(first);
 
-  // The table of the transform back.
+  // The table of the inverse transform.
 #pragma unroll 1
   for (int pair = thread; pair < 64 * BLOCKS / 2; pair += 512) {
     const int j = pair / (BLOCKS / 2), k = pair % (BLOCKS / 2) * 2;
@@ -71,12 +75,13 @@ __device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ 
   for (int turn = 0; turn < TURNS; ++turn) {
     const int item = first + turn, f = item / SIGNAL_GROUPS, signal = item % SIGNAL_GROUPS * SIGNALS;
     if (item >= ITEMS) return;
-    // What follows from it is worked out in each turn: kept over all, it would take more registers than there are.
+    // What depends on `thread` is computed again in each turn: kept over all turns, it would take more registers than
+    // there are.
     asm volatile("" : "+r"(thread));
     const int warp = thread / 32, group = warp / 4, lane = thread % 32;
     const int line = lane / 4, quarter = lane % 4, row = warp % 4 * 16 + line;
 
-    // The table of the transform there, and sums of its rows.
+    // The table of the forward transform, and the sums of its rows.
     word there[BLOCKS / 16][4];
     const word* const table = (const word*)workspace + TABLE_AT;
 #pragma unroll
@@ -119,7 +124,7 @@ __device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ 
     }
     publish();
     __syncthreads();
-    if (IS_BF16) {  // samples as numbers of half precision below 1
+    if (IS_BF16) {  // scales samples to half precision below 1
       const float scale = scales[group * EACH + thread % 8 / CHUNKS];
       each_piece([&](int, int at) {
         word* const v = (word*)(memory + at);
@@ -130,7 +135,7 @@ __device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ 
       __syncthreads();
     }
 
-    // There: 64 rows of P or Q a warpgroup, from the samples of all.
+    // Forward transform: a warpgroup computes 64 rows of P or Q, from the samples of all warpgroups.
 #pragma unroll 1
     for (int s = 0; s < 4; ++s) {
       float sum[32];
@@ -158,8 +163,8 @@ __device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ 
     __syncthreads();
     if (turn + 1 < TURNS) load(item + 1);
 
-    // The products of a frequency: a column each for P and Q of each signal, by the real part of the spectrum and by the
-    // imaginary.
+    // The products of a frequency. P and Q of each signal are a column each, and meet the real and the imaginary part
+    // of the spectrum.
     constexpr int DIAGONALS = 2 * CHUNKS - 1;
     const int diagonal = line / 2 - quarter + 3;  // of the first pair, counted in steps of 2
     const char* const spectra = (const char*)workspace + ((long long)f * BLOCKS * 4 * BLOCK +
@@ -182,7 +187,7 @@ __device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ 
         imaginary[i] = diagonal < 4 ? taps[1][i] : taps[1][i + 1];
       }
       load_taps(min(k + 16, BLOCKS - 1));
-      // Lane l names the line of column l % 8, chunks l / 8 and those four on.
+      // Lane l gives the addresses of chunks l / 8 and l / 8 + 4 of the line of column l % 8.
       const word chunk = lane / 8 ^ k ^ lane, of_k = shared + COEFFICIENTS_AT + lane % 8 * GROUP_BYTES + k * 128;
       const word at[2] = {of_k + (chunk & 7) * 16, of_k + ((chunk ^ 4) & 7) * 16};
       tile_load(v[0], at[0]);
@@ -213,7 +218,8 @@ __device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ 
     publish();
     __syncthreads();
 
-    // Back: the signals of a warpgroup, blocks of the first half from P + Q and their mirror images from P - Q.
+    // Inverse transform: a warpgroup computes its signals, blocks of the first half from P + Q, and the mirror images
+    // of these from P - Q.
     float even[32], odd[32];
 #pragma unroll
     for (int i = 0; i < 32; ++i) even[i] = odd[i] = 0.0f;
@@ -233,13 +239,13 @@ __device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ 
     const char* const residual_of = (const char*)@RESIDUAL@;
     const bool is_vector = L % 8 == 0 && ((size_t)y | (size_t)residual_of) % 16 == 0;
     const float* const prefix = (const float*)workspace + PREFIXES_AT + (long long)f * SAMPLES;
-    const float factor = factors[group * EACH], mean = means[group * EACH];  // if EACH is 1
+    const float factor = factors[group * EACH], mean = means[group * EACH];  // used if EACH is 1
 #pragma unroll
-    for (int half = 0; half < 4; ++half) {  // of the rows; from 2 on the mirror images
+    for (int half = 0; half < 4; ++half) {  // halves of the rows, from 2 on their mirror images
       const int j = row + half % 2 * 8, block = half < 2 ? j : BLOCKS - 1 - j;
 #pragma unroll
       for (int four = 0; four < 8; four += 4) {
-        asm volatile("" ::: "memory");  // ptxas keeps loads where they are, or they would take registers
+        asm volatile("" ::: "memory");  // or ptxas moves loads up, where they take registers
         word packed[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -269,7 +275,7 @@ __device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ 
           if (HAS_BIAS) pair[0] += offset, pair[1] += offset;
           packed[i] = element_pack(epilogue_activation(pair[0]), epilogue_activation(pair[1]));
         }
-        transpose_of_four(packed, quarter);  // lane q has chunk four + q
+        transpose_of_four(packed, quarter);  // lane q now has chunk four + q
         const int chunk = (four + quarter) ^ 2 * group, of = signal + group * EACH + chunk / CHUNKS;
         const int to = block * BLOCK + chunk % CHUNKS * 8;
         char* const into = (char*)y + (((long long)of * F + f) * L + to) * SIZE;

@@ -37,7 +37,7 @@ MATRIX = Path(__file__).with_name("signals_fourier_matrix.cu")
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     files = ELEMENTS, EPILOGUE, MATRIX, RADIX, TAPS, TRANSPOSE, SOURCE
-    source = filled(values(workload, config), *files)
+    source = filled(substitutions(workload, config), *files)
     return launched(
         workload,
         once("CONV1D_SIGNALS_FOURIER", source, f"threads == {TAPS_THREADS} ? {TAPS_RESIDENT} : 1"),
@@ -53,7 +53,7 @@ def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
     return [taps, Launch("conv1d_signals_fourier", *signals)]
 
 
-def values(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
+def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     return {
         **elements(workload.dtype, config["stores"], kept=False),
         **shape(workload),

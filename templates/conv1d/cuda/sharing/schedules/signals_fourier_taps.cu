@@ -1,21 +1,21 @@
-// What both launches of signals_fourier.cu share, and the first of them.
+// What both launches of signals_fourier.cu share, and the first launch.
 constexpr bool FLIP = @FLIP@;
 constexpr int B = @B@, C = @C@, F = @F@, SEVERAL = @SEVERAL@, M = @M@, L = @L@, N = @N@;
-constexpr int BLOCKS = 128, BLOCK = @BLOCK@;         // of a signal, and samples of one
-constexpr int CHUNKS = BLOCK / 8, EACH = 8 / CHUNKS;  // of a block, and signals in 128 bytes
-constexpr int SIGNALS = 4 * EACH;                     // that a block of threads transforms at a time
-constexpr int SCALED = 8;                             // 2^8 = 2 BLOCKS, by which transforms there and back grow
+constexpr int BLOCKS = 128, BLOCK = @BLOCK@;         // blocks of a signal, and samples of a block
+constexpr int CHUNKS = BLOCK / 8, EACH = 8 / CHUNKS;  // chunks of a block, and signals in 128 bytes
+constexpr int SIGNALS = 4 * EACH;                     // signals that a block of threads transforms at a time
+constexpr int SCALED = 8;  // 2^8 = 2 BLOCKS, by which a forward and an inverse transform multiply
 constexpr long long PREFIXES_AT = (long long)F * BLOCKS * 4 * BLOCK, EXPONENTS_AT = PREFIXES_AT + F * BLOCKS * BLOCK;
 constexpr long long TABLE_AT = EXPONENTS_AT + (F + 3) / 4 * 4;
 static_assert(TABLE_AT + BLOCKS / 16 * 512 * 4 + 2 * 512 == @WORKSPACE@, "its size");
 
-// The least power of two above a number, and a power of two; within the range of float32.
+// Return the exponent of the least power of two above a number, and a power of two, both within the range of float32.
 __device__ __forceinline__ int fourier_exponent(float v) { return min((int)(__float_as_uint(v) >> 23) - 126, 126); }
 __device__ __forceinline__ float fourier_power(int exponent) {
   return __uint_as_float(min(max(exponent + 127, 1), 254) << 23);
 }
 
-// cos + sin, or cos - sin, of (4 k + 1) (2 i + 1) / (8 BLOCKS) turns.
+// Returns cos + sin if IS_SUM, else cos - sin, of (4 k + 1) (2 i + 1) / (8 BLOCKS) turns.
 template <bool IS_SUM>
 __device__ __forceinline__ float fourier_table(int k, int i) {
   float sine, cosine;
@@ -37,8 +37,8 @@ __device__ __forceinline__ float lanes_given(float v, int lane) {
   return __uint_as_float(__shfl_sync(0xffffffffu, __float_as_uint(v), lane));
 }
 
-// The table of the transform there as the threads of four warpgroups have it: rows of P for the first two, of Q for the
-// others; behind it the sums of a thread's two rows.
+// Writes the table of the forward transform in the order in which the threads of four warpgroups have it: rows of P for
+// the first two warpgroups, rows of Q for the others. Behind it are the sums of each thread's two rows.
 __device__ __forceinline__ void fourier_write_table(word* table) {
 #pragma unroll 1
   for (int thread = threadIdx.x; thread < 512; thread += @TAPS_THREADS@) {
@@ -60,20 +60,21 @@ __device__ __forceinline__ void fourier_write_table(word* table) {
   }
 }
 
-// The spectra of a channel's taps, a block a channel: v[m] is the tap that meets the sample m before an output, and
-// T_k[n] = sum over d of v[BLOCK d + n] z_k^d, z_k = exp(-2 pi i (4 k + 1) / (4 BLOCKS)), in two steps: d = 16 d1 + d0,
-// k = 8 k1 + k0. T_k[n - BLOCK] = z_k T_k[n]. They are stored as the pairs (T_k[n], T_k[n - 1]) that a matrix of
-// T_k[row - column] has, real parts first, so that a thread reads every fourth of even or of odd n in 16 bytes; scaled by
-// a power of two to at most 1.
+// The spectra of a channel's taps, which a block computes. v[m] is the tap that meets the sample m before an output,
+// and T_k[n] = sum over d of v[BLOCK d + n] z_k^d with z_k = exp(-2 pi i (4 k + 1) / (4 BLOCKS)). This is computed in
+// two steps, with d = 16 d1 + d0 and k = 8 k1 + k0. For negative n, T_k[n - BLOCK] = z_k T_k[n].
+//
+// They are stored as the pairs (T_k[n], T_k[n - 1]) that a matrix of T_k[row - column] has, real parts first, so that a
+// thread reads every fourth pair of even or of odd n in 16 bytes. A power of two scales them to at most 1.
 constexpr int TAPS_THREADS = @TAPS_THREADS@, TAPS_WARPS = TAPS_THREADS / 32, PER_THREAD = BLOCKS * BLOCK / TAPS_THREADS;
 
-__device__ __forceinline__ float2 fourier_root(int k) {  // z_k
+__device__ __forceinline__ float2 fourier_root(int k) {  // returns z_k
   float2 z;
   sincospif((4 * k + 1) * (-1.0f / (2 * BLOCKS)), &z.y, &z.x);
   return z;
 }
 
-// Those that no output needs would leave their rounding errors only.
+// Returns tap m, or 0 if no output needs it: it would leave nothing but rounding errors.
 __device__ __forceinline__ float fourier_tap(const char* taps, int m) {
   return m < min(N, L) ? element_load(taps, FLIP ? m : N - 1 - m) : 0.0f;
 }
@@ -94,7 +95,7 @@ __device__ __forceinline__ void conv1d_tap_spectra(const void* __restrict__ x, c
 #pragma unroll
     for (int k0 = 0; k0 < 8; ++k0) values[k0 * 16 * BLOCK + item] = v[k0];
   }
-  // Sums of all taps up to one.
+  // Compute for each tap the sum of all taps up to it.
   float upto[PER_THREAD];
 #pragma unroll
   for (int i = 0; i < PER_THREAD; ++i) upto[i] = fourier_tap(taps, thread * PER_THREAD + i) + (i ? upto[i - 1] : 0.0f);
@@ -135,11 +136,11 @@ __device__ __forceinline__ void conv1d_tap_spectra(const void* __restrict__ x, c
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < TAPS_WARPS; ++i) largest = max(largest, beside[TAPS_WARPS + i]);
-  const int exponent = fourier_exponent(2.0f * largest);  // of twice, as negative n are turned
+  const int exponent = fourier_exponent(2.0f * largest);  // twice, as negative n are multiplied by z_k
   const float scale = fourier_power(-exponent);
   if (thread == 0) ((float*)workspace)[EXPONENTS_AT + f] = (float)exponent;
 
-  // A warp makes halves of a row, [part][n + BLOCK], in the same place, and pairs of these.
+  // A warp converts a row in place to halves, [part][n + BLOCK], and stores pairs of these.
   uint4* const out = (uint4*)workspace + (long long)f * BLOCKS * BLOCK;
 #pragma unroll 1
   for (int k = warp; k < BLOCKS; k += TAPS_WARPS) {

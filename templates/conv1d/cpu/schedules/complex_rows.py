@@ -1,4 +1,4 @@
-"""Rows: how the passes of a Fourier transform address complex rows in a buffer."""
+"""ComplexRows: how the passes of a Fourier transform address complex rows in a buffer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from templates.kernels.conversions import narrowed, widened
 
 
 @dataclass(frozen=True)
-class Rows:
+class ComplexRows:
     """Complex rows in a flat buffer, from element ``start`` on.
 
     Distances are in elements: ``row`` from one row to the next, ``leg`` between the inputs of a
@@ -29,7 +29,7 @@ class Rows:
     limit: int | None = None
     """Rows from this one on are not stored; None stores all."""
 
-    def move(self, rows: Any) -> Rows:
+    def move(self, rows: Any) -> ComplexRows:
         """Return these rows from ``rows`` rows further on. This emits the address as a variable,
         which all legs share."""
         return replace(self, start=ir.Bind(self.start + rows * self.row))

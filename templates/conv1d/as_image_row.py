@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from templates.conv1d.column import ByColumn, Column, as_image
+from templates.conv1d.as_image_column import ByColumn, SignalsAsImage, as_image
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 
@@ -16,7 +16,7 @@ class ByRow(ByColumn):
 
     computes_gradients = True
 
-    def image(self, workload: Conv1dWorkload) -> Column:
+    def image(self, workload: Conv1dWorkload) -> SignalsAsImage:
         before, behind = workload.pads
         shape = {"H": 1, "W": workload.M, "KH": 1, "KW": workload.N}
         layout = "NHWC" if workload.layout == "NWC" else "NCHW"

@@ -23,7 +23,7 @@ MAX_STRIDE = 4  # of depthwise convolution
 SHARED = ("dtype", "max_error", "bias", "residual", "activation", "direction")
 
 
-class Column(DepthwiseConv2dWorkload):
+class SignalsAsImage(DepthwiseConv2dWorkload):
     """A conv1d workload in the form of a depthwise convolution, for that operator's templates.
 
     The arguments and the order of the taps are those of ``signals``, the conv1d workload. Fields
@@ -46,14 +46,14 @@ class Column(DepthwiseConv2dWorkload):
         return self.signals.as_forward
 
 
-def column(workload: Conv1dWorkload) -> Column:
-    """Return the one-column image of a channels-last workload that is not dense."""
+def as_column_image(workload: Conv1dWorkload) -> SignalsAsImage:
+    """Return a channels-last workload that is not dense as an image of one column."""
     before, behind = workload.pads
     shape = {"H": workload.M, "W": 1, "KH": workload.N, "KW": 1}
     return as_image(workload, **shape, padding=(before, 0, behind, 0), layout="NHWC")
 
 
-def as_image(workload: Conv1dWorkload, **fields: Any) -> Column:
+def as_image(workload: Conv1dWorkload, **fields: Any) -> SignalsAsImage:
     """Return the workload as an image; ``fields`` are its H, W, KH, KW, padding and layout."""
     fields |= {
         "B": workload.B,
@@ -63,7 +63,7 @@ def as_image(workload: Conv1dWorkload, **fields: Any) -> Column:
         "multiplier": workload.multiplier,
         **{name: getattr(workload, name) for name in SHARED},
     }
-    return Column.model_construct(signals=workload, **fields)
+    return SignalsAsImage.model_construct(signals=workload, **fields)
 
 
 class ByColumn(Template[Conv1dWorkload]):
@@ -75,8 +75,8 @@ class ByColumn(Template[Conv1dWorkload]):
 
     template: ClassVar[Template[Any]]
 
-    def image(self, workload: Conv1dWorkload) -> Column:
-        return column(workload)
+    def image(self, workload: Conv1dWorkload) -> SignalsAsImage:
+        return as_column_image(workload)
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
         fits = workload.layout == "NWC" and not workload.is_dense
