@@ -10,7 +10,7 @@ import typer
 from api.main import create_app
 from api.web.forms import order_form, values_of
 from db.contract.job import Job, JobShown, shown
-from db.contract.order import COLUMNS, JobFilter, JobOrder, Terms, chosen
+from db.contract.order import COLUMNS, JobFilter, JobOrder, Terms, changed_terms
 from db.sql.models import jobs
 from templates import operator, operators
 from tuner.cli.lazy_group import load
@@ -86,13 +86,16 @@ def test_a_list_of_jobs_is_narrowed_alike_by_service_and_shell(
 
 
 def test_terms_that_came_later_are_compared_only_where_they_are_used() -> None:
-    assert "patience" not in ORDER.compared()
-    assert replace(ORDER, patience=3).compared()["patience"] == 3
+    assert "patience" not in ORDER.compared_fields()
+    assert replace(ORDER, patience=3).compared_fields()["patience"] == 3
 
 
 def test_what_was_chosen_is_what_is_shown_beside() -> None:
-    assert chosen(ORDER) == {}
-    assert chosen(replace(ORDER, seed=0, templates=("fft",))) == {"seed": 0, "templates": ("fft",)}
+    assert changed_terms(ORDER) == {}
+    assert changed_terms(replace(ORDER, seed=0, templates=("fft",))) == {
+        "seed": 0,
+        "templates": ("fft",),
+    }
 
 
 def test_what_a_job_answers_has_none_of_its_orders_defaults(document: dict[str, Any]) -> None:

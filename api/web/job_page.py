@@ -10,9 +10,9 @@ from api.web import curves, knobs
 from api.web.charts import Bar, bars
 from api.web.pages import config_text
 from db import queue
-from db.contract.order import chosen
+from db.contract.order import changed_terms
 from db.queue import Job
-from db.queue.takers import beside
+from db.queue.waiting import devices_and_waiting_reasons
 from db.read import views
 from db.read.in_words import noise_in_words, number, peer_in_words
 from db.results import best
@@ -26,7 +26,7 @@ ELSEWHERE = ("target", "trials", "search")
 
 def job_context(engine: Engine, job: Job) -> dict[str, Any]:
     """Return what the page shows of a job, except for the table of its trials."""
-    [(device, waiting)] = beside(engine, [job])
+    [(device, waiting)] = devices_and_waiting_reasons(engine, [job])
     points = views.points(engine, job.id)
     steps = curves.steps(points)
     configs = views.configs(engine, job.id, [point.number for point in steps])
@@ -35,7 +35,9 @@ def job_context(engine: Engine, job: Job) -> dict[str, Any]:
     counts = curves.counted(points)
     return {
         "job": job,
-        "ordered": {name: value for name, value in chosen(job).items() if name not in ELSEWHERE},
+        "ordered": {
+            name: value for name, value in changed_terms(job).items() if name not in ELSEWHERE
+        },
         "waiting": waiting,
         "device": device,
         "last": points[-1].number if points else 0,

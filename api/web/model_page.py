@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from db import models
 from db.contract.order import Terms
 from db.models import Model
-from db.queue.takers import beside
+from db.queue.waiting import devices_and_waiting_reasons
 
 ELSEWHERE = ("target", "trials", "search")
 """Terms that the page always shows in another place, even at their default."""
@@ -20,7 +20,7 @@ def model_context(engine: Engine, model: Model) -> dict[str, Any]:
     """Return what the page shows of a model."""
     layers = models.layers(engine, model)
     queued = [layer.job for layer in layers if layer.job.state == "queued"][:1]
-    waiting = next((reason for _, reason in beside(engine, queued)), None)
+    waiting = next((reason for _, reason in devices_and_waiting_reasons(engine, queued)), None)
     return {
         "model": model,
         "layers": layers,

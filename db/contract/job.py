@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from db.contract.order import COLUMNS, JobOrder, KeptTerms
+from db.contract.order import COLUMNS, EchoedTerms, JobOrder
 from db.sql.choices import JobState
 
 
@@ -124,7 +124,7 @@ class Progress(Shown):
     eta_seconds: float | None = None
 
 
-class JobShown(Progress, KeptTerms):
+class JobShown(Progress, EchoedTerms):
     """A job: what was ordered, and how far it is. ``best`` is the best configuration so far."""
 
     id: str

@@ -3,7 +3,7 @@ orders may share that job."""
 
 from db.models.cancel import cancel
 from db.models.layers import Layer, layers, shown, time_of
-from db.models.read import get, list_models, named
+from db.models.read import get, list_models, resolve_id
 from db.models.standing import Model
 from db.models.submit import submit
 
@@ -14,7 +14,7 @@ __all__ = [
     "get",
     "layers",
     "list_models",
-    "named",
+    "resolve_id",
     "shown",
     "submit",
     "time_of",

@@ -20,11 +20,11 @@ def get(engine: Engine, model_id: str) -> Model:
         return by_id(connection, model_id)
 
 
-def named(engine: Engine, begun: str) -> str:
-    """Return the id of the only model whose id begins with ``begun``.
+def resolve_id(engine: Engine, prefix: str) -> str:
+    """Return the id of the only model whose id begins with ``prefix``.
 
     Raises NotFound, and AmbiguousId if there are several."""
-    return ids.begun(engine, models, "model", begun)
+    return ids.find_by_prefix(engine, models, "model", prefix)
 
 
 def list_models(engine: Engine, limit: int = 50, cursor: str | None = None) -> Page[Model]:
@@ -42,7 +42,7 @@ def by_id(connection: Connection, model_id: str, *, locked: bool = False) -> Mod
     """Return a model by its id. With `locked`, no other transaction can cancel it, or change its
     jobs' states, before this one ends. Raises NotFound."""
     query = select(models, now().label("seen_at"))
-    query = query.where(models.c.id == ids.known("model", model_id))
+    query = query.where(models.c.id == ids.require_id_format("model", model_id))
     row = connection.execute(query.with_for_update(key_share=True) if locked else query).first()
     if row is None:
         raise NotFound("model", model_id)

@@ -8,8 +8,8 @@ from sqlalchemy import Engine, Row, Select, Text, and_, case, func, or_, select,
 
 from db.contract.job import Job
 from db.fleet.devices import Device
-from db.queue.jobs import job_columns, known_id
-from db.queue.takers import waiting_reason
+from db.queue.jobs import job_columns, require_job_id
+from db.queue.waiting import waiting_reason
 from db.results.trials import Trial, trial_columns
 from db.sql.errors import NotFound
 from db.sql.models import devices, jobs, trials
@@ -46,7 +46,9 @@ def snapshot(engine: Engine, job_id: str) -> Snapshot:
     """Return how the job is now. Raises NotFound."""
     with reading(engine) as connection:
         query = job_columns().add_columns(_last_number.label("last"))
-        row = connection.execute(query.where(jobs.c.id == known_id(job_id))).mappings().first()
+        row = (
+            connection.execute(query.where(jobs.c.id == require_job_id(job_id))).mappings().first()
+        )
         if row is None:
             raise NotFound("job", job_id)
         of_device = select(devices).where(devices.c.id == row["device_id"])

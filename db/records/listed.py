@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Engine, insert, select
 
 from db.contract.job import Job
 from db.contract.order import JobOrder, Target
-from db.queue.jobs import by_seqs, known_id
-from db.queue.submit import create, in_turn, key_of
+from db.queue.jobs import by_seqs, require_job_id
+from db.queue.submit import create, key_of, retry_on_conflict
 from db.results.trials import config_key
 from db.sql.models import JOINABLE, jobs, listed_configs
 from db.sql.transaction import reading
@@ -52,7 +52,7 @@ def submit(engine: Engine, orders: Iterable[ListedOrder]) -> list[tuple[Job, boo
     created in one short transaction, or none. Raises QuotaExceeded if the orderer of `engine` would
     have too many unfinished jobs."""
     wanted = {_key_of(order): order for order in orders}
-    return in_turn(engine, lambda connection: _submit(connection, wanted))
+    return retry_on_conflict(engine, lambda connection: _submit(connection, wanted))
 
 
 def grouped(entries: Iterable[ListedOrder]) -> list[ListedOrder]:
@@ -78,7 +78,7 @@ def of_job(engine: Engine, job_id: str) -> list[Listed]:
     query = (
         select(listed_configs)
         .join(jobs, jobs.c.seq == listed_configs.c.job_seq)
-        .where(jobs.c.id == known_id(job_id))
+        .where(jobs.c.id == require_job_id(job_id))
         .order_by(listed_configs.c.place)
     )
     with reading(engine) as connection:
@@ -117,7 +117,7 @@ def _job_order(order: ListedOrder) -> JobOrder:
 
 
 def _key_of(order: ListedOrder) -> str:
-    said = _job_order(order).compared() | {
+    compared = _job_order(order).compared_fields() | {
         "listed": [[each.config, each.template_version] for each in order.listed]
     }
-    return key_of(said)
+    return key_of(compared)

@@ -29,7 +29,7 @@ from db.contract.best import Result
 from db.contract.order import PREDICTED
 from db.fleet.devices import BESIDE, Device
 from db.queue.jobs import restricted_to
-from db.queue.lease import held, succeed
+from db.queue.lease import lock_leased_job, succeed
 from db.results import artifacts as files
 from db.results import signers
 from db.results.artifacts import NewArtifact
@@ -101,7 +101,7 @@ def finish_with_bests(
 
     Raises LeaseLost, and NotFound if a named artifact is not stored."""
     with writing(engine) as connection:
-        job = held(connection, job_id, attempt)
+        job = lock_leased_job(connection, job_id, attempt)
         if signer is not None:
             signers.write(connection, signer)
         stored = _stored(connection, job, found[0].best.device_id)

@@ -101,11 +101,12 @@ def test_a_file_that_vanishes_once_it_is_in_place(
         back_up(url, copy)
         engine.dispose()
     placed: list[Path] = []
+    moved = Path.replace
 
     def placed_and_taken_away(part: Path, target: Path) -> Path:
         placed.append(target)
-        os.replace(part, target)
-        os.unlink(target)
+        moved(part, target)
+        target.unlink()
         return target
 
     monkeypatch.setattr(Path, "replace", placed_and_taken_away)

@@ -22,7 +22,7 @@ def gpu(engine: Engine) -> int:
 
 
 def measured(engine: Engine, job: queue.Job, gpu: int, *times: float | None, **by: Any) -> None:
-    known = len(trials.known(engine, job.workload_key, gpu, "0.27.0"))
+    known = len(trials.measured_trials(engine, job.workload_key, gpu, "0.27.0"))
     new = [
         new_trial(gpu, known + place, time_us=time, status="ok" if time else "run_error", **by)
         for place, time in enumerate(times)

@@ -142,9 +142,9 @@ def test_an_unknown_model(engine: Engine, unknown: str) -> None:
 
 def test_the_beginning_of_an_id_will_do(engine: Engine) -> None:
     model = ordered(engine, 10)
-    assert models.named(engine, model.id[:12]) == model.id
+    assert models.resolve_id(engine, model.id[:12]) == model.id
     with pytest.raises(NotFound, match="no model"):
-        models.named(engine, "xyz")
+        models.resolve_id(engine, "xyz")
 
 
 def test_many_at_once_share_their_jobs(engine: Engine) -> None:

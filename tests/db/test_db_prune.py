@@ -194,7 +194,7 @@ def test_whatever_their_ages_bests_keep_what_they_rest_on(
     def resting_on() -> list[Any]:
         found = best.candidates(engine, "conv1d")
         gpu = device(engine).id
-        known = [trials.known(engine, each.workload_key, gpu, "0.27.0") for each in found]
+        known = [trials.measured_trials(engine, each.workload_key, gpu, "0.27.0") for each in found]
         return [
             (
                 each,

@@ -10,7 +10,7 @@ from rich.console import Console
 
 import templates
 from db.contract.job import Job, JobShown, shown
-from db.contract.order import chosen
+from db.contract.order import changed_terms
 from db.contract.trial import TrialShown
 from db.fleet.devices import Device
 from db.results.trials import Trial
@@ -58,7 +58,11 @@ def show_job(job: Job, device: Device | None, waiting: str | None, console: Cons
         "search": job.search,
         "trials": f"{counts}: {job.trials_ok} ok, {job.trials_failed} failed",
         "guided": job.warmed and "by {trials} trials of {jobs} other jobs".format(**job.warmed),
-        **{name: _in_words(value) for name, value in chosen(job).items() if name not in ELSEWHERE},
+        **{
+            name: _in_words(value)
+            for name, value in changed_terms(job).items()
+            if name not in ELSEWHERE
+        },
         "best": job.best and _best(job),
         "": job.best and _knobs(job.best["config"]),
         "to go": job.eta_seconds and job.state == "running" and f"{job.eta_seconds:.0f} s",

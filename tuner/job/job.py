@@ -247,7 +247,9 @@ class JobRun:
 
     def _remember(self) -> None:
         """Tell the plan the stored trials of the workload on this device, this job's included."""
-        known = log_of_trials.known(self._engine, self._job.workload_key, self._device_id, TVM)
+        known = log_of_trials.measured_trials(
+            self._engine, self._job.workload_key, self._device_id, TVM
+        )
         current = [
             trial for trial in known if self._plan.knows(trial.config, trial.template_version)
         ]

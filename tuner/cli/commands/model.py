@@ -194,7 +194,7 @@ def show_one(model: ModelArgument, as_json: JsonOption = False) -> None:
     from tuner.cli.model_report import show_model
 
     with database() as engine:
-        found = _shown(engine, models.get(engine, models.named(engine, model)))
+        found = _shown(engine, models.get(engine, models.resolve_id(engine, model)))
     if as_json:
         print_json(found.model_dump(mode="json"))
     else:
@@ -209,7 +209,7 @@ def cancel(model: ModelArgument, as_json: JsonOption = False) -> None:
     from db import models
 
     with database() as engine:
-        ended = models.cancel(engine, models.named(engine, model))
+        ended = models.cancel(engine, models.resolve_id(engine, model))
         if as_json:
             print_json(_shown(engine, ended).model_dump(mode="json"))
         elif ended.ended:
