@@ -9,7 +9,7 @@ import typer
 
 from api.main import create_app
 from api.web.forms import order_form, values_of
-from db.contract.job import Job, JobShown, shown
+from db.contract.job import Job, JobShown, job_fields
 from db.contract.order import COLUMNS, JobFilter, JobOrder, Terms, changed_terms
 from db.sql.models import jobs
 from templates import operator, operators
@@ -47,7 +47,7 @@ def test_the_service_takes_and_shows_each_term(document: dict[str, Any], name: s
 def test_a_job_has_each_term_in_a_column(name: str) -> None:
     assert COLUMNS.get(name, name) in jobs.c
     assert getattr(JOB, name) == getattr(ORDER, name)
-    assert name in JobShown(**shown(JOB, None, None)).model_dump()
+    assert name in JobShown(**job_fields(JOB, None, None)).model_dump()
 
 
 @pytest.mark.parametrize("name", TERMS)

@@ -109,7 +109,9 @@ def verify_nearest(
     if exact:
         job, created = queue.get(engine, exact[0].job_id), False
     else:
-        candidates = bests.candidates(engine, order.workload.operator, kind, order.device, names)
+        candidates = bests.bests_of_operator(
+            engine, order.workload.operator, kind, order.device, names
+        )
         lenders = nearest(order.workload, candidates)
         if not lenders:
             raise _not_tuned(engine, order.workload, filters, NO_LENDER)
@@ -137,7 +139,7 @@ def _nearest(engine: Engine, workload: Workload, filters: BestFilters) -> BestVi
     if filters.match != "nearest":
         raise _not_tuned(engine, workload, filters)
     kind = None if filters.target == "auto" else filters.target
-    candidates = bests.candidates(engine, workload.operator, *_narrowed(filters, kind))
+    candidates = bests.bests_of_operator(engine, workload.operator, *_narrowed(filters, kind))
     lenders = nearest(workload, candidates)
     if not lenders:
         raise _not_tuned(engine, workload, filters, NO_LENDER)

@@ -17,7 +17,7 @@ from api.schemas.common import (
     PageQuery,
     in_query,
 )
-from db.contract.job import Job, JobLinks, JobShown, shown
+from db.contract.job import Job, JobLinks, JobShown, job_fields
 from db.contract.order import JobFilter, Terms
 from db.contract.requests import pydantic_fields
 from db.fleet.devices import Device
@@ -79,7 +79,7 @@ class JobView(JobShown):
 
     @classmethod
     def of(cls, job: Job, device: Device | None, waiting: str | None) -> Self:
-        return cls(**shown(job, device, waiting), links=_links(job))
+        return cls(**job_fields(job, device, waiting), links=_links(job))
 
 
 def _links(job: Job) -> JobLinks:

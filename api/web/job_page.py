@@ -96,7 +96,7 @@ def _outcome(engine: Engine, job: Job) -> dict[str, Any]:
     """
     stored = []
     if job.state == "succeeded" and job.device_id is not None:
-        stored = best.stored(engine, job.workload_key, job.device_id)
+        stored = best.bests_on_device(engine, job.workload_key, job.device_id)
     if not stored:
         return {"stored": None, "peer": None, "noise": None, "finalists": []}
     found = next((each for each in stored if each.job_id == job.id), stored[0])

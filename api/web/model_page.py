@@ -34,8 +34,7 @@ def done(model: Model) -> int:
     """Return how many of the ordered trials need no more work.
 
     A job that ended counts in full, since it may end with fewer trials than were ordered."""
-    parts = model.parts
-    return sum(p.trials_requested if p.ended else p.trials_measured for p in parts)
+    return sum(job.trials_requested if job.ended else job.trials_measured for job in model.jobs)
 
 
 def _ordered(model: Model) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 orders may share that job."""
 
 from db.models.cancel import cancel
-from db.models.layers import Layer, layers, shown, time_of
+from db.models.layers import Layer, layers, time_of, to_fields
 from db.models.read import get, list_models, resolve_id
-from db.models.standing import Model
+from db.models.state import Model
 from db.models.submit import submit
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
     "layers",
     "list_models",
     "resolve_id",
-    "shown",
     "submit",
     "time_of",
+    "to_fields",
 ]

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Engine, insert
 from db.contract.model import ModelOrder
 from db.contract.order import terms_of
 from db.models.read import by_seq
-from db.models.standing import Model
+from db.models.state import Model
 from db.queue import idempotency
 from db.queue.submit import find_or_create_jobs, key_of, retry_on_conflict
 from db.sql.columns import now

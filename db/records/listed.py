@@ -24,7 +24,7 @@ SEARCHES = (IMPORTED, NEIGHBOUR)
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedConfig:
     """A configuration on a job's list."""
 
     config: dict[str, Any]
@@ -41,7 +41,7 @@ class ListedOrder:
     workload: dict[str, Any]
     target: Target
     search: str
-    listed: Sequence[Listed]
+    listed: Sequence[ListedConfig]
     templates: tuple[str, ...] | None = None  # as in an order: its best is kept among theirs
 
 
@@ -58,7 +58,7 @@ def submit(engine: Engine, orders: Iterable[ListedOrder]) -> list[tuple[Job, boo
 def grouped(entries: Iterable[ListedOrder]) -> list[ListedOrder]:
     """Merge orders into one for each workload, kind of device and search. If a configuration is
     listed several times with the same template version, the first one is kept."""
-    merged: dict[tuple[str, str, str], dict[tuple[str, int], Listed]] = {}
+    merged: dict[tuple[str, str, str], dict[tuple[str, int], ListedConfig]] = {}
     first: dict[tuple[str, str, str], ListedOrder] = {}
     for entry in entries:
         group = (entry.workload_key, entry.target, entry.search)
@@ -72,7 +72,7 @@ def grouped(entries: Iterable[ListedOrder]) -> list[ListedOrder]:
     ]
 
 
-def of_job(engine: Engine, job_id: str) -> list[Listed]:
+def of_job(engine: Engine, job_id: str) -> list[ListedConfig]:
     """Return a job's listed configurations in their order; empty if the job searches, or if there
     is no such job."""
     query = (
@@ -83,7 +83,7 @@ def of_job(engine: Engine, job_id: str) -> list[Listed]:
     )
     with reading(engine) as connection:
         rows = connection.execute(query).mappings()
-        return [Listed(row["config"], row["template_version"], row["source"]) for row in rows]
+        return [ListedConfig(row["config"], row["template_version"], row["source"]) for row in rows]
 
 
 def _submit(connection: Connection, wanted: Mapping[str, ListedOrder]) -> list[tuple[Job, bool]]:

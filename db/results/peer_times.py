@@ -24,7 +24,7 @@ class PeerTimes:
     measured_at: datetime
 
 
-def keep(
+def store(
     engine: Engine,
     workload_key: str,
     device_id: int,
@@ -56,7 +56,7 @@ def keep(
         )
 
 
-def kept(
+def find(
     engine: Engine,
     workload_key: str,
     device_id: int,

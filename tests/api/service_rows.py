@@ -155,7 +155,7 @@ def tuned(
     }
     new = best.NewBest(**values | changes)
     made = files(job.id, job.workload_key)
-    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(new, made)], SIGNER)
+    best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(new, made)], SIGNER)
     return queue.get(engine, job.id)
 
 

@@ -33,7 +33,9 @@ def tuned(engine: Engine) -> queue.Job:
     job, gpu = claimed(engine), device(engine).id
     new = [new_trial(gpu, 64), new_trial(gpu, 65, status="run_error", time_us=None)]
     trials.add(engine, job.id, job.attempt, new)
-    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(new_best(job, gpu), FILES)])
+    best.finish_with_bests(
+        engine, job.id, job.attempt, [best.BestWithFiles(new_best(job, gpu), FILES)]
+    )
     return queue.get(engine, job.id)
 
 

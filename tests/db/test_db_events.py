@@ -98,7 +98,7 @@ def test_the_fastest_that_is_known(engine: Engine, gpu: int) -> None:
     measured(engine, first, gpu, 5.0)
     trials.add(engine, first.id, 1, [new_trial(other, 1, time_us=0.3)])
     trials.add(engine, first.id, 1, [new_trial(gpu, 1, time_us=0.4, tvm_version="0.26.0")])
-    best.finish_with_bests(engine, first.id, 1, [best.Found(new_best(first, gpu), [])])
+    best.finish_with_bests(engine, first.id, 1, [best.BestWithFiles(new_best(first, gpu), [])])
     submitted(engine, seed=2)
     job = claimed(engine)
     seq = events.snapshot(engine, job.id).seq

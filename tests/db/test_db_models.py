@@ -127,7 +127,7 @@ def test_models_are_listed_newest_first(engine: Engine) -> None:
         if cursor is None:
             break
     assert [model.id for model in seen] == [model.id for model in reversed(made)]
-    assert [len(model.parts) for model in seen] == [2] * 5
+    assert [len(model.jobs) for model in seen] == [2] * 5
     with pytest.raises(BadCursor):
         models.list_models(engine, cursor=queue.list_jobs(engine, limit=1).next_cursor)
 

@@ -43,7 +43,7 @@ def tuned(engine: Engine, length: int, count: int = 5, winner: int | None = 0) -
         config = {"threads": winner, "template": "direct"}  # knobs in another order than its trial
         made = new_best(job, gpu, config=config)
         files = [artifacts.NewArtifact(f"{length}".encode(), "library", "x"), FILES[1]]
-        best.finish_with_bests(engine, job.id, job.attempt, [best.Found(made, files)])
+        best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(made, files)])
     return queue.get(engine, job.id)
 
 
@@ -192,7 +192,7 @@ def test_whatever_their_ages_bests_keep_what_they_rest_on(
         connection.execute(update(models.artifacts).values(created_at=0.0))
 
     def resting_on() -> list[Any]:
-        found = best.candidates(engine, "conv1d")
+        found = best.bests_of_operator(engine, "conv1d")
         gpu = device(engine).id
         known = [trials.measured_trials(engine, each.workload_key, gpu, "0.27.0") for each in found]
         return [

@@ -52,7 +52,7 @@ def tuned(engine: Engine, length: int = 64, time_us: float = 1.5, **changes: Any
         engine,
         job.id,
         job.attempt,
-        [best.Found(new_best(job, gpu, time_us=time_us), files)],
+        [best.BestWithFiles(new_best(job, gpu, time_us=time_us), files)],
         signer(),
     )
     return {file.kind: file.sha256 for file in files}
@@ -86,7 +86,7 @@ def test_the_signer_is_registered_with_what_it_signed_or_not_at_all(engine: Engi
     before = everything(engine)
     with pytest.raises(Exception, match="no artifact"):
         best.finish_with_bests(
-            engine, job.id, job.attempt, [best.Found(given, FILES)], signer(OTHER)
+            engine, job.id, job.attempt, [best.BestWithFiles(given, FILES)], signer(OTHER)
         )
     assert everything(engine) == before
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 import templates
-from db.contract.job import Job, JobShown, shown
+from db.contract.job import Job, JobShown, job_fields
 from db.contract.order import changed_terms
 from db.contract.trial import TrialShown
 from db.fleet.devices import Device
@@ -24,7 +24,7 @@ STYLES = {"succeeded": "green", "failed": "red", "running": "cyan"}
 
 def job_json(job: Job, device: Device | None, waiting: str | None) -> dict[str, Any]:
     """Return the fields of ``GET /jobs/{id}``, without its links."""
-    return JobShown(**shown(job, device, waiting)).model_dump()
+    return JobShown(**job_fields(job, device, waiting)).model_dump()
 
 
 def trial_json(trial: Trial) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from db.contract.order import JobOrder
 from db.records import imports, listed
 from db.records.formats import export, metaschedule
 from db.records.imports import Stored
-from db.records.listed import Listed, ListedOrder
+from db.records.listed import ListedConfig, ListedOrder
 from db.records.records import Filters, read
 from db.sql.choices import Format, Kept
 from db.sql.sqlite_file import part_of
@@ -124,7 +124,7 @@ def store(engine: Engine, log: Log) -> Stored:
             workload=each.workload.model_dump(),
             target=each.target,
             search=listed.IMPORTED,
-            listed=[Listed(each.config, each.template_version, each.source)],
+            listed=[ListedConfig(each.config, each.template_version, each.source)],
         )
         for each in log.configs
     ]

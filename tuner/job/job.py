@@ -136,7 +136,7 @@ class JobRun:
                 )
             self._lease.check()
             if versions and decision.peers:
-                peer_times.keep(self._engine, *self._whose_peers(), versions, decision.peers)
+                peer_times.store(self._engine, *self._whose_peers(), versions, decision.peers)
             winners = [
                 replace(winner, built=self._builder.sourced(winner.built))
                 for winner in decision.winners
@@ -170,7 +170,7 @@ class JobRun:
 
     def _stored(self) -> list[Config]:
         """Return the stored bests that can be built again, so that no better kernel is lost."""
-        found = bests.stored(self._engine, self._job.workload_key, self._device_id)
+        found = bests.bests_on_device(self._engine, self._job.workload_key, self._device_id)
         return [
             best.config
             for best in found
@@ -181,7 +181,7 @@ class JobRun:
         """Return the times of peers that an earlier job measured with the same versions, if any."""
         if not versions:
             return None
-        return peer_times.kept(self._engine, *self._whose_peers(), versions)
+        return peer_times.find(self._engine, *self._whose_peers(), versions)
 
     def _whose_peers(self) -> tuple[str, int, Baselines]:
         return self._job.workload_key, self._device_id, self._job.baselines

@@ -176,7 +176,7 @@ def list_models(
 
     with database() as engine:
         page = models.list_models(engine, limit, cursor)
-    found = [ModelListed(**model.shown()) for model in page.items]
+    found = [ModelListed(**model.to_fields()) for model in page.items]
     if as_json:
         items = [model.model_dump(mode="json") for model in found]
         print_json({"items": items, "next_cursor": page.next_cursor})
@@ -222,7 +222,7 @@ def _shown(engine: Engine, model: Any) -> ModelShown:
     from db import models
     from db.contract.model import ModelShown
 
-    return ModelShown(**models.shown(model, models.layers(engine, model)))
+    return ModelShown(**models.to_fields(model, models.layers(engine, model)))
 
 
 def add_to(app: typer.Typer) -> None:
