@@ -11,7 +11,7 @@ from api.main import create_app
 from api.web.forms import order_form, values_of
 from db.contract.job import Job, JobShown, job_fields
 from db.contract.order import COLUMNS, JobFilter, JobOrder, Terms, changed_terms
-from db.sql.models import jobs
+from db.sql.tables import jobs
 from templates import operator, operators
 from tuner.cli.lazy_group import load
 from tuner.cli.terms import OTHERWISE

@@ -7,7 +7,7 @@ from db.models.state import Model
 from db.queue.cancel import stop
 from db.sql.columns import now
 from db.sql.errors import ModelEnded
-from db.sql.models import jobs, model_layers, models
+from db.sql.tables import jobs, model_layers, models
 from db.sql.transaction import writing
 
 

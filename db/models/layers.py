@@ -12,7 +12,7 @@ from db.contract.model import LayerBest, LayerPeer, ModelTime
 from db.models.state import Model
 from db.queue.jobs import job_columns
 from db.results.fastest import fastest_pytorch
-from db.sql.models import bests, devices, jobs, model_layers
+from db.sql.tables import bests, devices, jobs, model_layers
 from db.sql.transaction import reading
 
 

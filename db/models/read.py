@@ -9,8 +9,8 @@ from db.models.state import SUMMARY_COLUMNS, JobSummary, Model
 from db.sql import ids
 from db.sql.columns import now
 from db.sql.errors import NotFound
-from db.sql.models import jobs, model_layers, models
 from db.sql.pages import Page, page, read_cursor
+from db.sql.tables import jobs, model_layers, models
 from db.sql.transaction import reading
 
 

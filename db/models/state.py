@@ -12,7 +12,7 @@ from db.contract.model import EndedJobs, ModelListed, ModelProgress, ModelTrials
 from db.contract.order import Terms
 from db.sql.choices import JobState
 from db.sql.columns import utc
-from db.sql.models import jobs
+from db.sql.tables import jobs
 
 
 @dataclass(frozen=True)

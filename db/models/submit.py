@@ -11,7 +11,7 @@ from db.models.state import Model
 from db.queue import idempotency
 from db.queue.submit import find_or_create_jobs, key_of, retry_on_conflict
 from db.sql.columns import now
-from db.sql.models import model_layers, models
+from db.sql.tables import model_layers, models
 
 
 def submit(

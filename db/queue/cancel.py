@@ -8,7 +8,7 @@ from db.contract.job import Job
 from db.queue.jobs import by_seq, require_job_id
 from db.sql.columns import now
 from db.sql.errors import JobEnded, NotFound
-from db.sql.models import UNENDED, jobs
+from db.sql.tables import UNENDED, jobs
 from db.sql.transaction import writing
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Engine, select
 
 from db.queue.lease import lock_leased_job, set_job
-from db.sql.models import jobs, trials, workloads
+from db.sql.tables import jobs, trials, workloads
 from db.sql.transaction import reading, writing
 
 

@@ -10,8 +10,8 @@ from db.contract.order import JobFilter
 from db.sql import ids
 from db.sql.columns import storable
 from db.sql.errors import NotFound
-from db.sql.models import ENDED, UNENDED, jobs, workloads
 from db.sql.pages import Page, page, read_cursor
+from db.sql.tables import ENDED, UNENDED, jobs, workloads
 from db.sql.transaction import reading
 
 EVERY = JobFilter()

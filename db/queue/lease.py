@@ -32,7 +32,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from db.contract.job import Job
 from db.sql.columns import BigId, now
 from db.sql.errors import LeaseLost
-from db.sql.models import UNENDED, jobs, workloads
+from db.sql.tables import UNENDED, jobs, workloads
 from db.sql.transaction import one_write
 
 LEASE_SECONDS = 30.0

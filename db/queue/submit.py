@@ -26,7 +26,7 @@ from db.contract.order import PREDICTED, JobOrder
 from db.queue import idempotency
 from db.queue.jobs import by_seq, restricted_to
 from db.sql.columns import canonical, now, upsert
-from db.sql.models import JOINABLE, bests, devices, jobs, listed_configs, trials, workloads
+from db.sql.tables import JOINABLE, bests, devices, jobs, listed_configs, trials, workloads
 from db.sql.transaction import writing
 
 T = TypeVar("T")

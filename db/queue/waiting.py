@@ -10,7 +10,7 @@ from db.fleet.devices import Device, list_devices
 from db.fleet.workers import ALIVE_SECONDS
 from db.queue.jobs import job_columns
 from db.sql.columns import now
-from db.sql.models import JOINABLE, devices, jobs, workers, workloads
+from db.sql.tables import JOINABLE, devices, jobs, workers, workloads
 from db.sql.transaction import reading
 
 _START = "start one with `python -m tuner.worker`"

@@ -12,7 +12,7 @@ from db.queue.jobs import job_columns, require_job_id
 from db.queue.waiting import waiting_reason
 from db.results.trials import Trial, trial_columns
 from db.sql.errors import NotFound
-from db.sql.models import devices, jobs, trials
+from db.sql.tables import devices, jobs, trials
 from db.sql.transaction import reading
 
 _last_number = (

@@ -14,8 +14,8 @@ from db.queue.jobs import job_columns, require_job_id
 from db.read.in_words import noise_in_words
 from db.results.fastest import faster_peer, fastest_peer
 from db.sql.columns import storable, utc
-from db.sql.models import bests, devices, jobs, trials, workloads
 from db.sql.pages import Page, page, read_cursor
+from db.sql.tables import bests, devices, jobs, trials, workloads
 from db.sql.transaction import reading
 
 NUMBERS = 500  # the most in one statement: older SQLite takes no more than 999 parameters

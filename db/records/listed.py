@@ -14,7 +14,7 @@ from db.contract.order import JobOrder, Target
 from db.queue.jobs import by_seqs, require_job_id
 from db.queue.submit import create, key_of, retry_on_conflict
 from db.results.trials import config_key
-from db.sql.models import JOINABLE, jobs, listed_configs
+from db.sql.tables import JOINABLE, jobs, listed_configs
 from db.sql.transaction import reading
 
 IMPORTED = "imported"

@@ -16,7 +16,7 @@ from db.queue.jobs import require_job_id
 from db.sql.choices import Kept
 from db.sql.columns import storable, utc
 from db.sql.errors import CorruptArtifact, NotFound
-from db.sql.models import artifacts, best_artifacts, bests, devices, jobs, trials, workloads
+from db.sql.tables import artifacts, best_artifacts, bests, devices, jobs, trials, workloads
 from db.sql.transaction import reading
 
 BATCHES = {"trials": 200, "bests": 10}

@@ -27,7 +27,7 @@ from sqlalchemy.engine import RowMapping
 
 from db.contract.best import Result
 from db.contract.order import PREDICTED
-from db.fleet.devices import BESIDE, Device
+from db.fleet.devices import DEVICE_COLUMNS, Device
 from db.queue.jobs import restricted_to
 from db.queue.lease import lock_leased_job, succeed
 from db.results import artifacts as files
@@ -37,7 +37,7 @@ from db.results.signers import NewSigner
 from db.results.verify_signature import signature_fault
 from db.sql.columns import now, upsert, utc
 from db.sql.errors import NotFound
-from db.sql.models import artifacts, best_artifacts, bests, devices, jobs, workloads
+from db.sql.tables import artifacts, best_artifacts, bests, devices, jobs, workloads
 from db.sql.transaction import one_read, reading, writing
 
 
@@ -280,7 +280,7 @@ def _best_columns() -> Select[Any]:
             workloads.c.key.label("workload_key"),
             workloads.c.operator,
             workloads.c.workload,
-            *BESIDE,
+            *DEVICE_COLUMNS,
         )
         .join(jobs, jobs.c.seq == bests.c.job_seq)
         .join(workloads, workloads.c.id == bests.c.workload_id)

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, select
 
 from db.contract.order import Baselines
 from db.sql.columns import now, upsert, utc
-from db.sql.models import peer_times, workloads
+from db.sql.tables import peer_times, workloads
 from db.sql.transaction import reading, writing
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Engine, Select, Text, cast, false, func, s
 
 from db.queue.jobs import require_job_id
 from db.sql.columns import storable
-from db.sql.models import jobs, trials
+from db.sql.tables import jobs, trials
 from db.sql.transaction import reading
 
 BATCH = 500

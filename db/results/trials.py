@@ -15,8 +15,8 @@ from db.queue.lease import lock_leased_job
 from db.results.totals import add_up
 from db.sql.columns import canonical, now, storable, utc
 from db.sql.errors import DuplicateTrial, NotFound
-from db.sql.models import jobs, trials, workloads
 from db.sql.pages import Page, page, read_cursor
+from db.sql.tables import jobs, trials, workloads
 from db.sql.transaction import reading, writing
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, select
 
 from db.results import signed
 from db.results.signers import is_registered
-from db.sql.models import artifacts, best_artifacts
+from db.sql.tables import artifacts, best_artifacts
 
 NAMED = ("library", "source", "record")
 """The kinds of the files that a manifest names, each with its SHA-256 and its size in bytes."""

@@ -9,7 +9,8 @@ from sqlalchemy.exc import DatabaseError
 
 from db.results.totals import PRUNED
 from db.sql.errors import DatabaseDamaged, SchemaMismatch
-from db.sql.models import (
+from db.sql.schema import check_schema
+from db.sql.tables import (
     artifacts,
     best_artifacts,
     bests,
@@ -19,7 +20,6 @@ from db.sql.models import (
     trials,
     workloads,
 )
-from db.sql.schema import check_schema
 from db.sql.transaction import reading
 from db.upkeep.check_signatures import count_unsigned, invalid_signatures
 from db.upkeep.prune import evidence_of

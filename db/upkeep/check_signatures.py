@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, exists, not_, select
 
 from db.results.verify_signature import signature_fault
-from db.sql.models import best_artifacts, bests, workloads
+from db.sql.tables import best_artifacts, bests, workloads
 
 
 def invalid_signatures(connection: Connection) -> Iterator[str]:

@@ -8,7 +8,7 @@ from sqlalchemy.exc import OperationalError
 
 from db.sql.columns import now
 from db.sql.errors import DatabaseUnavailable
-from db.sql.models import artifacts, jobs, listed_configs, trials
+from db.sql.tables import artifacts, jobs, listed_configs, trials
 from db.sql.transaction import one_read, one_write, reading
 
 PRUNED_TABLES = (trials, listed_configs, artifacts)

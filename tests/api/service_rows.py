@@ -12,7 +12,7 @@ from db.fleet import devices
 from db.results import artifacts, best, signed, trials
 from db.results.signers import NewSigner
 from db.sql.engine import reading
-from db.sql.models import metadata
+from db.sql.tables import metadata
 from templates import operator, templates_for
 from templates.limits import DeviceLimits
 

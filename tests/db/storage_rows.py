@@ -8,7 +8,7 @@ from sqlalchemy import Engine, select, text
 from db import queue
 from db.fleet import devices
 from db.results import artifacts, best, trials
-from db.sql.models import metadata
+from db.sql.tables import metadata
 from db.sql.transaction import reading, writing
 
 FINGERPRINT = {

@@ -11,7 +11,7 @@ from db import models, queue
 from db.contract.model import ModelListed, ModelShown
 from db.models.state import JobSummary, Model
 from db.results.fastest import fastest_pytorch
-from db.sql.models import jobs
+from db.sql.tables import jobs
 from db.sql.transaction import writing
 from db.upkeep import prune
 from db.upkeep.check import check

@@ -12,7 +12,7 @@ from db import models, queue
 from db.access.quota import Orderer, orders_of
 from db.contract.model import LayerOrder, ModelOrder
 from db.sql.errors import BadCursor, IdempotencyConflict, NotFound, QuotaExceeded
-from db.sql.models import jobs, metadata
+from db.sql.tables import jobs, metadata
 from db.sql.transaction import reading
 
 

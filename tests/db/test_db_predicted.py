@@ -9,7 +9,7 @@ from db import queue
 from db.contract.order import PREDICTED, PREDICTION
 from db.results import best
 from db.results.best_fields import best_fields
-from db.sql.models import best_artifacts
+from db.sql.tables import best_artifacts
 from db.sql.transaction import reading
 
 

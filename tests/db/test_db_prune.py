@@ -14,7 +14,7 @@ from db.queue import history
 from db.records import listed
 from db.results import artifacts, best, trials
 from db.results.totals import totals
-from db.sql import models
+from db.sql import tables
 from db.sql.engine import open_engine
 from db.sql.errors import DatabaseUnavailable
 from db.sql.transaction import reading, writing
@@ -52,18 +52,18 @@ def aged(engine: Engine, days: float, job: queue.Job | None = None) -> None:
     with writing(engine) as connection:
         seq = None
         if job is not None:
-            named = select(models.jobs.c.seq).where(models.jobs.c.id == job.id)
+            named = select(tables.jobs.c.seq).where(tables.jobs.c.id == job.id)
             seq = connection.execute(named).scalar_one()
         for table, columns in (
-            (models.jobs, ("created_at", "started_at", "finished_at")),
-            (models.trials, ("created_at",)),
-            (models.artifacts, ("created_at",)),
+            (tables.jobs, ("created_at", "started_at", "finished_at")),
+            (tables.trials, ("created_at",)),
+            (tables.artifacts, ("created_at",)),
         ):
             older = update(table).values({name: table.c[name] - days * DAY for name in columns})
             if seq is not None:
-                if table is models.artifacts:
+                if table is tables.artifacts:
                     continue
-                older = older.where(table.c["seq" if table is models.jobs else "job_seq"] == seq)
+                older = older.where(table.c["seq" if table is tables.jobs else "job_seq"] == seq)
             connection.execute(older)
 
 
@@ -108,8 +108,8 @@ def test_only_old_trials_of_a_long_job_go(engine: Engine) -> None:
     job = tuned(engine, 64, winner=None)
     aged(engine, 10, job)
     with writing(engine) as connection:
-        young = models.trials.c.number > 3
-        connection.execute(update(models.trials).where(young).values(created_at=2e9 * 2))
+        young = tables.trials.c.number > 3
+        connection.execute(update(tables.trials).where(young).values(created_at=2e9 * 2))
     assert prune.prune(engine, 5).trials == 3
     assert knobs(engine, job) == [3, 4]
 
@@ -160,13 +160,13 @@ def test_lists_go_but_for_those_a_best_is_of(engine: Engine) -> None:
     with writing(engine) as connection:
         rows = {
             name: connection.execute(
-                select(models.jobs.c.seq).where(models.jobs.c.id == each.id)
+                select(tables.jobs.c.seq).where(tables.jobs.c.id == each.id)
             ).scalar_one()
             for name, each in (("job", job), ("kept", kept))
         }
         for seq in rows.values():
             line = {"job_seq": seq, "place": 0, "template_version": 1, "config": {}, "source": {}}
-            connection.execute(models.listed_configs.insert(), [line])
+            connection.execute(tables.listed_configs.insert(), [line])
     tuned(engine, 64, count=0)  # the best of 64 is another job's now
     aged(engine, 10)
     assert prune.prune(engine, 5).configs == 1
@@ -183,13 +183,13 @@ def test_whatever_their_ages_bests_keep_what_they_rest_on(
     engine: Engine, ages: list[tuple[int, int]], days: int
 ) -> None:
     with writing(engine) as connection:
-        for table in reversed(models.metadata.sorted_tables):
+        for table in reversed(tables.metadata.sorted_tables):
             connection.execute(delete(table))
     for n, (age, winner) in enumerate(ages):
         job = tuned(engine, 64 + n % 3, count=5 if n < 3 else 0, winner=winner)
         aged(engine, age, job)
     with writing(engine) as connection:
-        connection.execute(update(models.artifacts).values(created_at=0.0))
+        connection.execute(update(tables.artifacts).values(created_at=0.0))
 
     def resting_on() -> list[Any]:
         found = best.bests_of_operator(engine, "conv1d")
@@ -220,7 +220,7 @@ def test_the_room_is_given_back(engine: Engine) -> None:
     job = claimed(engine)
     prune.prune(engine, 5)
     with reading(engine) as connection:
-        stored = select(func.count()).select_from(models.artifacts)
+        stored = select(func.count()).select_from(tables.artifacts)
         assert connection.execute(stored).scalar_one() == 0
     if engine.dialect.name == "postgresql":
         assert space.reclaim(engine).how == "vacuum"

@@ -10,7 +10,7 @@ from db.access.quota import Orderer, orders_of
 from db.records import listed
 from db.records.listed import ListedConfig, ListedOrder
 from db.sql.errors import QuotaExceeded
-from db.sql.models import jobs
+from db.sql.tables import jobs
 from db.sql.transaction import reading
 
 

@@ -15,7 +15,7 @@ from db.records import listed
 from db.results import best, trials
 from db.sql.columns import canonical
 from db.sql.errors import IdempotencyConflict, TooManyKeys
-from db.sql.models import idempotency_keys, jobs
+from db.sql.tables import idempotency_keys, jobs
 from db.sql.transaction import reading, writing
 
 

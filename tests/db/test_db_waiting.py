@@ -7,7 +7,7 @@ from storage_rows import claimed, device, order, submitted
 from db import queue
 from db.fleet import workers
 from db.queue import waiting
-from db.sql import models
+from db.sql import tables
 from db.sql.columns import now
 from db.sql.transaction import reading, writing
 
@@ -28,7 +28,7 @@ def test_nobody_lives(engine: Engine) -> None:
     assert "on a host with a cuda device" in (reason(engine, on_gpu) or "")
     beat(engine, "silent", "cuda")
     with writing(engine) as connection:
-        connection.execute(update(models.workers).values(seen_at=now() - 61))
+        connection.execute(update(tables.workers).values(seen_at=now() - 61))
     assert "no worker is alive" in (reason(engine, on_gpu) or "")
 
 

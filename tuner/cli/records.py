@@ -18,7 +18,7 @@ from db.records.imports import Stored
 from db.records.listed import ListedConfig, ListedOrder
 from db.records.records import Filters, read
 from db.sql.choices import Format, Kept
-from db.sql.sqlite_file import part_of
+from db.sql.sqlite_file import temporary_path_for
 from templates import logs
 from templates.logs import Log, Refused
 from tuner.errors import UnusableFile
@@ -145,7 +145,7 @@ def _whole(path: Path) -> Iterator[BinaryIO]:
                 yield stream
             return
         path = path.resolve()
-        with part_of(path) as part:
+        with temporary_path_for(path) as part:
             with part.open("wb") as stream:
                 yield stream
             part.replace(path)
