@@ -9,7 +9,7 @@ import uvicorn
 from api.server import logs
 from api.server.connections import BACKLOG, BoundedProtocol
 from api.server.lifespan import StartupError, read_settings
-from api.server.port import must_be_free
+from api.server.port import check_port_free
 
 STOP_SECONDS = 5  # for unfinished answers: a client that reads nothing would block the exit
 
@@ -18,7 +18,7 @@ def main() -> int:
     """Serve until a signal ends the process. Return the exit status: 1 if the start failed."""
     try:
         settings = read_settings()
-        must_be_free(settings.host, settings.port)
+        check_port_free(settings.host, settings.port)
     except StartupError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

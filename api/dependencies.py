@@ -1,4 +1,4 @@
-"""FastAPI dependencies of routes: the database, turns, and request headers."""
+"""FastAPI dependencies of routes: the database, slots, and request headers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import Depends, Header, Request
 from sqlalchemy import Engine
 
 from api.access.access import Access, Caller
-from api.turns import Turns
+from api.concurrency_limit import ConcurrencyLimit
 from db.access.quota import orders_of
 
 
@@ -19,25 +19,26 @@ async def _engine(request: Request) -> AsyncIterator[Engine]:  # a sync one woul
         yield engine
         return
     access: Access = request.app.state.access
-    writers: Turns = request.app.state.writers
+    limit: ConcurrencyLimit = request.app.state.write_limit
     caller: Caller = request.state.caller
-    async with writers.one():
+    async with limit.acquire():
         yield orders_of(engine, access.orderer(caller))
 
 
 async def _export(request: Request) -> AsyncIterator[None]:
-    """Take a turn among the exports. Raise Problem if none is free in time."""
-    exports: Turns = request.app.state.exports
-    async with exports.one():
+    """Take a slot for an export. Raise Problem if none is free in time."""
+    limit: ConcurrencyLimit = request.app.state.export_limit
+    async with limit.acquire():
         yield
 
 
 EngineDep = Annotated[Engine, Depends(_engine, scope="function")]
-"""The database. For methods other than GET it comes with a turn among the writers, which ends with
-the route's function, and with the caller as the orderer of new jobs. Among a route's arguments it
-stands after those that read the body, so that a client that sends slowly holds no turn."""
-ExportTurn = Depends(_export)
-"""A turn among the exports, which ends when the whole answer is sent."""
+"""The database. For methods other than GET it comes with a slot for a write, which is free again
+after the route's function, and with the caller as the orderer of new jobs. Among a route's
+arguments it stands after those that read the body, so that a client that sends slowly holds no
+slot."""
+ExportSlot = Depends(_export)
+"""A slot for an export, which is free again when the whole answer is sent."""
 IfNoneMatch = Annotated[
     str | None, Header(alias="If-None-Match", description="an ETag that was answered before")
 ]

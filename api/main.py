@@ -5,7 +5,6 @@ from __future__ import annotations
 from fastapi import APIRouter, FastAPI
 from fastapi.middleware import Middleware
 
-from api import openapi
 from api.metrics import Metrics
 from api.middleware import handlers
 from api.middleware.access import AccessMiddleware
@@ -14,7 +13,8 @@ from api.middleware.compression import CompressionMiddleware
 from api.middleware.context import ContextMiddleware
 from api.middleware.head import HeadMiddleware
 from api.middleware.headers import HeadersMiddleware
-from api.problems.problems import documented
+from api.openapi import document
+from api.problems.problems import problem_responses
 from api.routes import (
     artifacts,
     best,
@@ -28,13 +28,13 @@ from api.routes import (
     signers,
     workers,
 )
-from api.routes.people import docs, keys, pages, static
-from api.routes.people import models as model_pages
+from api.routes.html import docs, keys, pages, static
+from api.routes.html import models as model_pages
 from api.server.lifespan import LifespanMiddleware, lifespan_of
 from api.settings import Settings
 from api.version import VERSION
 
-ROOMS = (
+ROUTE_MODULES = (
     best,
     pages,
     model_pages,
@@ -54,11 +54,11 @@ ROOMS = (
 )
 
 
-ROUTES = APIRouter(responses=documented(401, 403, 422, 429, 500, 503))
+ROUTES = APIRouter(responses=problem_responses(401, 403, 422, 429, 500, 503))
 """The routes. All applications of a process share them, because FastAPI takes a tenth of a second
 to make their models when they are first used."""
-for room in ROOMS:
-    ROUTES.include_router(room.router)
+for module in ROUTE_MODULES:
+    ROUTES.include_router(module.router)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -81,14 +81,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             Middleware(AccessMiddleware),
         ],
         redirect_slashes=False,
-        openapi_url=None,  # api/routes/people/docs.py serves the document
+        openapi_url=None,  # api/routes/html/docs.py serves the document
         docs_url=None,
         redoc_url=None,
         routes=ROUTES.routes,
     )
     app.state.metrics = metrics
     handlers.install(app)
-    openapi.install(app)
+    document.install(app)
     return app
 
 

@@ -13,7 +13,7 @@ from db.queue import STATES
 from db.results.totals import PHASES, Totals, totals
 from db.sql.choices import TrialStatus
 
-KINDS = ("cpu", "cuda")
+DEVICE_KINDS = ("cpu", "cuda")
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
@@ -39,11 +39,11 @@ class Metrics:
         ``listeners`` is the number of open event streams."""
         registry = CollectorRegistry()
         registry.register(self._requests)
-        registry.register(_Stored(totals(engine), listeners))
+        registry.register(_TotalsCollector(totals(engine), listeners))
         return generate_latest(registry)
 
 
-class _Stored:
+class _TotalsCollector:
     """A collector of the totals that were read from the database for one answer."""
 
     def __init__(self, stored: Totals, listeners: int) -> None:
@@ -78,7 +78,7 @@ class _Stored:
         workers = GaugeMetricFamily(
             "convtune_workers", "Living workers by kind of device", labels=["kind", "state"]
         )
-        for kind in KINDS:
+        for kind in DEVICE_KINDS:
             workers.add_metric([kind, "working"], stored.workers.get((kind, True), 0))
             workers.add_metric([kind, "waiting"], stored.workers.get((kind, False), 0))
         yield workers

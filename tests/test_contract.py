@@ -8,13 +8,13 @@ import pytest
 import typer
 
 from api.main import create_app
-from api.web.forms import order_form, values_of
+from api.web.forms import form_values, order_form
 from db.contract.job import Job, JobShown, job_fields
 from db.contract.order import COLUMNS, JobFilter, JobOrder, Terms, changed_terms
 from db.sql.tables import jobs
 from templates import operator, operators
 from tuner.cli.lazy_group import load
-from tuner.cli.terms import OTHERWISE
+from tuner.cli.term_options import TERMS_WITH_OWN_OPTIONS
 from tuner.client.client import Client
 from tuner.client.local import Local
 
@@ -60,20 +60,20 @@ def test_programs_give_each_term_by_name(call: Any, name: str) -> None:
 def test_the_shell_has_an_option_for_each_term(operator_name: str) -> None:
     command = load("tune").commands[operator_name]
     options = {each.name for each in command.params}
-    assert set(TERMS) - options <= set(OTHERWISE)
+    assert set(TERMS) - options <= set(TERMS_WITH_OWN_OPTIONS)
     assert isinstance(command, typer.core.TyperCommand)
 
 
 def test_so_has_a_model_in_the_shell() -> None:
     options = {each.name for each in load("model").commands["tune"].params}
-    assert set(TERMS) - options <= set(OTHERWISE)
+    assert set(TERMS) - options <= set(TERMS_WITH_OWN_OPTIONS)
 
 
 @pytest.mark.parametrize("each", operators(), ids=lambda each: each.name)
 def test_the_form_has_an_input_for_each_term(each: Any) -> None:
     form = order_form(each)
     assert sorted(field.name for field in (*form.options, *form.more)) == sorted(TERMS)
-    assert set(values_of(JOB)) > {"trials", "target", "warm_start"}
+    assert set(form_values(JOB)) > {"trials", "target", "warm_start"}
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(JobFilter)])

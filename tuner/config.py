@@ -43,7 +43,7 @@ def folder() -> Path:
     return user_folder("XDG_CONFIG_HOME", ".config")
 
 
-def can_be_written(path: Path) -> bool:
+def is_writable(path: Path) -> bool:
     """Return whether this user may write the file or folder, or create it if it does not exist."""
     found = path.absolute()
     while not found.exists() and found != found.parent:
@@ -63,7 +63,7 @@ def locked(inside: Path) -> Iterator[None]:
         yield
 
 
-def foreign(found: os.stat_result) -> str | None:
+def why_untrusted(found: os.stat_result) -> str | None:
     """Return why users other than this one and root may have written a file, with the remedy.
 
     Return None if they can't have written it. The argument describes a file or a folder. A folder
@@ -77,7 +77,7 @@ def foreign(found: os.stat_result) -> str | None:
     return None
 
 
-def replace(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write a file atomically, readable by its owner alone. Raises OSError."""
     handle, partial = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
     try:

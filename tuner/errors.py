@@ -256,7 +256,7 @@ class ServiceUnreachable(ServiceError):
         self.url = url
 
     @classmethod
-    def by(cls, url: str, error: Exception) -> Self:
+    def from_error(cls, url: str, error: Exception) -> Self:
         """Return the error for a request to ``url`` that ended with another library's ``error``."""
         return cls(url, f"{type(error).__name__}: {error}")
 

@@ -18,7 +18,7 @@ from starlette.types import Scope
 from api.access import origin
 from api.access.keyring import Keyring
 from api.access.loopback import came_by_loopback
-from api.access.rates import Rates
+from api.access.rate_limiter import RateLimiter
 from api.problems.problems import Problem
 from api.settings import Settings
 from db.access import keys
@@ -26,15 +26,15 @@ from db.access.keys import Key
 from db.access.quota import Orderer
 from db.sql.choices import Scope as KeyScope
 
-SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 KEY_PAGE = "/ui/key"
-OPEN = frozenset({"/healthz", "/readyz", KEY_PAGE})
+PUBLIC_PATHS = frozenset({"/healthz", "/readyz", KEY_PAGE})
 """Paths that never need a key: probes, and the page that asks for a key."""
-OPEN_BELOW = "/static/"  # the files of the pages, which need no key either
+PUBLIC_PREFIX = "/static/"  # the files of the pages, which need no key either
 COOKIE = "convtune_key"
-UNKNOWN = "unknown"
+UNKNOWN_ADDRESS = "unknown"
 REALM = 'Bearer realm="convtune"'
-WAY_OUT = "send one as Authorization: Bearer ct_…; `tuner keys create` makes one"
+KEY_HINT = "send one as Authorization: Bearer ct_…; `tuner keys create` makes one"
 
 
 @dataclass(frozen=True)
@@ -60,31 +60,32 @@ class Access:
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self.keyring = Keyring(engine)
-        self.guards_reading = settings.require_key_to_read
+        self.requires_key_to_read = settings.require_key_to_read
         rate = settings.requests_per_second
-        self._rates = None if rate is None else Rates(rate)
+        self._rate_limiter = None if rate is None else RateLimiter(rate)
         self._unfinished = settings.max_unfinished_jobs
-        self._believes_proxies = settings.trusted_proxies is not None
+        self._trusts_proxies = settings.trusted_proxies is not None
 
-    def concerns(self, scope: Scope) -> bool:
-        """Return whether the request must pass :meth:`admit`.
+    def needs_check(self, scope: Scope) -> bool:
+        """Return whether the request must pass :meth:`authorize`.
 
         If reading needs no key, almost no read must, and this check is all that it costs."""
         path: str = scope["path"]
-        if scope["method"] not in SAFE or path == KEY_PAGE:
+        if scope["method"] not in SAFE_METHODS or path == KEY_PAGE:
             return True
-        if is_open(path):
+        if is_public(path):
             return False
-        if self.guards_reading or self._rates is not None:
+        if self.requires_key_to_read or self._rate_limiter is not None:
             return True
         return path == "/" or path.startswith("/ui/") or not came_by_loopback(scope)
 
-    async def admit(self, request: Request) -> None:
+    async def authorize(self, request: Request) -> None:
         """Set ``request.state.caller``, and count the request.
 
         Raise Problem if the caller may not send it, or sends too many. Raise DatabaseUnavailable
         if the keys can't be read."""
-        path, reads = request.scope["path"], request.method in SAFE  # request.url trusts headers
+        path = request.scope["path"]  # request.url trusts headers
+        reads = request.method in SAFE_METHODS
         found = await self.keyring.current()
         token = bearer(request)
         if token is None and (reads or path.startswith("/ui/")):
@@ -97,15 +98,15 @@ class Access:
         if valid is not None:
             request.state.log["key"] = valid.name
         self._count(caller)
-        if is_open(path):
+        if is_public(path):
             return
         if not found:
-            if not reads and not path.startswith("/ui/") and origin.foreign(request):
+            if not reads and not path.startswith("/ui/") and origin.is_cross_origin(request):
                 raise _key_required("a page of another site sent this, and there is no key yet")
             if came_by_loopback(request.scope):
                 return
             raise _key_required("there is no key yet, and without one only loopback is answered")
-        if reads and not self.guards_reading:
+        if reads and not self.requires_key_to_read:
             return
         if valid is None:
             if token is None:
@@ -113,7 +114,7 @@ class Access:
             said = "is not known, or was revoked" if key is None else "has expired"
             raise Problem(
                 "key-not-valid",
-                f"the key {said}; {WAY_OUT}",
+                f"the key {said}; {KEY_HINT}",
                 headers={"WWW-Authenticate": f'{REALM}, error="invalid_token"'},
             )
         needed: KeyScope = "read" if reads else "submit"
@@ -127,21 +128,21 @@ class Access:
                 },
             )
 
-    async def still_reads(self, caller: Caller) -> bool:
+    async def may_keep_reading(self, caller: Caller) -> bool:
         """Return whether a caller who began to read may go on.
 
         The key may have expired or been revoked meanwhile. Raise DatabaseUnavailable."""
-        if not self.guards_reading or caller.key is None:
+        if not self.requires_key_to_read or caller.key is None:
             return True
         found = await self.keyring.current()
         return any(key.id == caller.key.id and not key.expired for key in found.values())
 
     def needs_key(self, method: str, path: str) -> KeyScope | None:
         """Return the scope that the route needs, by the keys as last read. None: it needs none."""
-        if not self.keyring.known or is_open(path):
+        if not self.keyring.known or is_public(path):
             return None
-        if method.upper() in SAFE:
-            return "read" if self.guards_reading else None
+        if method.upper() in SAFE_METHODS:
+            return "read" if self.requires_key_to_read else None
         return "submit"
 
     def orderer(self, caller: Caller) -> Orderer:
@@ -149,37 +150,37 @@ class Access:
         return Orderer(caller.name, self._unfinished)
 
     def _address(self, request: Request) -> str:
-        """Return the caller's IP address, or UNKNOWN.
+        """Return the caller's IP address, or UNKNOWN_ADDRESS.
 
         It is unknown if a proxy passed on text that is no address, or if the request has an
         X-Forwarded-For header though no proxy is trusted: the server may have believed it."""
         if request.client is None or (
-            "x-forwarded-for" in request.headers and not self._believes_proxies
+            "x-forwarded-for" in request.headers and not self._trusts_proxies
         ):
-            return UNKNOWN
+            return UNKNOWN_ADDRESS
         try:
             return str(ip_address(request.client.host))
         except ValueError:
-            return UNKNOWN
+            return UNKNOWN_ADDRESS
 
     def _count(self, caller: Caller) -> None:
         """Count a request of the caller. Raise Problem if there are too many."""
-        if self._rates is None:
+        if self._rate_limiter is None:
             return
-        wait = self._rates.wait(caller.name)
+        wait = self._rate_limiter.acquire(caller.name)
         if wait > 0:
             raise Problem(
                 "too-many-requests",
-                f"{caller.name} may ask {self._rates.per_second:g} times a second "
+                f"{caller.name} may ask {self._rate_limiter.per_second:g} times a second "
                 f"(TUNER_REQUESTS_PER_SECOND); wait {math.ceil(wait)} s",
                 headers={"Retry-After": str(math.ceil(wait))},
-                limit={"requests_per_second": self._rates.per_second},
+                limit={"requests_per_second": self._rate_limiter.per_second},
             )
 
 
-def is_open(path: str) -> bool:
+def is_public(path: str) -> bool:
     """Return whether a path never needs a key."""
-    return path in OPEN or path.startswith(OPEN_BELOW)
+    return path in PUBLIC_PATHS or path.startswith(PUBLIC_PREFIX)
 
 
 def bearer(request: Request) -> str | None:
@@ -189,4 +190,4 @@ def bearer(request: Request) -> str | None:
 
 
 def _key_required(why: str) -> Problem:
-    return Problem("key-required", f"{why}; {WAY_OUT}", headers={"WWW-Authenticate": REALM})
+    return Problem("key-required", f"{why}; {KEY_HINT}", headers={"WWW-Authenticate": REALM})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from functools import lru_cache
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from starlette.types import Scope
 
@@ -17,7 +17,7 @@ def binds_loopback(host: str) -> bool:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
         return False
-    return all(_loopback(str(address[0])) for *_, address in found)
+    return all(_is_loopback(str(address[0])) for *_, address in found)
 
 
 def came_by_loopback(scope: Scope) -> bool:
@@ -27,9 +27,9 @@ def came_by_loopback(scope: Scope) -> bool:
     machine (DNS rebinding). Requests by a Unix socket, or by a test in this process, have no
     server address; they come from this machine."""
     server = scope.get("server")
-    if server is None or not _is_address(server[0]):
+    if server is None or _address(server[0]) is None:
         return True
-    return _loopback(server[0]) and all(
+    return _is_loopback(server[0]) and all(
         _names_loopback(value) for name, value in scope["headers"] if name == b"host"
     )
 
@@ -41,23 +41,21 @@ def _names_loopback(host: bytes) -> bool:
     name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
     if name == "localhost" or name.endswith(".localhost"):
         return True
-    return _is_address(name) and _loopback(name)
+    return _is_loopback(name)
 
 
 @lru_cache(256)
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True
+def _is_loopback(host: str) -> bool:
+    """Return whether the text is a loopback address."""
+    address = _address(host)
+    if isinstance(address, IPv6Address):
+        address = address.ipv4_mapped or address
+    return address is not None and address.is_loopback
 
 
-@lru_cache(256)
-def _loopback(host: str) -> bool:
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    """Return the address that the text is, without its zone; None if it is none."""
     try:
-        address = ip_address(host.partition("%")[0])
+        return ip_address(host.partition("%")[0])
     except ValueError:
-        return True
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return (mapped or address).is_loopback
+        return None

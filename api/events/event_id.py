@@ -19,12 +19,12 @@ class EventId:
     """What a listener was sent so far, written as in ``17.1.2.8c736521``."""
 
     trial: int = 0  # the number of the last trial
-    judged: bool = True  # whether it was also sent that this trial is a best, if it is one
+    best_sent: bool = True  # whether it was also sent that this trial is a best, if it is one
     stage: int = 0  # of the last state, as Snapshot.stage counts them
     progress: str = NO_PROGRESS  # the CRC-32 of the last progress
 
     def __str__(self) -> str:
-        return f"{self.trial}.{int(self.judged)}.{self.stage}.{self.progress}"
+        return f"{self.trial}.{int(self.best_sent)}.{self.stage}.{self.progress}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -36,5 +36,5 @@ class EventId:
                 f"Last-Event-ID must be the id of an event of this stream, as {cls()} is, but is "
                 f"{text[:60]!r}; leave it out to start from the first event",
             )
-        trial, judged, stage, progress = found.groups()
-        return cls(int(trial), judged == "1", int(stage), progress)
+        trial, best_sent, stage, progress = found.groups()
+        return cls(int(trial), best_sent == "1", int(stage), progress)

@@ -33,7 +33,7 @@ _log = structlog.get_logger("api.events.feeds")
 
 
 @dataclass(frozen=True)
-class Happened:
+class TrialEvents:
     """A trial as JSON, and its ``best`` event as JSON if it was the fastest so far."""
 
     number: int
@@ -45,7 +45,7 @@ class Feed:
     """One job, as all of its listeners read it."""
 
     def __init__(self, engine: Engine, limiter: CapacityLimiter, now: Snapshot) -> None:
-        self.now = now
+        self.snapshot = now
         self.over = False  # True if nothing more comes: the service stops, or the job was deleted
         self.listeners = 0
         self.mark: object = None  # of the last poll; it differs once the job has changed
@@ -53,7 +53,7 @@ class Feed:
         self._flops = parse_key(now.job.workload_key).flops
         self._changed = asyncio.Event()
         self._reading = asyncio.Lock()
-        self._page: tuple[int, list[Happened]] = (0, [])  # a number, the trials after it
+        self._page: tuple[int, list[TrialEvents]] = (0, [])  # a number, the trials after it
         self._fastest: tuple[int, float | None] = (-1, None)  # number; fastest up to it
 
     async def refresh(self) -> None:
@@ -62,23 +62,23 @@ class Feed:
         Raise NotFound, DatabaseUnavailable."""
         async with self._reading:  # one at a time, so that the latest reading stays
             now = await run_sync(
-                events.snapshot, self._engine, self.now.job.id, limiter=self._limiter
+                events.snapshot, self._engine, self.snapshot.job.id, limiter=self._limiter
             )
-        if now != self.now:
-            self.now = now
-            self._wake()
+        if now != self.snapshot:
+            self.snapshot = now
+            self._wake_listeners()
 
     def end(self) -> None:
         """Tell all listeners that nothing more comes."""
         self.over = True
-        self._wake()
+        self._wake_listeners()
 
-    async def later_than(self, seen: Snapshot) -> None:
+    async def wait_for_change(self, seen: Snapshot) -> None:
         """Wait until the job differs from ``seen``, or the feed is over."""
-        while self.now is seen and not self.over:
+        while self.snapshot is seen and not self.over:
             await self._changed.wait()
 
-    async def after(self, number: int) -> list[Happened]:
+    async def trials_after(self, number: int) -> list[TrialEvents]:
         """Return the next trials after this number, at most a page. Raise DatabaseUnavailable."""
         async with self._reading:
             first, page = self._page
@@ -87,13 +87,13 @@ class Feed:
                 self._page = (number, page)
         return [each for each in page if each.number > number]
 
-    def _wake(self) -> None:
+    def _wake_listeners(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _read_page(self, number: int) -> list[Happened]:
+    def _read_page(self, number: int) -> list[TrialEvents]:
         """Read the page after this number, and find which trials were the fastest so far."""
-        seq = self.now.seq
+        seq = self.snapshot.seq
         last, fastest = self._fastest
         if last != number:
             fastest = events.fastest(self._engine, seq, number)
@@ -104,7 +104,7 @@ class Feed:
                 fastest = time_us
                 best = BestEvent.of(trial, time_us, self._flops).model_dump_json()
             page.append(
-                Happened(trial.number, TrialView.model_validate(trial).model_dump_json(), best)
+                TrialEvents(trial.number, TrialView.model_validate(trial).model_dump_json(), best)
             )
             self._fastest = trial.number, fastest
         return page
@@ -159,7 +159,7 @@ class Feeds:
         stalled = False
         while self._feeds:
             try:
-                await self._look()
+                await self._refresh_changed()
                 stalled = False
             except Exception as error:  # whatever failed, the next look may succeed
                 if not stalled:
@@ -167,7 +167,7 @@ class Feeds:
                 stalled = True
             await asyncio.sleep(self._poll_seconds)
 
-    async def _look(self) -> None:
+    async def _refresh_changed(self) -> None:
         """End the feeds of jobs that were deleted, and refresh those of jobs that changed."""
         asked = dict(self._feeds)
         marks = await run_sync(events.marks, self._engine, list(asked), limiter=self._limiter)

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.access.access import SAFE, Access, is_open
+from api.access.access import SAFE_METHODS, Access, is_public
 from api.middleware.handlers import storage_problem
 from api.problems.problems import Problem
 from api.web.pages import render
@@ -27,19 +27,19 @@ class AccessMiddleware:
             await self.app(scope, receive, send)
             return
         access: Access = scope["app"].state.access
-        if not access.concerns(scope):
+        if not access.needs_check(scope):
             await self.app(scope, receive, send)
             return
         request = Request(scope)
         try:
-            await access.admit(request)
+            await access.authorize(request)
         except Problem as problem:
             await _refusal(request, problem)(scope, receive, send)
         except StorageError as error:
             request.state.log["error"] = str(error)
             await storage_problem(request, error).response(request)(scope, receive, send)
         else:
-            guarded = access.guards_reading and not is_open(scope["path"])
+            guarded = access.requires_key_to_read and not is_public(scope["path"])
             await self.app(scope, receive, _privately(send) if guarded else send)
 
 
@@ -49,7 +49,7 @@ def _refusal(request: Request, problem: Problem) -> Response:
         return problem.response(request)
     asked = request.url
     here = f"{asked.path}?{asked.query}" if asked.query else asked.path
-    back = here if request.method in SAFE else "/"
+    back = here if request.method in SAFE_METHODS else "/"
     page = render(request, "key.html", problem.status, problem=problem, wrong=False, back=back)
     page.headers.update(problem.headers or {})
     return page

@@ -26,12 +26,12 @@ class CompressionMiddleware:
         app: ASGIApp = self.compressing
         if scope["type"] == "http" and scope["path"].startswith(_PLAIN):
             app = self.plain
-        elif scope["type"] == "http" and not _is_asked(Headers(scope=scope)):
+        elif scope["type"] == "http" and not _accepts_gzip(Headers(scope=scope)):
             app = IdentityResponder(self.plain, MINIMUM_BYTES)
         await app(scope, receive, send)
 
 
-def _is_asked(headers: Headers) -> bool:
+def _accepts_gzip(headers: Headers) -> bool:
     """Return whether the client accepts gzip, and at least as gladly as an uncompressed answer.
 
     Starlette would look for the word gzip alone, and ignore the weights."""

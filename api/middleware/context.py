@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from typing import Any
@@ -19,6 +20,8 @@ from api.problems.problems import Problem
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 CLIENT_LEFT = 499
 """nginx's status, for log and metrics, of a client that left without an answer."""
+CANCELLED = 500
+"""The status with which uvicorn answers a request that it cancels, because the service stops."""
 _PROBES = {"/healthz", "/readyz", "/metrics"}
 _log = structlog.get_logger("api.request")
 
@@ -59,6 +62,9 @@ class ContextMiddleware:
                 await self.app(scope, receive, tagged)
             except ClientDisconnect:  # while its body was read: nobody waits for an answer
                 status = CLIENT_LEFT
+            except asyncio.CancelledError:
+                status = status or CANCELLED
+                raise
             except Exception as error:
                 if status and _listener_left(error):
                     return

@@ -12,10 +12,10 @@ from templates import operators
 from templates.errors import sentence
 from templates.errors.near import near
 
-SHOWN_NAME = 60  # characters: an unknown field may have a name of any length
-SHOWN_ERRORS = 5
-LISTED_ERRORS = 50  # a body has room for thousands of errors
-GOES_ON = frozenset({"must", "is", "are", "has", "can't"})
+MAX_NAME_LENGTH = 60  # characters: an unknown field may have a name of any length
+MAX_SHOWN_ERRORS = 5
+MAX_LISTED_ERRORS = 50  # a body has room for thousands of errors
+PREDICATE_STARTS = frozenset({"must", "is", "are", "has", "can't"})
 """First words of messages that continue a sentence, whose subject is the field's name."""
 
 
@@ -35,31 +35,33 @@ def field_errors(
 
     ``place`` is the part of the request that they are about, such as "body"; None if each error's
     location begins with it. ``of`` has the type that each place takes: with it, errors of unknown
-    fields name similar ones, up to LISTED_ERRORS."""
+    fields name similar ones, up to MAX_LISTED_ERRORS."""
     placed = [{**e, "loc": e["loc"] if place is None else (place, *e["loc"])} for e in errors]
     return [
-        FieldError(field=_field(error), message=_message(error, of if at < LISTED_ERRORS else {}))
+        FieldError(
+            field=_field(error), message=_message(error, of if at < MAX_LISTED_ERRORS else {})
+        )
         for at, error in enumerate(placed)
     ]
 
 
 def summary(errors: list[FieldError]) -> str:
-    """Return the errors as one text, which only counts the errors beyond SHOWN_ERRORS."""
-    said = [_together(error) for error in errors[:SHOWN_ERRORS]]
-    if len(errors) > SHOWN_ERRORS:
-        said.append(f"and {len(errors) - SHOWN_ERRORS} more")
+    """Return the errors as one text, which only counts the errors beyond MAX_SHOWN_ERRORS."""
+    said = [_as_sentence(error) for error in errors[:MAX_SHOWN_ERRORS]]
+    if len(errors) > MAX_SHOWN_ERRORS:
+        said.append(f"and {len(errors) - MAX_SHOWN_ERRORS} more")
     return "; ".join(said)
 
 
-def _together(error: FieldError) -> str:
+def _as_sentence(error: FieldError) -> str:
     """Return the field and the message: one sentence if the message continues the field's name."""
-    goes_on = error.message.partition(" ")[0] in GOES_ON
-    return f"{error.field}{' ' if goes_on else ': '}{error.message}"
+    continues = error.message.partition(" ")[0] in PREDICATE_STARTS
+    return f"{error.field}{' ' if continues else ': '}{error.message}"
 
 
 def _field(error: Mapping[str, Any]) -> str:
     """Return the path of the wrong field, as in ``workload.N``, or its place if it has no path."""
-    place, *path = [shown_name(str(step)) for step in error["loc"]]
+    place, *path = [shortened(str(step)) for step in error["loc"]]
     if error["type"] == "json_invalid":
         return "body"
     # In a union, pydantic adds the operator to the location, but the body has no such step. An
@@ -77,9 +79,9 @@ def _field(error: Mapping[str, Any]) -> str:
     return ".".join(path) or place
 
 
-def shown_name(step: str) -> str:
+def shortened(step: str) -> str:
     """Return a field's name, cut off if it is long."""
-    return step if len(step) <= SHOWN_NAME else f"{step[:SHOWN_NAME]}…"
+    return step if len(step) <= MAX_NAME_LENGTH else f"{step[:MAX_NAME_LENGTH]}…"
 
 
 def _message(error: Mapping[str, Any], of: Mapping[str, Any]) -> str:

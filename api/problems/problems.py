@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.problems.messages import LISTED_ERRORS, FieldError
+from api.problems.messages import MAX_LISTED_ERRORS, FieldError
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:convtune:problem:"
@@ -87,7 +87,7 @@ class Problem(HTTPException):
         self.kind = kind
         self.status, self.title = KINDS[kind]
         super().__init__(self.status, detail, dict(headers or {}))
-        self.errors = list(errors[:LISTED_ERRORS])
+        self.errors = list(errors[:MAX_LISTED_ERRORS])
         self.extra = extra
 
     def __str__(self) -> str:
@@ -110,7 +110,7 @@ class Problem(HTTPException):
         return Response(body, self.status, self.headers, MEDIA_TYPE)
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the ``responses`` of a route in OpenAPI for these statuses of errors."""
     schema = {"$ref": "#/components/schemas/ProblemDocument"}
     return {

@@ -1,1 +1,1 @@
-"""Routes of the HTTP API: one noun a file, each with a ``router``. ``people`` has the pages."""
+"""Routes of the HTTP API: one noun a file, each with a ``router``. ``html`` has the pages."""

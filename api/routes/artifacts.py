@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Response
 
-from api.answers.conditional import byte_range, matches
 from api.dependencies import EngineDep, IfNoneMatch
-from api.problems.problems import documented
+from api.problems.problems import problem_responses
+from api.route_helpers.conditional import byte_range, matches
 from api.schemas.common import SHA256
 from db.results import artifacts, signers
 from db.results.artifacts import ArtifactInfo
@@ -27,7 +27,7 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"description": "The bytes", "content": _BYTES},
     206: {"description": "The range asked for", "content": _BYTES},
     304: {"description": "The caller has it"},
-    **documented(404, 416),
+    **problem_responses(404, 416),
 }
 
 

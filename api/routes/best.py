@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
 from functools import partial
 from typing import Annotated, Any
 
@@ -11,15 +10,15 @@ from fastapi import APIRouter, Body, Request, Response
 from sqlalchemy import Engine
 from starlette.concurrency import run_in_threadpool
 
-from api.answers.best_query import BestFilters
-from api.answers.conditional import matches, weak_etag
-from api.answers.given_once import GIVEN_ONCE
-from api.answers.job_views import job_view
-from api.answers.json_body import JsonRoute
-from api.answers.nearest import nearest, verification
-from api.answers.quick import quickly
 from api.dependencies import EngineDep
-from api.problems.problems import Problem, documented
+from api.problems.problems import Problem, problem_responses
+from api.route_helpers.best_query import BestFilters
+from api.route_helpers.conditional import matches, weak_etag
+from api.route_helpers.job_views import job_view
+from api.route_helpers.json_body import JsonRoute
+from api.route_helpers.nearest import nearest_bests, verification_order
+from api.route_helpers.nonblocking import read_nonblocking
+from api.route_helpers.strict_query import StrictQuery
 from api.schemas.best import BestView, Call
 from api.schemas.jobs import JobView
 from api.schemas.orders.nearest import EXAMPLES, NearestOrder
@@ -31,7 +30,6 @@ from db.records import listed
 from db.results import best as bests
 from db.results.best import Best
 from templates import operator as find_operator
-from templates import restriction
 from templates.workload import Workload, in_text
 
 router = APIRouter(route_class=JsonRoute, tags=["best"])
@@ -41,12 +39,12 @@ NO_LENDER = ", and no tuned shape can lend its configuration"
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"headers": {"ETag": {"schema": {"type": "string"}}}},
     304: {"description": "Unchanged since the answer with that ETag"},
-    **documented(404),
+    **problem_responses(404),
 }
 _ORDERED: dict[int | str, dict[str, Any]] = {
     200: {"description": "The job that made the shape's best, or an equal one", "model": JobView},
     201: {"description": "The new job"},
-    **documented(400, 404, 413, 415),
+    **problem_responses(400, 404, 413, 415),
 }
 
 
@@ -72,9 +70,11 @@ async def get_best(operator: str, request: Request) -> Response:
     expects to be fastest. The best of them is then the answer for the shape, as `predicted`, until
     a search has found one."""
     workload, filters = BestFilters.read(find_operator(operator), request.query_params)
-    view = await quickly(request.app, partial(_exact, workload=workload, filters=filters))
+    view = await read_nonblocking(
+        request.app, partial(_exact_view, workload=workload, filters=filters)
+    )
     if view is None:
-        view = await run_in_threadpool(_nearest, request.app.state.engine, workload, filters)
+        view = await run_in_threadpool(_nearest_view, request.app.state.engine, workload, filters)
     body = view.model_dump_json().encode()
     etag = weak_etag(hashlib.sha256(body).hexdigest()[:32])
     headers = {"ETag": etag, "Cache-Control": "no-cache"}
@@ -88,7 +88,7 @@ async def get_best(operator: str, request: Request) -> Response:
     status_code=201,
     summary="Have the nearest configuration verified",
     responses=_ORDERED,
-    dependencies=[GIVEN_ONCE],
+    dependencies=[StrictQuery],
 )
 def verify_nearest(
     order: Annotated[NearestOrder, Body(discriminator="operator", openapi_examples=EXAMPLES)],
@@ -101,55 +101,88 @@ def verify_nearest(
     A worker builds, checks and times the configuration that `GET /best/{operator}?match=nearest`
     names for this shape: one trial, no search. Once the job has succeeded, that answer is verified,
     and has a time and a library. If the shape has a best already, the answer is that best's job."""
-    asked = None if order.templates is None else ",".join(order.templates)
-    filters = BestFilters(target=order.target, device=order.device, templates=asked)
-    kind = None if order.target == "auto" else order.target
-    names = restriction(order.templates, order.workload.operator)
-    exact = bests.lookup(engine, order.workload.key, kind, order.device, names)
+    filters = BestFilters(
+        target=order.target,
+        device=order.device,
+        threads=order.threads,
+        parallel=order.parallel,
+        templates=None if order.templates is None else ",".join(order.templates),
+    )
+    exact = _own_bests(engine, order.workload, filters)
     if exact:
         job, created = queue.get(engine, exact[0].job_id), False
     else:
-        candidates = bests.bests_of_operator(
-            engine, order.workload.operator, kind, order.device, names
-        )
-        lenders = nearest(order.workload, candidates)
-        if not lenders:
-            raise _not_tuned(engine, order.workload, filters, NO_LENDER)
-        [(job, created)] = listed.submit(engine, [verification(order.workload, lenders[0], names)])
+        lender = _lenders(engine, order.workload, filters)[0]
+        wanted = verification_order(order.workload, lender, filters.names)
+        [(job, created)] = listed.submit(engine, [wanted])
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/jobs/{job.id}"
     request.state.log |= {"job_id": job.id, "created": created}
     return job_view(engine, job)
 
 
-def _exact(engine: Engine, workload: Workload, filters: BestFilters) -> BestView | None:
+def _exact_view(engine: Engine, workload: Workload, filters: BestFilters) -> BestView | None:
     """Return the view of the shape's own bests; None if it has none."""
-    kind = None if filters.target == "auto" else filters.target
-    narrowed = _narrowed(filters, kind)
-    found = bests.lookup(engine, workload.key, *narrowed, parallel=filters.parallel)
+    found = _own_bests(engine, workload, filters)
     if not found:
         return None
     return BestView.of(workload.model_dump(), found, _lender(engine, found[0]))
 
 
-def _nearest(engine: Engine, workload: Workload, filters: BestFilters) -> BestView:
+def _nearest_view(engine: Engine, workload: Workload, filters: BestFilters) -> BestView:
     """Return the view of the nearest shape's bests.
 
     Raise Problem if no nearest match is asked for, or there is none."""
     if filters.match != "nearest":
         raise _not_tuned(engine, workload, filters)
-    kind = None if filters.target == "auto" else filters.target
-    candidates = bests.bests_of_operator(engine, workload.operator, *_narrowed(filters, kind))
-    lenders = nearest(workload, candidates)
-    if not lenders:
-        raise _not_tuned(engine, workload, filters, NO_LENDER)
+    lenders = _lenders(engine, workload, filters)
     asked = workload.model_dump()
-    body = {"operator": workload.operator, "workload": asked, "target": filters.target}
+    body: dict[str, Any] = {
+        "operator": workload.operator,
+        "workload": asked,
+        "target": filters.target,
+    }
     if filters.device is not None:
         body["device"] = filters.device
     if filters.names is not None:
         body["templates"] = list(filters.names)
+    if filters.threads is not None:
+        body["threads"] = filters.threads
+    if filters.parallel:
+        body["parallel"] = True
     return BestView.lent(asked, lenders, Call(method="POST", url="/jobs/nearest", body=body))
+
+
+def _own_bests(engine: Engine, workload: Workload, filters: BestFilters) -> list[Best]:
+    """Return the shape's own bests that pass the filters, fastest first."""
+    return bests.lookup(
+        engine,
+        workload.key,
+        filters.kind,
+        filters.device,
+        filters.names,
+        filters.threads,
+        parallel=filters.parallel,
+    )
+
+
+def _lenders(engine: Engine, workload: Workload, filters: BestFilters) -> list[Best]:
+    """Return the nearest shape's bests that pass the filters, fastest first.
+
+    Raise Problem if no tuned shape can lend its configuration."""
+    candidates = bests.bests_of_operator(
+        engine,
+        workload.operator,
+        filters.kind,
+        filters.device,
+        filters.names,
+        filters.threads,
+        parallel=filters.parallel,
+    )
+    lenders = nearest_bests(workload, candidates)
+    if not lenders:
+        raise _not_tuned(engine, workload, filters, NO_LENDER)
+    return lenders
 
 
 def _lender(engine: Engine, best: Best) -> Neighbour | None:
@@ -184,8 +217,7 @@ def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: st
         names = dict.fromkeys(_place(best) for best in elsewhere)
         detail += f" (it has on {', '.join(names)})"
     tune = {"method": "POST", "url": "/jobs", "body": order}
-    kind = None if filters.target == "auto" else filters.target
-    job = pending_job_for(engine, workload.key, kind, filters.device)
+    job = pending_job_for(engine, workload.key, filters.kind, filters.device)
     if job is None:
         way_out = "POST the body in tune to /jobs and ask again once the job has succeeded"
         return Problem("not-tuned", f"{detail}; {way_out}", tune=tune)
@@ -203,10 +235,3 @@ def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: st
 def _place(best: Best) -> str:
     threads = f" with {best.threads} threads" if best.threads else ""
     return f"{best.device.name}{threads} by {best.template}"
-
-
-def _narrowed(
-    filters: BestFilters, kind: str | None
-) -> tuple[str | None, str | None, Collection[str] | None, int | None]:
-    """Return the kind, device, templates and threads by which bests are looked up."""
-    return kind, filters.device, filters.names, filters.threads

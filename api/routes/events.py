@@ -14,7 +14,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from api.access.access import Access, Caller
 from api.events.event_id import PATTERN, EventId
 from api.events.feeds import POLL_SECONDS, Feed, Feeds
-from api.problems.problems import Problem, documented
+from api.problems.problems import Problem, problem_responses
 from api.schemas.events import ProgressEvent
 from api.schemas.jobs import JobView
 from db.read.events import Snapshot
@@ -24,16 +24,16 @@ router = APIRouter(tags=["jobs"])
 
 
 @dataclass(frozen=True)
-class Listening:
+class Listener:
     """A listener to a job."""
 
     feed: Feed
     at: EventId  # its place: what it was sent so far
     headers_only: bool  # the request is HEAD
-    may_go_on: Callable[[], Awaitable[bool]]  # whether its key is still valid
+    may_continue: Callable[[], Awaitable[bool]]  # whether its key is still valid
 
 
-async def _listening(
+async def _listener(
     job_id: str,
     request: Request,
     response: Response,
@@ -53,12 +53,12 @@ async def _listening(
             description="leave out trials up to this number; Last-Event-ID comes first",
         ),
     ] = 0,
-) -> AsyncIterator[Listening]:
+) -> AsyncIterator[Listener]:
     """Yield the listener. Raise NotFound, or Problem if its place is not in the job's stream."""
     feeds: Feeds = request.app.state.feeds
     at = EventId.parse(last_event_id) if last_event_id else EventId(after)
     async with feeds.listen(job_id) as feed:
-        now = feed.now
+        now = feed.snapshot
         if at.trial > now.last or at.stage > now.stage:
             raise Problem(
                 "invalid-event-id",
@@ -67,31 +67,33 @@ async def _listening(
             )
         if now.job.ended and at.stage == now.stage:
             response.status_code = 204  # tells an EventSource not to come again
-        yield Listening(feed, at, getattr(request.state, "headers_only", False), _asking(request))
+        yield Listener(
+            feed, at, getattr(request.state, "headers_only", False), _permission_check(request)
+        )
 
 
-def _asking(request: Request) -> Callable[[], Awaitable[bool]]:
+def _permission_check(request: Request) -> Callable[[], Awaitable[bool]]:
     """Return a function that tells whether the caller may still read."""
     access: Access = request.app.state.access
     caller: Caller | None = getattr(request.state, "caller", None)  # None if no key is asked for
 
-    async def may_go_on() -> bool:
+    async def may_continue() -> bool:
         try:
-            return caller is None or await access.still_reads(caller)
+            return caller is None or await access.may_keep_reading(caller)
         except DatabaseUnavailable:
             return True  # nothing can be read, so nothing leaks
 
-    return may_go_on
+    return may_continue
 
 
 @router.get(
     "/jobs/{job_id}/events",
     summary="A job as it goes on, until it ends",
     response_class=EventSourceResponse,
-    responses={204: {"description": "All has been sent"}, **documented(400, 404)},
+    responses={204: {"description": "All has been sent"}, **problem_responses(400, 404)},
 )
 async def job_events(
-    listening: Annotated[Listening, Depends(_listening)],
+    listener: Annotated[Listener, Depends(_listener)],
 ) -> AsyncIterator[ServerSentEvent]:
     """Stream a job's events until the job ends.
 
@@ -102,14 +104,14 @@ async def job_events(
     The last event is the `state` in which the job ended. If a stream breaks off, send the id of the
     last event as `Last-Event-ID`, and the new stream continues after it. A comment is sent after
     15 s of silence."""
-    if listening.headers_only:
+    if listener.headers_only:
         return
-    feed, at = listening.feed, listening.at
-    while not feed.over and await listening.may_go_on():
-        now = feed.now
+    feed, at = listener.feed, listener.at
+    while not feed.over and await listener.may_continue():
+        now = feed.snapshot
         if at.stage < now.stage and not now.job.ended:
             at = replace(at, stage=now.stage)
-            yield _state(now, at)
+            yield _state_event(now, at)
         async for place, event in _history(feed, at, now.last):
             at = place
             yield event
@@ -122,12 +124,12 @@ async def job_events(
             yield ServerSentEvent(raw_data=progress, event="progress", id=str(at))
         if now.job.ended:
             if at.stage < now.stage:
-                yield _state(now, replace(at, stage=now.stage))
+                yield _state_event(now, replace(at, stage=now.stage))
             return
-        await feed.later_than(now)
+        await feed.wait_for_change(now)
 
 
-def _state(now: Snapshot, at: EventId) -> ServerSentEvent:
+def _state_event(now: Snapshot, at: EventId) -> ServerSentEvent:
     job = JobView.of(now.job, now.device, now.waiting)
     return ServerSentEvent(raw_data=job.model_dump_json(), event="state", id=str(at))
 
@@ -136,9 +138,9 @@ async def _history(
     feed: Feed, at: EventId, last: int
 ) -> AsyncIterator[tuple[EventId, ServerSentEvent]]:
     """Yield the trials and bests up to trial number ``last``, each with the place after it."""
-    while not feed.over and (at.trial < last or not at.judged):
+    while not feed.over and (at.trial < last or not at.best_sent):
         try:
-            page = await feed.after(at.trial if at.judged else at.trial - 1)
+            page = await feed.trials_after(at.trial if at.best_sent else at.trial - 1)
         except DatabaseUnavailable:
             await asyncio.sleep(POLL_SECONDS)
             continue
@@ -148,9 +150,9 @@ async def _history(
             if each.number > last:
                 return
             if at.trial < each.number:
-                at = replace(at, trial=each.number, judged=each.best is None)
+                at = replace(at, trial=each.number, best_sent=each.best is None)
                 yield at, ServerSentEvent(raw_data=each.trial, event="trial", id=str(at))
-            if not at.judged:
-                at = replace(at, judged=True)
+            if not at.best_sent:
+                at = replace(at, best_sent=True)
                 if each.best is not None:
                     yield at, ServerSentEvent(raw_data=each.best, event="best", id=str(at))

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request, Response
 
-from api.answers.given_once import GIVEN_ONCE
-from api.answers.job_views import job_view, job_views
-from api.answers.json_body import JsonRoute
 from api.dependencies import EngineDep, IdempotencyKey
-from api.problems.problems import documented
+from api.problems.problems import problem_responses
+from api.route_helpers.job_views import job_view, job_views
+from api.route_helpers.json_body import JsonRoute
+from api.route_helpers.strict_query import StrictQuery
 from api.schemas.common import Listing
 from api.schemas.jobs import JobsQuery, JobView, TrialsQuery
 from api.schemas.orders.job import ORDER_EXAMPLES, Order
@@ -19,7 +19,7 @@ from db import queue
 from db.contract.order import JobFilter
 from db.results import trials
 
-router = APIRouter(route_class=JsonRoute, tags=["jobs"], dependencies=[GIVEN_ONCE])
+router = APIRouter(route_class=JsonRoute, tags=["jobs"], dependencies=[StrictQuery])
 
 _LOCATION = {"Location": {"description": "the job", "schema": {"type": "string"}}}
 _ANSWERS: dict[int | str, dict[str, Any]] = {
@@ -29,7 +29,7 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
         "headers": _LOCATION,
     },
     201: {"description": "The new job", "headers": _LOCATION},
-    **documented(400, 413, 415),
+    **problem_responses(400, 413, 415),
 }
 
 
@@ -59,7 +59,7 @@ def list_jobs(query: Annotated[JobsQuery, Query()], engine: EngineDep) -> Listin
     return Listing(items=job_views(engine, page.items), next_cursor=page.next_cursor)
 
 
-@router.get("/jobs/{job_id}", summary="A job", responses=documented(404))
+@router.get("/jobs/{job_id}", summary="A job", responses=problem_responses(404))
 def get_job(job_id: str, engine: EngineDep) -> JobView:
     """Return a job: its order, its state and how far it is."""
     return job_view(engine, queue.get(engine, job_id))
@@ -69,7 +69,7 @@ def get_job(job_id: str, engine: EngineDep) -> JobView:
     "/jobs/{job_id}/cancel",
     status_code=202,
     summary="Cancel a job; what was measured is kept",
-    responses=documented(404, 409),
+    responses=problem_responses(404, 409),
 )
 def cancel_job(job_id: str, engine: EngineDep) -> JobView:
     """Cancel a job. A queued job ends at once, a running one as soon as its worker hears of it."""
@@ -77,7 +77,9 @@ def cancel_job(job_id: str, engine: EngineDep) -> JobView:
 
 
 @router.get(
-    "/jobs/{job_id}/trials", summary="A job's trials, first to last", responses=documented(404)
+    "/jobs/{job_id}/trials",
+    summary="A job's trials, first to last",
+    responses=problem_responses(404),
 )
 def list_trials(
     job_id: str, query: Annotated[TrialsQuery, Query()], engine: EngineDep

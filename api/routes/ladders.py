@@ -6,21 +6,21 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from api.answers.given_once import GIVEN_ONCE
 from api.dependencies import EngineDep
-from api.problems.problems import Problem, documented
+from api.problems.problems import Problem, problem_responses
+from api.route_helpers.strict_query import StrictQuery
 from api.schemas.common import Listing
 from api.schemas.ladders import LaddersQuery, LadderView
 from db.results import ladders
 from templates import operator as find_operator
 
-router = APIRouter(tags=["ladders"], dependencies=[GIVEN_ONCE])
+router = APIRouter(tags=["ladders"], dependencies=[StrictQuery])
 
 
 @router.get(
     "/ladders/{operator}",
     summary="The ladders of an operator, newest first",
-    responses=documented(404),
+    responses=problem_responses(404),
 )
 def list_ladders(
     operator: str, query: Annotated[LaddersQuery, Query()], engine: EngineDep

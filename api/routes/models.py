@@ -7,16 +7,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Query, Request, Response
 from sqlalchemy import Engine
 
-from api.answers.given_once import GIVEN_ONCE
-from api.answers.json_body import JsonRoute
 from api.dependencies import EngineDep, IdempotencyKey
-from api.problems.problems import documented
+from api.problems.problems import problem_responses
+from api.route_helpers.json_body import JsonRoute
+from api.route_helpers.strict_query import StrictQuery
 from api.schemas.common import Listing, PageQuery
 from api.schemas.models import ModelItem, ModelView
 from api.schemas.orders.model import MODEL_EXAMPLE, SentModel
 from db import models
 
-router = APIRouter(route_class=JsonRoute, tags=["models"], dependencies=[GIVEN_ONCE])
+router = APIRouter(route_class=JsonRoute, tags=["models"], dependencies=[StrictQuery])
 
 _LOCATION = {"Location": {"description": "the model", "schema": {"type": "string"}}}
 _ANSWERS: dict[int | str, dict[str, Any]] = {
@@ -26,7 +26,7 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
         "headers": _LOCATION,
     },
     201: {"description": "The new model", "headers": _LOCATION},
-    **documented(400, 413, 415),
+    **problem_responses(400, 413, 415),
 }
 
 
@@ -56,7 +56,9 @@ def list_models(query: Annotated[PageQuery, Query()], engine: EngineDep) -> List
     return Listing(items=[ModelItem.of(each) for each in page.items], next_cursor=page.next_cursor)
 
 
-@router.get("/models/{model_id}", summary="A model with its layers", responses=documented(404))
+@router.get(
+    "/models/{model_id}", summary="A model with its layers", responses=problem_responses(404)
+)
 def get_model(model_id: str, engine: EngineDep) -> ModelView:
     """Return a model with its layers: for each its job, its best and how often it is called."""
     return _view(engine, models.get(engine, model_id))
@@ -66,7 +68,7 @@ def get_model(model_id: str, engine: EngineDep) -> ModelView:
     "/models/{model_id}/cancel",
     status_code=202,
     summary="Cancel a model; what was measured is kept",
-    responses=documented(404, 409),
+    responses=problem_responses(404, 409),
 )
 def cancel_model(model_id: str, engine: EngineDep) -> ModelView:
     """Cancel a model, and the jobs that are there for it alone.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from api.answers.given_once import GIVEN_ONCE
-from api.problems.problems import documented
+from api.problems.problems import problem_responses
+from api.route_helpers.strict_query import StrictQuery
 from api.schemas.common import Listing
 from api.schemas.jobs import best_link
 from api.schemas.operators import OperatorView
 from templates import Operator, operator, operators
 
-router = APIRouter(tags=["operators"], dependencies=[GIVEN_ONCE])
+router = APIRouter(tags=["operators"], dependencies=[StrictQuery])
 
 
 @router.get("/operators", summary="What can be tuned")
@@ -20,7 +20,7 @@ def list_operators() -> Listing[OperatorView]:
     return Listing(items=[_view(each) for each in operators()])
 
 
-@router.get("/operators/{name}", summary="One operator", responses=documented(404))
+@router.get("/operators/{name}", summary="One operator", responses=problem_responses(404))
 def get_operator(name: str) -> OperatorView:
     """Return one operator, as `GET /operators` lists it."""
     return _view(operator(name))

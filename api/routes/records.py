@@ -9,10 +9,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import StreamingResponse
 
-from api.answers.given_once import GIVEN_ONCE
-from api.answers.json_body import must_be_plain
-from api.dependencies import EngineDep, ExportTurn
-from api.problems.problems import Problem, documented
+from api.dependencies import EngineDep, ExportSlot
+from api.problems.problems import Problem, problem_responses
+from api.route_helpers.json_body import refuse_compressed
+from api.route_helpers.strict_query import StrictQuery
 from api.schemas.records import (
     RECORD_EXAMPLE,
     RECORD_SCHEMA,
@@ -25,7 +25,7 @@ from db.records.formats import WRITERS, export
 from db.records.listed import ListedConfig, ListedOrder
 from templates import logs
 
-router = APIRouter(tags=["records"], dependencies=[GIVEN_ONCE])
+router = APIRouter(tags=["records"], dependencies=[StrictQuery])
 
 LOG_TYPES = ("application/x-ndjson", "application/jsonl", "application/json")
 _TEXT = {"schema": {"type": "string", "description": "one JSON object a line"}}
@@ -40,7 +40,7 @@ _LOG: dict[int | str, dict[str, Any]] = {
         "description": "The records, oldest first, streamed",
         "content": {"application/x-ndjson": _TEXT, "application/json": _DOCUMENT},
     },
-    **documented(404),
+    **problem_responses(404),
 }
 _BODY = {
     "requestBody": {
@@ -63,7 +63,7 @@ _BODY = {
     summary="A log to take along",
     response_class=StreamingResponse,
     responses=_LOG,
-    dependencies=[ExportTurn],
+    dependencies=[ExportSlot],
 )
 def get_records(query: Annotated[RecordsQuery, Query()], engine: EngineDep) -> StreamingResponse:
     """Stream what was measured, in the format of this or another tool.
@@ -79,7 +79,7 @@ def get_records(query: Annotated[RecordsQuery, Query()], engine: EngineDep) -> S
 
 async def _log(request: Request) -> bytes:
     """Return the body. Raise Problem if its type is none of LOG_TYPES, or it is compressed."""
-    must_be_plain(request)
+    refuse_compressed(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in LOG_TYPES:
         raise Problem(
@@ -93,7 +93,7 @@ async def _log(request: Request) -> bytes:
     "/records",
     status_code=201,
     summary="Have a log's configurations measured, or its shapes tuned, here",
-    responses=documented(413, 415),
+    responses=problem_responses(413, 415),
     openapi_extra=_BODY,
 )
 def import_records(log: Annotated[bytes, Depends(_log)], engine: EngineDep) -> ImportView:

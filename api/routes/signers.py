@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from api.answers.given_once import GIVEN_ONCE
 from api.dependencies import EngineDep
+from api.route_helpers.strict_query import StrictQuery
 from api.schemas.common import Listing
 from api.schemas.signers import SignerView
 from db.results import signers
 
-router = APIRouter(tags=["artifacts"], dependencies=[GIVEN_ONCE])
+router = APIRouter(tags=["artifacts"], dependencies=[StrictQuery])
 
 
 @router.get("/signers", summary="The public keys that libraries are signed with")

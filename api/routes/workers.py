@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from api.answers.given_once import GIVEN_ONCE
 from api.dependencies import EngineDep
+from api.route_helpers.strict_query import StrictQuery
 from api.schemas.common import Listing
 from api.schemas.workers import WorkerView
 from db.fleet import workers
 
-router = APIRouter(tags=["workers"], dependencies=[GIVEN_ONCE])
+router = APIRouter(tags=["workers"], dependencies=[StrictQuery])
 
 
 @router.get("/workers", summary="The workers, on what device, doing what")

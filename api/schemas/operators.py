@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.schemas.present import present
+from api.schemas.non_null_schema import non_null_schema
 from templates import Operator
 
 _LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "enum", "const")
@@ -64,7 +64,7 @@ class OperatorView(BaseModel):
             limits={
                 name: {key: said[key] for key in _LIMITS if key in said}
                 for name, field in schema["properties"].items()
-                for said in [present(field)]
+                for said in [non_null_schema(field)]
             },
             defaults=_defaults(operator),
             example=operator.example,

@@ -14,14 +14,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.access.access import Access
 from api.access.loopback import binds_loopback
-from api.answers.quick import open_quick
+from api.concurrency_limit import (
+    EXPORT_WAIT_SECONDS,
+    MAX_EXPORTS,
+    MAX_WRITES,
+    WRITE_WAIT_SECONDS,
+    ConcurrencyLimit,
+)
 from api.events.feeds import Feeds
 from api.problems.messages import FieldError, field_errors, summary
+from api.route_helpers.nonblocking import open_nonblocking_engine
 from api.server import logs
 from api.server.exit_signals import called_on_exit_signals
-from api.server.memory import give_back_memory
+from api.server.malloc import configure_malloc
 from api.settings import Settings
-from api.turns import EXPORT_SECONDS, EXPORTS, WRITER_SECONDS, WRITERS, Turns
 from db.access.keys import unrevoked
 from db.sql.engine import check_schema, migrate, open_engine
 from db.sql.errors import StorageError
@@ -43,23 +49,23 @@ def lifespan_of(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        give_back_memory()
+        configure_malloc()
         used = read_settings() if settings is None else settings
         logs.configure(used.log_format)
         engine = await run_sync(_open, used)
         app.state.engine = engine
         app.state.access = Access(engine, used)
-        app.state.quick = await run_sync(open_quick, engine)
-        app.state.writers = Turns("orders", WRITERS, WRITER_SECONDS)
-        app.state.exports = Turns("exports", EXPORTS, EXPORT_SECONDS)
+        app.state.nonblocking_engine = await run_sync(open_nonblocking_engine, engine)
+        app.state.write_limit = ConcurrencyLimit("orders", MAX_WRITES, WRITE_WAIT_SECONDS)
+        app.state.export_limit = ConcurrencyLimit("exports", MAX_EXPORTS, EXPORT_WAIT_SECONDS)
         feeds = app.state.feeds = Feeds(engine)
         _log.info("started", database=without_passwords(engine.url))
         with called_on_exit_signals(feeds.close):
             yield
         feeds.close()
         engine.dispose()
-        if app.state.quick is not None:
-            app.state.quick.dispose()
+        if app.state.nonblocking_engine is not None:
+            app.state.nonblocking_engine.dispose()
         _log.info("stopped")
 
     return lifespan

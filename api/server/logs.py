@@ -17,24 +17,26 @@ _TRACEBACKS = structlog.processors.ExceptionRenderer(ExceptionDictTransformer(sh
 _PLAIN = structlog.dev.plain_traceback
 
 
-SELDOM_SECONDS = 60.0
+REPEAT_SECONDS = 60.0
 
 
-class Seldom(logging.Filter):
-    """A filter that lets each message through once in SELDOM_SECONDS.
+class RepeatFilter(logging.Filter):
+    """A filter that lets each message through once in REPEAT_SECONDS.
 
     When descriptors run out, asyncio logs a traceback for each connection that it can't accept."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[str, float] = {}
+        self._last_passed: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         now, message = time.monotonic(), record.getMessage().partition("\n")[0]
-        due = now - self._said.get(message, -math.inf) > SELDOM_SECONDS
+        due = now - self._last_passed.get(message, -math.inf) > REPEAT_SECONDS
         if due:
-            self._said = {text: at for text, at in self._said.items() if now - at < SELDOM_SECONDS}
-            self._said[message] = now
+            self._last_passed = {
+                text: at for text, at in self._last_passed.items() if now - at < REPEAT_SECONDS
+            }
+            self._last_passed[message] = now
         return due
 
 
@@ -64,7 +66,7 @@ def configure(log_format: Literal["json", "console"]) -> None:
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    logging.getLogger("asyncio").addFilter(Seldom())
+    logging.getLogger("asyncio").addFilter(RepeatFilter())
     _take_over("uvicorn", handler)
     # The request line of api.middleware.context says more than uvicorn's access line.
     logging.getLogger("uvicorn.access").disabled = True

@@ -7,7 +7,7 @@ import socket
 from api.server.lifespan import StartupError
 
 
-def must_be_free(host: str, port: int) -> None:
+def check_port_free(host: str, port: int) -> None:
     """Raise StartupError if nobody can listen on this host and port.
 
     uvicorn would find out after the startup, and report it among the lines of its log."""

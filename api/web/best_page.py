@@ -11,8 +11,8 @@ from starlette.requests import Request
 
 from api.schemas.best import BestView
 from api.web.charts import Bar, bars, roofline
-from api.web.snippets import called, outputs_of, service_url, snippets
-from api.web.source import coloured
+from api.web.snippets import call_arguments, output_names, service_url, snippets
+from api.web.source import highlighted
 from db.read.in_words import noise_in_words, number, peer_in_words, roofline_in_words
 from db.results import artifacts
 from db.results.best import Best
@@ -45,18 +45,18 @@ def best_context(
     source = None
     if "source" in best.artifacts:
         file = artifacts.get(engine, best.artifacts["source"])
-        source = coloured(file.content.decode("utf-8", "replace"), file.media_type)
+        source = highlighted(file.content.decode("utf-8", "replace"), file.media_type)
     return {
         "best": best,
         "view": view,
         "found": found,
         "source": source,
         "snippets": [
-            (name, text, coloured(text, "shell" if name == "curl" else "python").html)
+            (name, text, highlighted(text, "shell" if name == "curl" else "python").html)
             for name, text in texts.items()
         ],
         "baselines": bars(_bars(best)),
-        "call": f"kernel({called(workload)}, out={_out(workload)})",
+        "call": f"kernel({call_arguments(workload)}, out={_out(workload)})",
         "called": bool(best.timing.get("call")),
         "earlier": sorted(
             {row["measured_at"][:10] for row in best.baselines if "measured_at" in row}
@@ -69,7 +69,7 @@ def best_context(
 
 
 def _out(workload: Workload) -> str:
-    outputs = outputs_of(workload)
+    outputs = output_names(workload)
     return outputs if len(workload.outputs) == 1 else f"({outputs})"
 
 

@@ -15,12 +15,12 @@ MOST_STEPS = 200
 def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
     """Return the points; if there are more than ``most``, those that keep the curve's envelope.
 
-    They are the fastest, the slowest and the first failure of each run of neighbours, and the
-    :func:`steps` of the best time."""
+    They are the :func:`steps` of the best time, and the fastest, the slowest and the first failure
+    of each run of neighbours. ``most`` is at least 4."""
     if len(points) <= most:
         return list(points)
-    kept = {point.number: point for point in steps(points)}
-    size = ceil_div(3 * len(points), most)
+    kept = {point.number: point for point in steps(points, most // 4)}
+    size = ceil_div(len(points), (most - len(kept)) // 3)
     for first in range(0, len(points), size):
         run = points[first : first + size]
         timed = [point for point in run if _timed(point)]
@@ -31,15 +31,15 @@ def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
     return [kept[number] for number in sorted(kept)]
 
 
-def steps(points: Sequence[Point]) -> list[Point]:
+def steps(points: Sequence[Point], most: int = MOST_STEPS) -> list[Point]:
     """Return the trials that were faster than all before them.
 
-    If there are more than MOST_STEPS, return only every n-th of them, and always the last."""
+    If there are more than ``most``, return only every n-th of them, and always the last."""
     found: list[Point] = []
     for point in points:
         if _timed(point) and (not found or _time(point) < _time(found[-1])):
             found.append(point)
-    stride = ceil_div(len(found), MOST_STEPS)
+    stride = ceil_div(len(found), most)
     return found[::-1][::stride][::-1] if stride > 1 else found
 
 

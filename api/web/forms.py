@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from api.problems.messages import FieldError, field_errors
+from api.schemas.non_null_schema import non_null_schema
 from api.schemas.orders.job import Order, OrderBase
-from api.schemas.present import present
 from db.contract.job import Job
 from db.contract.order import PREDICTION, terms_of
 from db.contract.requests import TermsIn
@@ -130,7 +130,7 @@ def read_order(operator: str, values: Mapping[str, str]) -> OrderBase | list[Fie
         if text.strip() == "":
             continue
         if name.startswith("workload."):
-            order["workload"][name.removeprefix("workload.")] = typed(text)
+            order["workload"][name.removeprefix("workload.")] = parse_value(text)
         elif name != "operator":
             order[name] = _sent(text, terms.get(name, {}))
     try:
@@ -139,7 +139,9 @@ def read_order(operator: str, values: Mapping[str, str]) -> OrderBase | list[Fie
         return field_errors(error.errors(), place="body")
 
 
-def prediction(workload: Workload, target: str, names: Sequence[str] | None) -> dict[str, str]:
+def prediction_fields(
+    workload: Workload, target: str, names: Sequence[str] | None
+) -> dict[str, str]:
     """Return the fields of a form that orders the job behind an answer of ``match=predicted``."""
     shape = {f"workload.{name}": value for name, value in workload.told.items()}
     terms = {**PREDICTION, "target": target, "templates": names}
@@ -155,7 +157,7 @@ def read_shape(
     for name, declared in _properties(operator.workload).items():
         if name not in texts or _is_list(declared):
             continue
-        value, schema = typed(texts[name]), present(declared)
+        value, schema = parse_value(texts[name]), non_null_schema(declared)
         if schema.get("type") == "number" and isinstance(value, int | float):
             wanted[name] = float(value)
         elif schema.get("type") == "boolean":
@@ -175,7 +177,7 @@ def read_shape(
     return wanted, wrong
 
 
-def values_of(job: Job) -> dict[str, str]:
+def form_values(job: Job) -> dict[str, str]:
     """Return a job's order as the values that the form would send."""
     values = {f"workload.{name}": in_text(value) for name, value in job.workload.items()}
     options = terms_of(job)
@@ -194,14 +196,14 @@ def _sent(text: str, schema: Mapping[str, Any]) -> Any:
     kinds = {each.get("type") for each in schema.get("anyOf", [schema])}
     if _is_list(schema):
         return [each.strip() for each in text.split(",")]
-    return text.strip() if "string" in kinds else typed(text)
+    return text.strip() if "string" in kinds else parse_value(text)
 
 
 def _is_list(schema: Mapping[str, Any]) -> bool:
     return any(each.get("type") == "array" for each in schema.get("anyOf", [schema]))
 
 
-def typed(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """Return the JSON value that a form's text stands for, or the text if it stands for none."""
     text = text.strip()
     if _INTEGER.fullmatch(text):
@@ -223,7 +225,7 @@ def form_field(
     required: bool = False,
 ) -> FormField:
     """Return the input for one property of a JSON Schema. ``value`` None shows its default."""
-    merged = present(schema)
+    merged = non_null_schema(schema)
     default = merged.get("default")
     choices = merged.get("enum") or ([True, False] if merged.get("type") == "boolean" else [])
     number = merged.get("type") in ("integer", "number")

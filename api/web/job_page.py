@@ -18,10 +18,10 @@ from db.read.in_words import noise_in_words, number, peer_in_words
 from db.results import best
 
 KNOB_SAMPLES = 4000
-ALIKE = 20
+MAX_SIMILAR_JOBS = 20
 """How many jobs of the same workload are offered for a comparison."""
-ELSEWHERE = ("target", "trials", "search")
-"""Terms that the page always shows in another place, even at their default."""
+TERMS_SHOWN_ALWAYS = ("target", "trials", "search")
+"""Terms that this page and a model's always show in another place, even at their default."""
 
 
 def job_context(engine: Engine, job: Job) -> dict[str, Any]:
@@ -36,7 +36,9 @@ def job_context(engine: Engine, job: Job) -> dict[str, Any]:
     return {
         "job": job,
         "ordered": {
-            name: value for name, value in changed_terms(job).items() if name not in ELSEWHERE
+            name: value
+            for name, value in changed_terms(job).items()
+            if name not in TERMS_SHOWN_ALWAYS
         },
         "waiting": waiting,
         "device": device,
@@ -58,23 +60,23 @@ def job_context(engine: Engine, job: Job) -> dict[str, Any]:
             ]
         ),
         "failed": sum(count for status, count in counts if status != "ok"),
-        "knobs": [_with_bars(knob) for knob in knobs.by_knob(samples)],
+        "knobs": [_with_bars(knob) for knob in knobs.knob_tables(samples)],
         "sampled": len(samples),
         **_outcome(engine, job),
     }
 
 
-def comparison(engine: Engine, job: Job, beside: str) -> dict[str, Any]:
+def comparison(engine: Engine, job: Job, other_id: str) -> dict[str, Any]:
     """Return the job to compare this one with, the jobs to choose from, and a row for each of both.
 
-    ``beside`` is the id of the other job; empty if none is chosen. The jobs to choose from are the
-    newest of the same workload. Raise NotFound."""
-    other = queue.get(engine, beside) if beside else None
-    alike = views.jobs_alike(engine, job, ALIKE)
-    if other is not None and other.id not in {each.id for each in alike}:
-        alike.insert(0, other)
+    ``other_id`` is empty if no other job is chosen. The jobs to choose from are the newest of the
+    same workload. Raise NotFound."""
+    other = queue.get(engine, other_id) if other_id else None
+    similar = views.jobs_alike(engine, job, MAX_SIMILAR_JOBS)
+    if other is not None and other.id not in {each.id for each in similar}:
+        similar.insert(0, other)
     compared = [] if other is None else [_in_brief(engine, each) for each in (job, other)]
-    return {"beside": other, "alike": alike, "compared": compared}
+    return {"other": other, "similar": similar, "compared": compared}
 
 
 def _in_brief(engine: Engine, job: Job) -> dict[str, Any]:

@@ -16,7 +16,7 @@ Sample = tuple[dict[str, Any], str, float | None]
 """A trial's configuration, status and time in µs."""
 
 
-def by_knob(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+def knob_tables(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     """Return a table for each knob that has several values.
 
     A table has a row for each value, fastest first: how many trials have it, how many of them

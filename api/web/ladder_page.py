@@ -10,7 +10,7 @@ from db.read.in_words import number
 from db.results.ladders import Ladder
 
 
-def drawn(ladder: Ladder) -> dict[str, Any]:
+def ladder_context(ladder: Ladder) -> dict[str, Any]:
     """Return a ladder with its bars: times on a logarithmic scale.
 
     A bar has a mark if the seed document gives a time on a T4."""

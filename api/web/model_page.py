@@ -7,13 +7,11 @@ from typing import Any
 
 from sqlalchemy import Engine
 
+from api.web.job_page import TERMS_SHOWN_ALWAYS
 from db import models
 from db.contract.order import Terms
 from db.models import Model
 from db.queue.waiting import devices_and_waiting_reasons
-
-ELSEWHERE = ("target", "trials", "search")
-"""Terms that the page always shows in another place, even at their default."""
 
 
 def model_context(engine: Engine, model: Model) -> dict[str, Any]:
@@ -38,9 +36,10 @@ def done(model: Model) -> int:
 
 
 def _ordered(model: Model) -> dict[str, Any]:
-    """Return the terms that are not at their default, except ELSEWHERE."""
+    """Return the terms that are not at their default, except TERMS_SHOWN_ALWAYS."""
     return {
         each.name: model.terms[each.name]
         for each in fields(Terms)
-        if each.name not in ELSEWHERE and model.terms.get(each.name, each.default) != each.default
+        if each.name not in TERMS_SHOWN_ALWAYS
+        and model.terms.get(each.name, each.default) != each.default
     }

@@ -190,7 +190,7 @@ async def sent_form(request: Request) -> dict[str, str]:
 
     Raise Problem if the form can't be read, or if the browser does not say that it comes from a
     page of this service."""
-    if not origin.own(request):
+    if not origin.is_same_origin(request):
         raise Problem(
             "bad-request",
             "the form was not sent from a page of this service; open the page and send it there "

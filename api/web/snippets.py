@@ -47,21 +47,21 @@ def snippets(
     return found
 
 
-def called(workload: Workload) -> str:
+def call_arguments(workload: Workload) -> str:
     """Return the arguments of a call, as in ``x, w``."""
     return ", ".join(argument.symbol for argument in workload.given)
 
 
-def outputs_of(workload: Workload) -> str:
+def output_names(workload: Workload) -> str:
     """Return the names of what a call returns: ``y``, or several, separated by commas."""
     return ", ".join(output.symbol for output in workload.outputs)
 
 
-def _called_and_shown(workload: Workload) -> str:
+def _call_and_print(workload: Workload) -> str:
     shown = ", ".join(f"{output.symbol}.shape" for output in workload.outputs)
     dtype = f"{workload.outputs[0].symbol}.dtype"
     return f"""\
-{outputs_of(workload)} = kernel({called(workload)})
+{output_names(workload)} = kernel({call_arguments(workload)})
 print({shown}, {dtype}, best.time_us, "µs on", best.device.name)
 """
 
@@ -84,7 +84,7 @@ best = {call}
 kernel = client.load(best)  # downloaded once, its signature checked
 
 {drawn}
-{_called_and_shown(workload)}"""
+{_call_and_print(workload)}"""
 
 
 def _torch(service: str, call: str, workload: Workload, kind: str) -> str:
@@ -102,7 +102,7 @@ best = {call}
 kernel = client.load(best)  # on a GPU it runs on PyTorch's current stream
 
 {drawn}
-{_called_and_shown(workload)}"""
+{_call_and_print(workload)}"""
 
 
 def _curl(

@@ -30,7 +30,7 @@ class Source:
     shown: int  # how many of them are in ``html``
 
 
-def coloured(text: str, media_type: str) -> Source:
+def highlighted(text: str, media_type: str) -> Source:
     """Return the first lines of a source, as many as a page should hold."""
     lines = text[:SHOWN_CHARACTERS].split("\n")[:SHOWN_LINES]
     lexer = get_lexer_by_name(_LEXERS.get(media_type, "text"), stripnl=False)

@@ -16,8 +16,8 @@ from db.results import trial_table
 from db.results.trial_table import TrialFilter
 from db.sql.choices import TrialStatus
 
-SHOWS = (25, 100, 500)
-ORDERS = {
+PAGE_SIZES = (25, 100, 500)
+SORTS = {
     "time_us": "fastest first",
     "-time_us": "slowest first",
     "-number": "newest first",
@@ -27,88 +27,90 @@ ORDERS = {
 }
 STATUSES = get_args(TrialStatus)
 _KNOB = re.compile(r"(\w+)=(\[[^\]]*\]|\S+)")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would run text that begins so
-_FIRST = ("number", "status", "time_us", "max_error", "seconds", "template")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would run text that begins so
+_FIRST_COLUMNS = ("number", "status", "time_us", "max_error", "seconds", "template")
 
 
 @dataclass(frozen=True)
-class Asked:
+class TrialTableQuery:
     """What a reader asks to see of a job's trials. A value without meaning becomes the default."""
 
     sort: str = "time_us"
     status: str = ""
     template: str = ""
     knobs: str = ""
-    show: str = str(SHOWS[0])
+    show: str = str(PAGE_SIZES[0])
 
     @classmethod
-    def read(cls, query: Mapping[str, str]) -> Asked:
+    def read(cls, query: Mapping[str, str]) -> TrialTableQuery:
         """Return what the query of a URL asks for."""
         sort, show = query.get("sort", ""), query.get("show", "")
         return cls(
-            sort=sort if sort in ORDERS else cls.sort,
+            sort=sort if sort in SORTS else cls.sort,
             status=query.get("status", ""),
             template=query.get("template", ""),
             knobs=query.get("knobs", "").strip(),
-            show=show if show in map(str, SHOWS) else cls.show,
+            show=show if show in map(str, PAGE_SIZES) else cls.show,
         )
 
     @property
-    def wanted(self) -> TrialFilter:
+    def filter(self) -> TrialFilter:
         """The filter of trials: status, template and the knobs' values."""
         knobs = dict(_KNOB.findall(self.knobs))
         return TrialFilter(self.status or None, self.template or None, knobs)
 
     @property
-    def misread(self) -> str:
+    def invalid_knobs(self) -> str:
         """The parts of ``knobs`` that are not of the form ``name=value``."""
         return _KNOB.sub("", self.knobs).strip()
 
-    def turned(self, sort: str) -> str:
+    def toggled_sort(self, sort: str) -> str:
         """Return the order that a column's heading asks for: ``sort``, reversed if already so."""
         opposite = sort.removeprefix("-") if sort.startswith("-") else f"-{sort}"
         return opposite if self.sort == sort else sort
 
-    def query(self, **changes: str) -> str:
+    def url_query(self, **changes: str) -> str:
         """Return the query of a URL, with the values that differ from their defaults."""
         given = {**self.__dict__, **changes}
-        return urlencode({name: v for name, v in given.items() if v != getattr(Asked, name)})
+        return urlencode(
+            {name: v for name, v in given.items() if v != getattr(TrialTableQuery, name)}
+        )
 
 
-def table(engine: Engine, job_id: str, asked: Asked) -> dict[str, Any]:
+def table(engine: Engine, job_id: str, query: TrialTableQuery) -> dict[str, Any]:
     """Return the rows that are asked for, how many there are in all, and the form's choices."""
-    column, descending = asked.sort.removeprefix("-"), asked.sort.startswith("-")
+    column, descending = query.sort.removeprefix("-"), query.sort.startswith("-")
     rows, count = trial_table.find_trials(
-        engine, job_id, asked.wanted, column, descending, int(asked.show)
+        engine, job_id, query.filter, column, descending, int(query.show)
     )
     templates = trial_table.templates_of(engine, job_id)
     return {
-        "asked": asked,
+        "query": query,
         "rows": rows,
         "count": count,
         "choices": {
-            "sort": ORDERS,
+            "sort": SORTS,
             "status": {"": "any way", **{each: each.replace("_", " ") for each in STATUSES}},
             "template": {"": "any", **{each: each for each in templates}},
-            "show": {str(each): str(each) for each in SHOWS},
+            "show": {str(each): str(each) for each in PAGE_SIZES},
         },
     }
 
 
-def as_csv(engine: Engine, job_id: str, wanted: TrialFilter) -> Iterator[str]:
+def as_csv(engine: Engine, job_id: str, trial_filter: TrialFilter) -> Iterator[str]:
     """Yield CSV: a row for each trial, by number, and a column for each knob that any trial has."""
     knobs: dict[str, None] = {}
-    for batch in trial_table.batches(engine, job_id, wanted):
+    for batch in trial_table.batches(engine, job_id, trial_filter):
         knobs |= dict.fromkeys(name for trial in batch for name in trial["config"])
-    names = [name for name in knobs if name not in _FIRST]
-    yield _lines([[*_FIRST, *names, "error"]])
-    for batch in trial_table.batches(engine, job_id, wanted):
+    names = [name for name in knobs if name not in _FIRST_COLUMNS]
+    yield _lines([[*_FIRST_COLUMNS, *names, "error"]])
+    for batch in trial_table.batches(engine, job_id, trial_filter):
         yield _lines(_row(trial, names) for trial in batch)
 
 
 def _row(trial: Mapping[str, Any], knobs: Sequence[str]) -> list[Any]:
     seconds = round(sum(trial["seconds"].values()), 3)
-    first = [{**trial, "seconds": seconds}[name] for name in _FIRST]
+    first = [{**trial, "seconds": seconds}[name] for name in _FIRST_COLUMNS]
     return [*first, *(trial["config"].get(name) for name in knobs), trial["error"]]
 
 
@@ -120,4 +122,4 @@ def _lines(rows: Iterable[Sequence[Any]]) -> str:
 
 def _cell(value: Any) -> Any:
     """Return a cell that a spreadsheet does not take for a formula: a trial's text is only data."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_STARTS) else value

@@ -180,9 +180,7 @@ def lookup(
     `parallel`, a device's best on a single thread is returned only if it has no other."""
     with one_read(engine) as connection:
         found = _read(connection, _OF_WORKLOAD, {"key": workload_key})
-    if parallel:
-        found = sorted(found, key=lambda best: best.threads == 1)
-    return sorted(_fastest(found, kind, device, templates, threads), key=lambda best: best.time_us)
+    return _fastest(found, kind, device, templates, threads, parallel)
 
 
 def bests_on_device(engine: Engine, workload_key: str, device_id: int) -> list[Best]:
@@ -200,13 +198,15 @@ def bests_of_operator(
     device: int | str | None = None,
     templates: Collection[str] | None = None,
     threads: int | None = None,
+    *,
+    parallel: bool = False,
 ) -> list[Best]:
     """Return the fastest best of each workload of an operator on each device, fastest first. The
     nearest shape is among them. The arguments are those of `lookup`."""
     query = _best_columns().where(workloads.c.operator == operator).order_by(*_FASTEST_FIRST)
     with reading(engine) as connection:
         found = _read(connection, query)
-    return _fastest(found, kind, device, templates, threads)
+    return _fastest(found, kind, device, templates, threads, parallel)
 
 
 def _job_columns(best: NewBest) -> dict[str, Any]:
@@ -304,8 +304,12 @@ def _fastest(
     device: int | str | None,
     templates: Collection[str] | None,
     threads: int | None,
+    parallel: bool,
 ) -> list[Best]:
-    """Return the first best of each workload on each device, of those that pass the conditions."""
+    """Return the best of each workload on each device, fastest first, of those that pass the
+    conditions. ``found`` is sorted fastest first; the arguments are those of `lookup`."""
+    if parallel:
+        found = sorted(found, key=lambda best: best.threads == 1)
     kept: dict[tuple[str, int], Best] = {}
     for best in found:
         if (
@@ -314,7 +318,7 @@ def _fastest(
             and (threads is None or (best.threads or 0) <= threads)
         ):
             kept.setdefault((best.workload_key, best.device_id), best)
-    return list(kept.values())
+    return sorted(kept.values(), key=lambda best: best.time_us)
 
 
 def _is_of(device: Device, kind: str | None, asked: int | str | None) -> bool:

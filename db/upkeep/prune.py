@@ -5,7 +5,7 @@ These are kept at any age:
 - each best, with its job, its trial and its artifacts;
 - all trials of workloads that an unended job tunes;
 - the last jobs of each operator on each device, from which searches of other shapes start
-  (tuner/plan/warm.py);
+  (tuner/plan/warm_start.py);
 - each job's row and its sums, so that no count decreases;
 - models, whose layers refer to jobs."""
 

@@ -18,7 +18,7 @@ from tests.tuner.shell import said
 from tuner.build.linker import linker
 from tuner.device import cuda_facts
 from tuner.settings import Settings
-from tuner.worker.in_process import run_here
+from tuner.worker.in_process import run_or_watch
 from tuner.worker.worker import Worker
 
 TUNE = ["tune", "conv1d", "--M", "512", "--N", "8", "--trials", "9", "--target", "cpu"]
@@ -114,7 +114,7 @@ def test_tune_takes_over_from_a_worker_that_is_gone(database: Database, bench: B
     timer.start()
     since = Clock()
     try:
-        ended = run_here(database.engine, worker, job)
+        ended = run_or_watch(database.engine, worker, job)
     finally:
         timer.join()
         worker.close()

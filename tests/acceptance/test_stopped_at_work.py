@@ -27,8 +27,8 @@ from tuner.errors import ChildCrashed
 from tuner.job.progress import Progress
 from tuner.process.stopping import Stopped, interruptible, stop_on_signals
 from tuner.settings import Settings
-from tuner.worker.in_process import tuned_here
-from tuner.worker.kept import KeptWorker
+from tuner.worker.in_process import run_to_success
+from tuner.worker.kept_worker import KeptWorker
 from tuner.worker.worker import Worker
 
 SHAPE = {"M": 512, "N": 8}
@@ -42,7 +42,7 @@ class Of(Worker):
 
     template: Template[Any]
 
-    def _among(self, job: queue.Job) -> list[Template[Any]]:
+    def _allowed_templates(self, job: queue.Job) -> list[Template[Any]]:
         return [self.template]
 
 
@@ -177,6 +177,6 @@ def test_ctrl_c_does_not_wait_for_the_worker_that_holds_the_job(
     job = database.submit(SHAPE)
     assert queue.claim(database.engine, "other", ["cpu"]) is not None
     with signalled(signal.SIGINT, lambda: True), pytest.raises(KeyboardInterrupt), interruptible():
-        tuned_here(KeptWorker(database.engine, Settings(build_workers=1)), bench.device, job)
+        run_to_success(KeptWorker(database.engine, Settings(build_workers=1)), bench.device, job)
     still = queue.get(database.engine, job.id)
     assert (still.state, still.worker) == ("running", "other")

@@ -12,14 +12,17 @@ from processes import Database
 from runs import Bench, cancel_after
 from structlog.testing import capture_logs
 
+import templates
 from db import queue
 from db.fleet import workers
+from db.records import imports
+from db.records.listed import IMPORTED, ListedConfig, ListedOrder
 from tuner.errors import TunerError
 from tuner.job.progress import Progress
 from tuner.process.stopping import Stopped, interruptible, stop_on_signals
 from tuner.settings import Settings
-from tuner.worker.in_process import run_here
-from tuner.worker.worker import Worker
+from tuner.worker.in_process import run_or_watch
+from tuner.worker.worker import TRIALS_PER_READ, Worker
 
 SHAPE = {"M": 512, "N": 8}
 
@@ -114,7 +117,7 @@ def test_so_does_one_that_runs_a_single_job(
     with closing(StoppedAtOnce(database.engine, bench.device, Settings(build_workers=1))) as worker:
         worker.by = by
         with pytest.raises(raised), within():
-            run_here(database.engine, worker, job)
+            run_or_watch(database.engine, worker, job)
     waiting = queue.get(database.engine, job.id)
     assert (waiting.state, waiting.attempt, waiting.released) == ("queued", 1, 1)
     assert queue.get(database.engine, others.id).state == "running"
@@ -170,6 +173,31 @@ def test_its_metrics_count_what_it_did(database: Database, bench: Bench) -> None
     assert 'convtune_worker_trial_seconds_count{phase="build"} 1.0' in end
     with pytest.raises(httpx2.ConnectError):
         httpx2.get(worker.address)
+
+
+def test_its_metrics_count_all_trials_that_are_stored_before_a_report(
+    database: Database, bench: Bench
+) -> None:
+    """A list's misfits are stored at once: more trials than are read from the database at once."""
+    count = 2 * TRIALS_PER_READ + 1
+    workload = templates.operator("conv1d").workload.model_validate(SHAPE)
+    order = ListedOrder(
+        operator=workload.operator,
+        workload_key=workload.key,
+        workload=workload.model_dump(),
+        target="cpu",
+        search=IMPORTED,
+        listed=[ListedConfig({"template": "direct", "flux": n}, 1, {}) for n in range(count)],
+    )
+    imports.store(database.engine, [order], [])
+    with closing(
+        Worker(database.engine, bench.device, Settings(build_workers=1, metrics_port=0))
+    ) as worker:
+        job = worker.claim("cpu")
+        assert job is not None
+        worker.take(job)
+        sample = worker._metrics._registry.get_sample_value
+        assert sample("convtune_worker_trials_total", {"status": "skipped"}) == count
 
 
 def test_a_port_that_is_taken_is_said_before_any_job(database: Database, bench: Bench) -> None:

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from api.access import keyring
-from api.main import ROOMS, create_app
+from api.main import ROUTE_MODULES, create_app
 from api.server.lifespan import StartupError
 from api.settings import Settings
 from db.access import keys
@@ -61,10 +61,10 @@ def asked_of(client: TestClient) -> list[tuple[str, str]]:
     """Method and path of every route that the application has, the hidden ones too."""
     app: Any = client.app
     own = [route for route in app.routes if isinstance(route, Route)]
-    assert len(app.routes) == len(own) + len(ROOMS)  # no router is included from elsewhere
+    assert len(app.routes) == len(own) + len(ROUTE_MODULES)  # no router is included from elsewhere
     return [
         (method, route.path)
-        for route in (*own, *(route for room in ROOMS for route in room.router.routes))
+        for route in (*own, *(route for module in ROUTE_MODULES for route in module.router.routes))
         if isinstance(route, Route)
         for method in (route.methods or set()) - {"HEAD"}
     ]
@@ -217,7 +217,7 @@ def test_a_read_that_needs_no_key_asks_nobody(
 
 class NeverAsked:
     def __init__(self, real: Any) -> None:
-        self.concerns = real.concerns
+        self.needs_check = real.needs_check
 
 
 def test_the_database_is_away(client: TestClient, engine: Engine) -> None:

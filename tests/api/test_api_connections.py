@@ -15,10 +15,11 @@ from fastapi import FastAPI
 from live import Stream, served
 from service_rows import LONG, long_log, running
 
+from api.concurrency_limit import ConcurrencyLimit
 from api.server import connections
 from api.server.connections import BoundedProtocol
-from api.turns import Turns
 from db import queue
+from db.results import artifacts
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -30,8 +31,8 @@ STRANGERS = 600
 
 @pytest.fixture
 def hurried(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
-    for name in connections.SECONDS:
-        monkeypatch.setitem(connections.SECONDS, name, 0.3)
+    for name in connections.DEADLINE_SECONDS:
+        monkeypatch.setitem(connections.DEADLINE_SECONDS, name, 0.3)
     monkeypatch.setattr(connections, "STALLED_SECONDS", 0.3)
     with served(app, http=BoundedProtocol) as url:
         host, _, port = url.removeprefix("http://").partition(":")
@@ -77,12 +78,32 @@ def test_bytes_that_drip_put_nothing_off(hurried: tuple[str, int]) -> None:
 def test_who_reads_nothing_is_left(hurried: tuple[str, int], app: FastAPI) -> None:
     """And the turn that they held is another's."""
     long_log(app.state.engine)
-    app.state.exports = Turns("exports", 1, PATIENCE)
+    app.state.export_limit = ConcurrencyLimit("exports", 1, PATIENCE)
     with socket.create_connection(hurried) as idle:
         idle.sendall(b"GET /records HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert idle.recv(15) == b"HTTP/1.1 200 OK"
         log = httpx2.get(f"http://{hurried[0]}:{hurried[1]}/records", timeout=2 * PATIENCE)
     assert log.text.count("\n") == LONG
+
+
+def test_who_reads_slowly_gets_it_all(
+    hurried: tuple[str, int], app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left to be sent does not shrink to the buffer's low-water mark in time."""
+    monkeypatch.setattr(connections, "STALLED_SECONDS", 1.0)
+    content, parts = bytes(48 << 20), 5
+    sha256 = artifacts.put(app.state.engine, content, "library", "application/octet-stream")
+    with socket.create_connection(hurried) as slow:
+        slow.sendall(f"GET /artifacts/{sha256} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        with slow.makefile("rb") as answer:
+            while answer.readline().strip():
+                pass
+            received = 0
+            for _ in range(parts):
+                time.sleep(0.4)
+                received += len(answer.read(len(content) // parts))
+            received += len(answer.read(len(content) - received))
+    assert received == len(content)
 
 
 def test_who_listens_owes_nothing(hurried: tuple[str, int], app: FastAPI) -> None:

@@ -21,7 +21,7 @@ def points(given: list[float | None]) -> list[Point]:
 def test_thinned_curves_have_the_same_envelope(given: list[float | None], most: int) -> None:
     whole = points(given)
     kept = curves.thinned(whole, most)
-    assert len(kept) <= max(most, most + 3 + len(curves.steps(whole)))
+    assert len(kept) <= most
     assert [p.number for p in kept] == sorted({p.number for p in kept})
     timed = [p.time_us for p in whole if p.time_us]
     if timed:
@@ -29,6 +29,11 @@ def test_thinned_curves_have_the_same_envelope(given: list[float | None], most: 
         assert (min(shown), max(shown)) == (min(timed), max(timed))
         assert curves.columns(kept, 0.0)["best"][-1] == min(timed)
     assert any(p.status != "ok" for p in kept) == any(p.status != "ok" for p in whole)
+
+
+def test_a_curve_that_falls_all_along_is_thinned_as_far() -> None:
+    whole = points([None if n % 5 == 0 else float(n) for n in range(5000, 0, -1)])
+    assert curves.MOST_POINTS / 2 < len(curves.thinned(whole)) <= curves.MOST_POINTS
 
 
 def test_very_many_steps_end_with_the_last() -> None:

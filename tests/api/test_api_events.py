@@ -328,7 +328,7 @@ def test_trials_that_are_pruned_while_they_are_sent(engine: Engine) -> None:
         async with Feeds(engine).listen(tuning.job.id) as feed:
             with writing(engine) as connection:
                 connection.execute(delete(tables.trials))
-            return [event.event async for _, event in _history(feed, EventId(), feed.now.last)]
+            return [event.event async for _, event in _history(feed, EventId(), feed.snapshot.last)]
 
     assert asyncio.run(asyncio.wait_for(sent(), 10)) == []
 

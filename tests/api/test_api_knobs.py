@@ -20,7 +20,7 @@ def test_what_a_knob_gave() -> None:
         ({"template": "direct", "threads": 64, "vector": True}, "run_error", None),
         ({"template": "direct", "threads": 96, "vector": [1, 2]}, "run_error", None),
     ]
-    threads, vector = knobs.by_knob(samples)
+    threads, vector = knobs.knob_tables(samples)
     assert [row["value"] for row in threads["rows"]] == ["64", "32", "96"]
     assert [row["failed"] for row in threads["rows"]] == [1, 0, 1]
     assert [row["value"] for row in vector["rows"]] == ["true", "1 × 2"]
@@ -34,7 +34,7 @@ def test_knobs_are_those_of_the_fastest_template_and_templates_those_of_all() ->
         ({"template": "rows", "threads": 2}, "ok", 2.5),
         ({"template": "rows", "threads": 4}, "wrong_answer", None),
     ]
-    template, threads = knobs.by_knob(samples)
+    template, threads = knobs.knob_tables(samples)
     assert [(row["value"], row["trials"]) for row in template["rows"]] == [
         ("rows", 3),
         ("direct", 2),
@@ -49,7 +49,7 @@ def test_the_knob_that_decides_comes_first() -> None:
         for mute in (0, 1)
         for again in (0, 1)
     ]
-    first, second = knobs.by_knob(samples)
+    first, second = knobs.knob_tables(samples)
     assert (first["name"], second["name"]) == ("loud", "mute")
     assert first["explains"] > 0.99
     assert second["explains"] < 0.01
@@ -59,7 +59,7 @@ def test_long_values_are_shown_by_their_ends_and_stay_apart() -> None:
     """As traces are."""
     decisions = "," * 80
     samples: list[Sample] = [({"trace": first + decisions}, "ok", 2.0) for first in "ab"]
-    (trace,) = knobs.by_knob(samples)
+    (trace,) = knobs.knob_tables(samples)
     assert [(row["value"], row["trials"]) for row in trace["rows"]] == [("…" + "," * 79, 1)] * 2
 
 

@@ -71,6 +71,21 @@ def test_who_leaves_within_a_body_is_no_failure(
     assert [line["status"] for line in lines if line["event"] == "request"] == [status]
 
 
+def test_a_request_that_a_stop_cuts_off_is_logged_with_its_answer(
+    app: FastAPI, capsys: pytest.CaptureFixture[str], restored_logs: None
+) -> None:
+    with socket.socket() as late:
+        with served(app, timeout_graceful_shutdown=1) as url:
+            host, _, port = url.removeprefix("http://").partition(":")
+            late.connect((host, int(port)))
+            late.sendall(f"POST /jobs HTTP/1.1\r\nHost: {host}\r\n".encode() + HALF_A_BODY)
+            time.sleep(0.1)  # until the service waits for the rest
+        status = int(late.recv(12).split()[1])
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["status"] for line in lines if line["event"] == "request"] == [status]
+    assert f'status="{status}"' in app.state.metrics.render(app.state.engine, 0).decode()
+
+
 @pytest.mark.parametrize("log_format", ["json", "console"])
 def test_a_traceback_in_the_log_names_no_values(
     log_format: Literal["json", "console"],

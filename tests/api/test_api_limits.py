@@ -7,8 +7,8 @@ from problem_shape import problem
 from service_rows import tuned
 from starlette.testclient import TestClient
 
-from api.access import keyring, rates
-from api.access.rates import Rates
+from api.access import keyring, rate_limiter
+from api.access.rate_limiter import RateLimiter
 from api.main import create_app
 from api.settings import Settings
 from db.access import keys
@@ -28,31 +28,31 @@ def key_of(client: TestClient, name: str) -> dict[str, str]:
 
 def test_a_bucket_holds_ten_seconds_and_fills_at_its_rate() -> None:
     now = [0.0]
-    asked = Rates(2.0, clock=lambda: now[0])
-    assert [asked.wait("a") for _ in range(20)] == [0.0] * 20
-    assert asked.wait("a") == pytest.approx(0.5)
-    assert asked.wait("b") == 0.0
+    asked = RateLimiter(2.0, clock=lambda: now[0])
+    assert [asked.acquire("a") for _ in range(20)] == [0.0] * 20
+    assert asked.acquire("a") == pytest.approx(0.5)
+    assert asked.acquire("b") == 0.0
     now[0] = 0.25
-    assert asked.wait("a") == pytest.approx(0.25)
+    assert asked.acquire("a") == pytest.approx(0.25)
     now[0] = 0.5
-    assert (asked.wait("a"), asked.wait("a")) == (0.0, pytest.approx(0.5))
+    assert (asked.acquire("a"), asked.acquire("a")) == (0.0, pytest.approx(0.5))
     now[0] = 1000.0
-    assert [asked.wait("a") > 0 for _ in range(21)] == [False] * 20 + [True]
+    assert [asked.acquire("a") > 0 for _ in range(21)] == [False] * 20 + [True]
 
 
 def test_a_rate_below_one_still_lets_somebody_in() -> None:
-    asked = Rates(0.01, clock=lambda: 0.0)
-    assert (asked.wait("a"), asked.wait("a")) == (0.0, pytest.approx(100))
+    asked = RateLimiter(0.01, clock=lambda: 0.0)
+    assert (asked.acquire("a"), asked.acquire("a")) == (0.0, pytest.approx(100))
 
 
 def test_whoever_has_been_quiet_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rates, "MOST_BUCKETS", 2)
-    asked = Rates(0.1, clock=lambda: 0.0)
-    assert [asked.wait(who) for who in "abab"][:2] == [0.0, 0.0]
-    assert asked.wait("b") > 0
-    assert asked.wait("c") == 0.0
-    assert asked.wait("b") > 0
-    assert asked.wait("a") == 0.0
+    monkeypatch.setattr(rate_limiter, "MAX_BUCKETS", 2)
+    asked = RateLimiter(0.1, clock=lambda: 0.0)
+    assert [asked.acquire(who) for who in "abab"][:2] == [0.0, 0.0]
+    assert asked.acquire("b") > 0
+    assert asked.acquire("c") == 0.0
+    assert asked.acquire("b") > 0
+    assert asked.acquire("a") == 0.0
 
 
 def test_each_key_and_each_address_may_ask_so_often(database_url: str) -> None:

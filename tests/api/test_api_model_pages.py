@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from test_api_models import IMAGE, SIGNAL, ordered
 from test_api_pages import page, send
 
-from api.routes.people import models as routes
+from api.routes.html import models as routes
 from db import queue
 
 

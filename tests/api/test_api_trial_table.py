@@ -10,7 +10,7 @@ from service_rows import GPU, new_trial, running
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
 
-from api.turns import Turns
+from api.concurrency_limit import ConcurrencyLimit
 from db.fleet import devices
 from db.results import trials
 
@@ -102,7 +102,7 @@ def test_a_spreadsheet_runs_nothing(client: TestClient, job: str) -> None:
 
 
 def test_it_takes_turns_with_other_exports(client: TestClient, app: FastAPI, job: str) -> None:
-    app.state.exports = Turns("exports", 0, 0.05)
+    app.state.export_limit = ConcurrencyLimit("exports", 0, 0.05)
     refused = client.get(f"/ui/jobs/{job}/trials.csv", headers=HTML)
     assert refused.status_code == 503
     assert "at most 0 exports are under way" in refused.text

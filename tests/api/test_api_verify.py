@@ -13,7 +13,7 @@ from db.records import listed
 from db.results import best
 from templates import operator
 
-ASKED = {"operator": "conv1d", "workload": {"M": 4000, "N": 32}}
+ASKED: dict[str, Any] = {"operator": "conv1d", "workload": {"M": 4000, "N": 32}}
 QUERY = "/best/conv1d?M=4000&N=32"
 
 
@@ -103,6 +103,40 @@ def test_the_kind_of_device_is_the_lenders(client: TestClient, engine: Engine) -
     [lent] = listed.of_job(engine, named["id"])
     assert lent.source["device"] == "Test GPU"
     assert operator("conv1d").workload.model_validate(lent.source["workload"]).M == 4096
+
+
+def lender_of(client: TestClient, engine: Engine, filters: str) -> tuple[str, str]:
+    """The jobs that made what the query is lent, and what its ``verify`` has verified."""
+    guess = client.get(f"{QUERY}&match=nearest&{filters}").json()
+    ordered = client.post(guess["verify"]["url"], json=guess["verify"]["body"])
+    assert ordered.status_code == 201, ordered.text
+    [lent] = listed.of_job(engine, ordered.json()["id"])
+    return guess["job"], lent.source["job"]
+
+
+def test_a_lender_on_more_threads_than_asked_for_is_not_verified(
+    client: TestClient, engine: Engine
+) -> None:
+    close = tuned(engine, "conv1d", {"M": 4001, "N": 32}, HOST, threads=8)
+    far = tuned(engine, "conv1d", {"M": 4096, "N": 32}, HOST, threads=1)
+    assert lender_of(client, engine, "threads=1") == (far.id, far.id)
+    assert lender_of(client, engine, "threads=8") == (close.id, close.id)
+
+
+def test_a_best_on_more_threads_than_asked_for_is_no_answer(
+    client: TestClient, engine: Engine
+) -> None:
+    own = tuned(engine, "conv1d", ASKED["workload"], HOST, threads=8)
+    tuned(engine, "conv1d", {"M": 4096, "N": 32}, HOST, threads=1)
+    assert client.post("/jobs/nearest", json=ASKED).json()["id"] == own.id
+    assert client.post("/jobs/nearest", json=ASKED | {"threads": 1}).status_code == 201
+
+
+def test_parallel_prefers_a_lender_on_several_threads(client: TestClient, engine: Engine) -> None:
+    serial = tuned(engine, "conv1d", {"M": 4096, "N": 32}, HOST, time_us=5.0, threads=1)
+    parallel = tuned(engine, "conv1d", {"M": 4096, "N": 32}, HOST, time_us=9.0, threads=8)
+    assert lender_of(client, engine, "parallel=true") == (parallel.id, parallel.id)
+    assert client.get(f"{QUERY}&match=nearest").json()["job"] == serial.id
 
 
 def test_without_a_neighbour_there_is_nothing_to_verify(client: TestClient) -> None:

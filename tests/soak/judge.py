@@ -24,7 +24,7 @@ BOUNDS = {
 }
 """Of what one process holds of the database: SQLAlchemy's pool keeps five connections, and opens 35
 more where they are wanted at once (db/sql/engine.py); the service has one beside it
-(api/answers/quick.py). Pools fill up as it comes, so the first rest is no measure."""
+(api/route_helpers/nonblocking.py). Pools fill up as it comes, so the first rest is no measure."""
 ENDED_WELL = {"api": (0, -15), "worker-a": (0,)}
 """Exit codes: uvicorn, having stopped, ends by the signal that it was stopped with."""
 BROKEN_OFF = 1e-3

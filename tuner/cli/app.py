@@ -16,7 +16,7 @@ from tuner.cli.common import examples
 from tuner.cli.lazy_group import LazyGroup
 from tuner.process.stopping import Stopped
 
-FEW_LOOKS = 20_000
+GC_THRESHOLD = 20_000
 """The threshold of the garbage collector, in objects. Imported modules are never garbage, and with
 Python's own threshold the search among them takes an eighth of a command's time."""
 
@@ -60,9 +60,9 @@ def main() -> None:
 
     A fault of this program keeps its traceback.
     """
-    gc.set_threshold(FEW_LOOKS)
+    gc.set_threshold(GC_THRESHOLD)
     atexit.register(gc.freeze)  # or Python would search all objects for garbage at its end
-    _open_what_is_closed()
+    _open_closed_streams()
     if isinstance(sys.stdout, TextIOWrapper):  # its encoding may lack a character such as µ
         sys.stdout.reconfigure(errors="replace")
     if "_TUNER_COMPLETE" in os.environ:  # or pydantic would search all packages for plugins
@@ -70,11 +70,11 @@ def main() -> None:
     try:
         sys.exit(app(prog_name="tuner", standalone_mode=False))
     except typer.TyperException as error:
-        from tuner.cli.refusals import in_our_words
+        from tuner.cli.error_messages import rewrite_message
 
         context = None if isinstance(error, typer.BadParameter) else getattr(error, "ctx", None)
         hint = f"; see {context.command_path} --help" if context else ""
-        in_our_words(error)
+        rewrite_message(error)
         message = error.format_message().rstrip(".")  # empty if the help was shown instead
         _refuse(message and message + hint, error.exit_code)
     except typer.Abort:  # the user answered no, or there was no input to answer a question
@@ -82,15 +82,15 @@ def main() -> None:
     except Stopped as stopped:
         _refuse(str(stopped) or "stopped", 130)
     except Exception as error:
-        from tuner.cli.refusals import in_one_line
+        from tuner.cli.error_messages import error_message
 
-        line = in_one_line(error)
+        line = error_message(error)
         if line is None:
             raise
         _refuse(line)
 
 
-def _open_what_is_closed() -> None:
+def _open_closed_streams() -> None:
     """Open standard streams that the caller has closed, onto the null device.
 
     Otherwise the next file that is opened would get the number of such a stream, and with it the

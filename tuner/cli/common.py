@@ -34,7 +34,7 @@ def examples(*lines: str) -> str:
     return "Examples:\n\n" + "\n\n".join(lines)  # without empty lines they would be joined
 
 
-def completing(choices: Sequence[str]) -> Callable[[str], list[str]]:
+def completer(choices: Sequence[str]) -> Callable[[str], list[str]]:
     """Return a completion function for an option with these choices."""
 
     def begun(incomplete: str) -> list[str]:
@@ -70,7 +70,7 @@ def say(line: str) -> None:
     print("tuner:", line, file=sys.stderr)
 
 
-def address(text: str, option: str) -> tuple[str, int]:
+def parse_address(text: str, option: str) -> tuple[str, int]:
     """Parse ``host:port``, with an IPv6 address in brackets, and return host and port.
 
     Raises BadParameter, which names ``option``.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from db.contract.spec import specified
-from tuner.cli.common import completing
+from tuner.cli.common import completer
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -34,7 +34,7 @@ def with_options(
             min=_least(spec.bounds),
             max=spec.bounds.get("le"),
             metavar="|".join(spec.choices) or None,
-            autocompletion=completing(spec.choices) if spec.choices else None,
+            autocompletion=completer(spec.choices) if spec.choices else None,
         )
         parameters.append(
             inspect.Parameter(

@@ -26,10 +26,12 @@ from tuner.client.client import Client
 from tuner.device.cuda_facts import missing
 from tuner.errors import NotTuned, ServiceUnreachable, TunerError
 from tuner.library.signing_key import own_key, public_key_of
+from tuner.worker.supervise import stop_processes
 
 M, N = 16384, 32
 TRIALS = {"cpu": 64, "cuda": 192}
 START_SECONDS = 60.0
+STOP_SECONDS = 20.0
 MAX_ERROR = 1e-5
 FOLDER = Path("convtune-demo")
 DATABASE = "demo.db"
@@ -167,10 +169,7 @@ def running(
             print(f"--- the end of the {name}'s log ---", *said, sep="\n", file=sys.stderr)
         raise
     finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(timeout=20)
+        stop_processes(processes, STOP_SECONDS)
 
 
 def until_ready(client: Client) -> None:

@@ -23,7 +23,7 @@ from tuner.measure.quiet import look
 from tuner.measure.versions import versions
 from tuner.settings import Settings
 
-ELSEWHERE = "go to another folder, or name another file in TUNER_DATABASE_URL"
+OTHER_DATABASE_HINT = "go to another folder, or name another file in TUNER_DATABASE_URL"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _cpu() -> Finding:
         device = cpu_facts.device()
         return f"{device.name} ({device.arch}), {device.limits.units} threads"
 
-    return _tried("CPU", describe)
+    return _finding_of("CPU", describe)
 
 
 def _gpu() -> Finding:
@@ -84,7 +84,7 @@ def _gpu() -> Finding:
         device = cuda_facts.device()
         return f"{device.name} ({device.arch}), driver {device.driver}"
 
-    return _tried("GPU", describe)
+    return _finding_of("GPU", describe)
 
 
 def _quiet() -> Finding:
@@ -116,7 +116,7 @@ def _folders(settings: Settings) -> Finding:
     except (OSError, UnusableFile) as error:
         return Finding("folders", "missing", str(error))
     for variable, folder in folders.items():
-        if not config.can_be_written(folder):
+        if not config.is_writable(folder):
             why = f"this user may not write {folder}; name another place in {variable}"
             return Finding("folders", "missing", why)
     return Finding("folders", "ok", ", ".join(map(str, folders.values())))
@@ -126,9 +126,9 @@ def _database(settings: Settings) -> Finding:
     url = settings.database_url
     path = Path(url.removeprefix("sqlite:///"))
     if url.startswith("sqlite:///") and path.parent.is_dir() and not path.exists():
-        if not config.can_be_written(path):
+        if not config.is_writable(path):
             folder = path.absolute().parent
-            why = f"{url} can't be made: this user may not write {folder}; {ELSEWHERE}"
+            why = f"{url} can't be made: this user may not write {folder}; {OTHER_DATABASE_HINT}"
             return Finding("database", "missing", why)
         return Finding("database", "absent", f"{url} will be made by the first command")
     try:
@@ -144,7 +144,7 @@ def _database(settings: Settings) -> Finding:
     return Finding("database", "ok", without_passwords(engine.url))
 
 
-def _tried(what: str, describe: Callable[[], str]) -> Finding:
+def _finding_of(what: str, describe: Callable[[], str]) -> Finding:
     """Return the finding that ``describe`` gives; ``missing`` if it raises."""
     try:
         return Finding(what, "ok", describe())

@@ -17,7 +17,7 @@ from db.results.trials import Trial
 from templates.spaces.knob import brief
 from tuner.terminal.options import as_options
 
-ELSEWHERE = ("target", "trials", "search")
+ALWAYS_SHOWN = ("target", "trials", "search")
 """The terms that have a line of their own, whatever their value."""
 STYLES = {"succeeded": "green", "failed": "red", "running": "cyan"}
 
@@ -61,7 +61,7 @@ def show_job(job: Job, device: Device | None, waiting: str | None, console: Cons
         **{
             name: _in_words(value)
             for name, value in changed_terms(job).items()
-            if name not in ELSEWHERE
+            if name not in ALWAYS_SHOWN
         },
         "best": job.best and _best(job),
         "": job.best and _knobs(job.best["config"]),

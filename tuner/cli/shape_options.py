@@ -13,11 +13,11 @@ from pydantic_core import PydanticUndefined
 import templates
 from templates.errors import first_refused
 from templates.workload import Workload, is_extent
-from tuner.cli.common import completing, examples
+from tuner.cli.common import completer, examples
 from tuner.terminal.options import as_options
 
 
-def per_operator(
+def add_operator_commands(
     app: typer.Typer,
     run: Callable[..., None],
     summary: str,
@@ -92,7 +92,7 @@ def _fields(model: type[Workload], optional: bool) -> list[inspect.Parameter]:
             f"--{name.replace('_', '-')}",
             help=field.description,
             metavar="|".join(choices) or None,
-            autocompletion=completing(choices) if choices else None,
+            autocompletion=completer(choices) if choices else None,
         )
         parameters.append(
             inspect.Parameter(

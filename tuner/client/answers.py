@@ -26,7 +26,7 @@ class Job(JobShown):
     def ended(self) -> bool:
         return self.state in ENDED
 
-    def at(self, progress: Progress) -> Self:
+    def with_progress(self, progress: Progress) -> Self:
         """Return a copy of this job with a later progress."""
         return self.model_copy(update=dict(progress))
 

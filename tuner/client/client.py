@@ -21,9 +21,15 @@ from templates.workload import in_text
 from tuner.client import connection
 from tuner.client.answers import Best, Job, Signer, Signers, Trial, Trials
 from tuner.client.cache import Cache
-from tuner.client.listening import LOOK_SECONDS, Listening, told
+from tuner.client.listening import MIN_REQUEST_SECONDS, JobListener, log_waiting_reason
 from tuner.client.models import ModelCalls
-from tuner.client.parsed import parsed, pieces, read, refusal, stranger
+from tuner.client.responses import (
+    error_from_response,
+    iter_content,
+    parse,
+    read_content,
+    unexpected_answer,
+)
 from tuner.client.source import Source
 from tuner.errors import (
     JobFailed,
@@ -32,7 +38,7 @@ from tuner.errors import (
     ServiceUnreachable,
     StillRunning,
 )
-from tuner.job.order import listed, sendable, split, taking_terms
+from tuner.job.order import split_terms, template_names, terms_as_json, with_terms_signature
 from tuner.library import trust
 from tuner.library.pins import Pins
 from tuner.library.signing_key import default_path, own_public_key
@@ -71,15 +77,15 @@ class Client(ModelCalls, Source):
         key: str | None = None,
         signers: Collection[str] | None = None,
     ) -> None:
-        self._named = trust.named(signers)
-        self._http = connection.opened(url, timeout, key)
+        self._named_keys = trust.named(signers)
+        self._http = connection.open_connection(url, timeout, key)
         self._timeout = timeout
-        self.url = connection.shown(self._http)  # without a password: it is part of messages
+        self.url = connection.url_without_password(self._http)  # it is part of messages
         self.where = self.url
         self.cache = Cache(cache)
         self._local: Local | None = None
 
-    @taking_terms
+    @with_terms_signature
     def submit(
         self,
         operator: str,
@@ -96,9 +102,9 @@ class Client(ModelCalls, Source):
         Raises BadOrder for a value that no order can hold, ServiceError for one that the service
         refuses.
         """
-        said, shape = split(given)
+        terms, shape = split_terms(given)
         order = plain({"operator": operator, "workload": {**(workload or {}), **shape}})
-        order |= sendable(said)
+        order |= terms_as_json(terms)
         return self._ask(Job, "POST", "/jobs", json=order)
 
     def job(self, job: Job | str) -> Job:
@@ -183,7 +189,7 @@ class Client(ModelCalls, Source):
             "match": match,
             "target": target,
             "device": device,
-            "templates": None if templates is None else ",".join(listed(templates)),
+            "templates": None if templates is None else ",".join(template_names(templates)),
             "threads": threads,
             "parallel": parallel or None,
         }
@@ -196,7 +202,7 @@ class Client(ModelCalls, Source):
             self._must_answer(best, operator, asked, target)
             if templates is not None and best.template not in templates:
                 why = f"asked for {', '.join(templates)}, it answers with {best.template}"
-                raise stranger(None, self.url, why)
+                raise unexpected_answer(None, self.url, why)
             return best
 
         try:
@@ -238,7 +244,7 @@ class Client(ModelCalls, Source):
         if device is not None:
             order["device"] = device
         if templates is not None:
-            order["templates"] = listed(templates)
+            order["templates"] = template_names(templates)
         return self._ask(Job, "POST", "/jobs/nearest", json=order)
 
     def tune(
@@ -269,8 +275,8 @@ class Client(ModelCalls, Source):
             self._local = Local(settings, self.cache.folder)
         best = self._local.tune(operator, workload, bar=bar, **order)
         self._local.load(best)
-        if self._named is not None:
-            self._named |= trust.own(default_path()).keys  # so that load() accepts the best
+        if self._named_keys is not None:
+            self._named_keys |= trust.own(default_path()).keys  # so that load() accepts the best
         return best
 
     def close(self) -> None:
@@ -296,16 +302,18 @@ class Client(ModelCalls, Source):
             )
         except (TemplateError, ValueError) as error:
             why = f"it takes a workload that this client does not: {error}"
-            raise stranger(None, self.url, why) from error
+            raise unexpected_answer(None, self.url, why) from error
         if (best.operator, best.workload) != (operator, wanted.model_dump()):
             why = f"asked for {wanted.key}, it answers with {best.operator} {best.workload}"
-            raise stranger(None, self.url, why)
+            raise unexpected_answer(None, self.url, why)
         if target in KINDS and best.device.kind != target:
-            raise stranger(None, self.url, f"asked for {target}, it answers for {best.device.kind}")
+            raise unexpected_answer(
+                None, self.url, f"asked for {target}, it answers for {best.device.kind}"
+            )
 
     def _trusted(self, signer: str) -> Trusted:
-        if self._named is not None:
-            return trust.by_name(self._named)
+        if self._named_keys is not None:
+            return trust.by_name(self._named_keys)
         if signer == own_public_key(default_path()):  # tuned here: no need to ask the service
             return trust.own(default_path())
         pins = Pins()
@@ -320,25 +328,25 @@ class Client(ModelCalls, Source):
         try:
             with self._http.stream("GET", artifact.url) as answer:
                 if not answer.is_success:
-                    raise refusal(answer, read(answer, self.url))
-                yield pieces(answer, self.url)
+                    raise error_from_response(answer, read_content(answer, self.url))
+                yield iter_content(answer, self.url)
         except httpx2.RequestError as error:
-            raise ServiceUnreachable.by(self.url, error) from error
+            raise ServiceUnreachable.from_error(self.url, error) from error
 
     def _states(self, job: Job | str, timeout: float | None) -> Generator[Job]:
         """Yield the job in its current state and after each change, to its end or the timeout."""
         deadline, look = None, self._timeout
         if timeout is not None:
             deadline = time.monotonic() + timeout
-            look = min(look, max(timeout, LOOK_SECONDS))
+            look = min(look, max(timeout, MIN_REQUEST_SECONDS))
         current = self._ask(Job, "GET", _path(job), timeout=look)
         if current.waiting:
-            told(current.id, current.waiting)
+            log_waiting_reason(current.id, current.waiting)
         yield current
         if current.ended or (deadline is not None and time.monotonic() >= deadline):
             return
-        with Listening(self._http, self.url, current) as listening:
-            while not current.ended and (later := listening.next(deadline)) is not None:
+        with JobListener(self._http, self.url, current) as listener:
+            while not current.ended and (later := listener.next(deadline)) is not None:
                 if later != current:
                     current = later
                     yield current
@@ -351,15 +359,15 @@ class Client(ModelCalls, Source):
             request.headers["If-None-Match"] = held[0]
         try:
             with closing(self._http.send(request, stream=True)) as answer:
-                content = read(answer, self.url)
+                content = read_content(answer, self.url)
         except httpx2.RequestError as error:
-            raise ServiceUnreachable.by(self.url, error) from error
+            raise ServiceUnreachable.from_error(self.url, error) from error
         if held is not None and answer.status_code == NOT_MODIFIED:
             content = held[1]
         elif not answer.is_success:
-            raise refusal(answer, content)
+            raise error_from_response(answer, content)
         what = f"its answer to {method} {path}"
-        found = parsed(kind, content, answer.status_code, self.url, what)
+        found = parse(kind, content, answer.status_code, self.url, what)
         etag = answer.headers.get("ETag")
         if kept and etag and content is not (held and held[1]):
             self.cache.keep_answer(url, etag, content)

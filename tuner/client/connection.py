@@ -8,7 +8,7 @@ import ssl
 
 import httpx2
 
-from tuner.client.parsed import ENCODINGS
+from tuner.client.responses import ENCODINGS
 from tuner.errors import ServiceUnreachable, WrongArgument
 
 MOST_SECONDS = 86_400
@@ -18,7 +18,7 @@ UNPROXIED = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]
 """This machine is reached without a proxy: ``localhost`` would be the proxy's own host there."""
 
 
-def opened(url: str, timeout: float, key: str | None) -> httpx2.Client:
+def open_connection(url: str, timeout: float, key: str | None) -> httpx2.Client:
     """Return an HTTP client for the service at ``url``; no request is sent yet.
 
     ``timeout`` is in seconds. If ``key`` is None, the API key is that of TUNER_API_KEY. Raises
@@ -43,11 +43,13 @@ def opened(url: str, timeout: float, key: str | None) -> httpx2.Client:
         why = f"{error}; look at the environment's proxies (ALL_PROXY) and SSL_CERT_FILE"
         raise ServiceUnreachable(_without_password(url), why) from error
     if made.base_url.scheme not in SCHEMES:
-        raise ServiceUnreachable(shown(made), "a url begins with http:// or https://")
+        raise ServiceUnreachable(
+            url_without_password(made), "a url begins with http:// or https://"
+        )
     return made
 
 
-def shown(connection: httpx2.Client) -> str:
+def url_without_password(connection: httpx2.Client) -> str:
     """Return the connection's URL without user name and password."""
     return str(connection.base_url.copy_with(userinfo=b""))
 

@@ -15,10 +15,10 @@ import httpx2
 
 from db.contract.job import Progress
 from tuner.client.answers import Job
-from tuner.client.parsed import parsed, read, refusal, stranger
+from tuner.client.responses import error_from_response, parse, read_content, unexpected_answer
 from tuner.errors import ServiceError, ServiceUnreachable
 
-LOOK_SECONDS = 1.0
+MIN_REQUEST_SECONDS = 1.0
 """The least time that a request within a wait may take, even if the wait is shorter."""
 OUTAGE_SECONDS = 30.0
 """How long a service that has answered before may be unreachable: enough to restart it."""
@@ -39,7 +39,7 @@ def may_pass(failure: ServiceError) -> bool:
 
 
 @lru_cache(maxsize=256)
-def told(job: str, waiting: str) -> None:
+def log_waiting_reason(job: str, waiting: str) -> None:
     """Log why no worker takes a job, once for each job and reason.
 
     Otherwise a program that waits for the job would wait in silence.
@@ -47,8 +47,8 @@ def told(job: str, waiting: str) -> None:
     log.warning("job %s waits: %s", job, waiting)
 
 
-class Listening:
-    """The changes of a job after the state ``seen``. Use it in a ``with``.
+class JobListener:
+    """A listener to the changes of a job after the state ``seen``. Use it in a ``with``.
 
     A thread reads the stream of events, so that :meth:`next` returns on time whatever the
     connection does. If the connection breaks, the thread pauses and opens another one, which
@@ -58,13 +58,13 @@ class Listening:
     def __init__(self, http: httpx2.Client, url: str, seen: Job) -> None:
         self._http, self._url, self._path = http, url, seen.links.events
         self._job = seen
-        self._said: SimpleQueue[httpx2.ServerSentEvent | Exception] = SimpleQueue()
+        self._received: SimpleQueue[httpx2.ServerSentEvent | Exception] = SimpleQueue()
         # The service refuses a number beyond the job's stored trials. The count of those that
         # worked is safe: each of them is stored as a row of this job.
         self._params = {"after": seen.trials.ok}
         self._last_id = ""
         self._heard = time.monotonic()
-        self._left, self._lock = Event(), Lock()
+        self._closed, self._lock = Event(), Lock()
         self._socket: socket.socket | None = None
 
     def next(self, deadline: float | None) -> Job | None:
@@ -78,16 +78,18 @@ class Listening:
         if left is not None and left <= 0:
             return None
         try:
-            said = self._said.get(timeout=left)
+            received = self._received.get(timeout=left)
         except Empty:
             return None
-        if isinstance(said, Exception):
-            raise said
-        what = f"its event {said.event}"
-        if said.event == "state":
-            self._job = parsed(Job, said.data, _OK, self._url, what)
+        if isinstance(received, Exception):
+            raise received
+        what = f"its event {received.event}"
+        if received.event == "state":
+            self._job = parse(Job, received.data, _OK, self._url, what)
         else:
-            self._job = self._job.at(parsed(Progress, said.data, _OK, self._url, what))
+            self._job = self._job.with_progress(
+                parse(Progress, received.data, _OK, self._url, what)
+            )
         return self._job
 
     def __enter__(self) -> Self:
@@ -96,7 +98,7 @@ class Listening:
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._left.set()
+            self._closed.set()
             if self._socket is not None:
                 with suppress(OSError):  # this wakes the thread, which closes the socket
                     self._socket.shutdown(socket.SHUT_RDWR)
@@ -104,17 +106,17 @@ class Listening:
     def _listen(self) -> None:
         pause = FIRST_PAUSE_SECONDS
         try:
-            while not self._left.is_set():
+            while not self._closed.is_set():
                 before = self._last_id
                 failure = self._read_one_connection()
                 if failure is not None and not self._may_pass(failure):
                     raise failure
                 if self._last_id != before:
                     pause = FIRST_PAUSE_SECONDS
-                self._left.wait(pause)
+                self._closed.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         except Exception as error:  # raised by next(), whatever it is
-            self._said.put(error)
+            self._received.put(error)
 
     def _may_pass(self, failure: ServiceError) -> bool:
         return may_pass(failure) and time.monotonic() - self._heard <= OUTAGE_SECONDS
@@ -134,20 +136,20 @@ class Listening:
             ) as source:
                 answer = source.response
                 if not answer.is_success:
-                    return refusal(answer, read(answer, self._url))
+                    return error_from_response(answer, read_content(answer, self._url))
                 with self._lock:
-                    if self._left.is_set():
+                    if self._closed.is_set():
                         return None
                     self._socket = answer.extensions["network_stream"].get_extra_info("socket")
                 opened = True
                 for event in source:
                     self._last_id = event.id
                     if event.event in {"state", "progress"}:
-                        self._said.put(event)
+                        self._received.put(event)
         except httpx2.SSEError as error:
-            return stranger(_OK, self._url, str(error))
+            return unexpected_answer(_OK, self._url, str(error))
         except httpx2.RequestError as error:
-            return None if opened else ServiceUnreachable.by(self._url, error)
+            return None if opened else ServiceUnreachable.from_error(self._url, error)
         finally:
             if opened:
                 self._heard = time.monotonic()

@@ -28,16 +28,16 @@ from tuner.client.cache import Cache
 from tuner.client.source import Source
 from tuner.device.detect import detect
 from tuner.errors import BadOrder, ModelFailed, NotTuned, WrongArgument
-from tuner.job.model_order import model_ordered
+from tuner.job.model_order import make_model_order
 from tuner.job.order import (
+    make_order,
     only_terms,
-    ordered,
+    parse_terms,
     restricted,
-    split,
-    taking_terms,
+    split_terms,
+    with_terms_signature,
     workload_of,
 )
-from tuner.job.order import terms as terms_of_order
 from tuner.library import trust
 from tuner.library.trust import Trusted
 from tuner.process import logs
@@ -45,10 +45,10 @@ from tuner.process.stopping import interruptible
 from tuner.settings import Settings
 from tuner.terminal.bar import JobBar
 from tuner.terminal.report import arithmetic
-from tuner.terminal.untuned import not_tuned
-from tuner.worker.in_process import ordered_here, tuned_here
-from tuner.worker.kept import KeptWorker
-from tuner.worker.models_in_process import model_ordered_here, model_tuned_here
+from tuner.terminal.untuned import not_tuned_message
+from tuner.worker.in_process import run_to_success, submit_job
+from tuner.worker.kept_worker import KeptWorker
+from tuner.worker.models_in_process import run_model, submit_model
 
 MATCHES = ("exact", PREDICTED)
 
@@ -74,7 +74,7 @@ class Local(Source):
             )
         self.settings = settings or Settings()
         self.cache = Cache(cache)
-        self._named = trust.named(None) or frozenset()
+        self._named_keys = trust.named(None) or frozenset()
         self._engine = open_engine(self.settings.database_url)
         self._worker = KeptWorker(self._engine, self.settings)
         self.where = without_passwords(self._engine.url)
@@ -122,10 +122,10 @@ class Local(Source):
         found = look()
         if not found and match == PREDICTED:
             how = {**PREDICTION, "target": target or "auto", "templates": names}
-            self._tune(wanted, terms_of_order(how), bar)
+            self._tune(wanted, parse_terms(how), bar)
             found = look()
         if not found:
-            raise NotTuned(None, not_tuned(self._engine, wanted, target, device, names))
+            raise NotTuned(None, not_tuned_message(self._engine, wanted, target, device, names))
         return Best(verified=True, **best_fields(found, arithmetic(found[0])))
 
     def bests(
@@ -144,7 +144,7 @@ class Local(Source):
             found = bests.lookup(self._engine, key, target, device)
         return [Best(verified=True, **best_fields([each], None)) for each in found]
 
-    @taking_terms
+    @with_terms_signature
     def tune(
         self,
         operator: str,
@@ -160,8 +160,8 @@ class Local(Source):
         from its stored trials. If a living worker can continue it, the KeyboardInterrupt says so in
         a note. Raises BadOrder before anything is stored, and TunerError if there is no winner.
         """
-        said, shape = split(given)
-        wanted, how = workload_of(operator, workload, shape), terms_of_order(said)
+        terms, shape = split_terms(given)
+        wanted, how = workload_of(operator, workload, shape), parse_terms(terms)
         kind = self._tune(wanted, how, bar)
         return self.best(operator, wanted.model_dump(), target=kind, templates=how.templates)
 
@@ -172,11 +172,11 @@ class Local(Source):
         must_link()
         device = detect(how.target)
         with interruptible(), JobBar() if bar else nullcontext() as shown:
-            job = ordered_here(self._engine, self.settings, ordered(wanted, how, device.kind))
-            tuned_here(self._worker, device, job, shown)
+            job = submit_job(self._engine, self.settings, make_order(wanted, how, device.kind))
+            run_to_success(self._worker, device, job, shown)
         return device.kind
 
-    @taking_terms
+    @with_terms_signature
     def tune_model(
         self,
         name: str,
@@ -191,16 +191,16 @@ class Local(Source):
         32}, "calls": 3}``. Raises BadOrder before anything is stored. If a job has no winner, the
         others are still tuned, and ModelFailed is raised at the end.
         """
-        how = terms_of_order(only_terms(terms))
+        how = parse_terms(only_terms(terms))
         if not structlog.is_configured():
             logs.quietly(self.settings.log_format)
         must_link()
         device = detect(how.target)
-        order = model_ordered(name, workloads, how, device.kind)
+        order = make_model_order(name, workloads, how, device.kind)
         with interruptible():
-            model = model_ordered_here(self._engine, self.settings, order)
+            model = submit_model(self._engine, self.settings, order)
             shown = JobBar if bar else nullcontext
-            model_tuned_here(self._worker, device, model, shown, lambda _: None)
+            run_model(self._worker, device, model, shown, lambda _: None)
         ended = models.get(self._engine, model.id)
         told = ModelShown(**models.to_fields(ended, models.layers(self._engine, ended)))
         if told.state != "succeeded":
@@ -213,7 +213,7 @@ class Local(Source):
         self._engine.dispose()
 
     def _trusted(self, signer: str) -> Trusted:
-        return trust.own(self.settings.signing_key, self._named)
+        return trust.own(self.settings.signing_key, self._named_keys)
 
     @contextmanager
     def _content(self, artifact: ArtifactLink) -> Iterator[Iterator[bytes]]:

@@ -11,13 +11,18 @@ from urllib.parse import quote
 
 from db.contract.job import Shown
 from tuner.client.answers import Job, ListedModel, Model, Models
-from tuner.client.listening import FIRST_PAUSE_SECONDS, LOOK_SECONDS, OUTAGE_SECONDS, may_pass
+from tuner.client.listening import (
+    FIRST_PAUSE_SECONDS,
+    MIN_REQUEST_SECONDS,
+    OUTAGE_SECONDS,
+    may_pass,
+)
 from tuner.errors import ModelFailed, ModelStillRunning, ServiceError
-from tuner.job.order import only_terms, sendable, taking_terms
+from tuner.job.order import only_terms, terms_as_json, with_terms_signature
 from tuner.plain import plain
 
 MODELS_PER_PAGE = 100
-LOOK_AGAIN_SECONDS = 5.0
+POLL_SECONDS = 5.0
 """How often the model is asked for while the client listens to one of its jobs."""
 
 A = TypeVar("A", bound=Shown)
@@ -34,7 +39,7 @@ class ModelCalls(ABC):
     @abstractmethod
     def _states(self, job: Job | str, timeout: float | None) -> Generator[Job]: ...
 
-    @taking_terms
+    @with_terms_signature
     def submit_model(
         self, name: str, workloads: Sequence[Mapping[str, Any]], **terms: Any
     ) -> Model:
@@ -47,7 +52,7 @@ class ModelCalls(ABC):
         that the service refuses.
         """
         order = plain({"name": name, "workloads": list(workloads)})
-        return self._ask(Model, "POST", "/models", json=order | sendable(only_terms(terms)))
+        return self._ask(Model, "POST", "/models", json=order | terms_as_json(only_terms(terms)))
 
     def model(self, model: Model | ListedModel | str) -> Model:
         """Return the model in its current state, with its layers."""
@@ -106,11 +111,11 @@ class ModelCalls(ABC):
         Stop when the model has ended or after ``timeout`` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        current = self._looked_at(model, deadline)
+        current = self._poll(model, deadline)
         yield current
         heard = time.monotonic()
         while not current.ended:
-            left = LOOK_AGAIN_SECONDS
+            left = POLL_SECONDS
             if deadline is not None:
                 left = min(left, deadline - time.monotonic())
             if left <= 0:
@@ -118,7 +123,7 @@ class ModelCalls(ABC):
             try:
                 for _ in self._states(_job_of(current), left):
                     pass
-                later = self._looked_at(current, deadline)
+                later = self._poll(current, deadline)
             except ServiceError as failure:
                 if not may_pass(failure) or time.monotonic() - heard > OUTAGE_SECONDS:
                     raise
@@ -129,10 +134,10 @@ class ModelCalls(ABC):
                 current = later
                 yield current
 
-    def _looked_at(self, model: Model | ListedModel | str, deadline: float | None) -> Model:
+    def _poll(self, model: Model | ListedModel | str, deadline: float | None) -> Model:
         look = self._timeout
         if deadline is not None:
-            look = min(look, max(deadline - time.monotonic(), LOOK_SECONDS))
+            look = min(look, max(deadline - time.monotonic(), MIN_REQUEST_SECONDS))
         return self._ask(Model, "GET", _path(model), timeout=look)
 
 

@@ -28,10 +28,10 @@ from tuner.library.load import Library
 from tuner.library.manifest import File, Manifest
 from tuner.library.trust import Trusted
 
-NO_ANSWER = (TunerError, StorageError)
+SOURCE_ERRORS = (TunerError, StorageError)
 """The errors that a source raises instead of an answer, whether a service or a database refuses."""
-AWAY = (ServiceUnreachable, DatabaseUnavailable)
-"""Those of NO_ANSWER that a source raises if it can't be reached at all."""
+UNREACHABLE_ERRORS = (ServiceUnreachable, DatabaseUnavailable)
+"""Those of SOURCE_ERRORS that a source raises if it can't be reached at all."""
 
 
 @dataclass(frozen=True)

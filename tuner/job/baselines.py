@@ -13,11 +13,11 @@ from tuner.compare.stage import EMPTY
 
 Row = dict[str, Any]
 
-LASTING = ("TooSlow", "NotServed", "ImportError", "ModuleNotFoundError")
+LASTING_ERRORS = ("TooSlow", "NotServed", "ImportError", "ModuleNotFoundError")
 """Beginnings of the errors for which a peer can't be timed here, not even by a later job."""
 
 
-def baselines(
+def baseline_rows(
     final: Comparison,
     winner: Entry,
     peers: Comparison,
@@ -55,7 +55,7 @@ def baselines(
     return sorted(rows, key=lambda row: float(row["time_us"])) + failed
 
 
-def for_later(rows: Sequence[Row], ours: Collection[str]) -> list[Row]:
+def reusable_rows(rows: Sequence[Row], ours: Collection[str]) -> list[Row]:
     """Return the rows of peers in the form in which they are kept for later jobs.
 
     ``ours`` are the names of rows that are no peers. The result is empty if a peer failed for a
@@ -67,7 +67,7 @@ def for_later(rows: Sequence[Row], ours: Collection[str]) -> list[Row]:
         if row["name"] not in ours
     ]
     untimed = [row["error"] for row in peers if row["time_us"] is None]
-    return peers if all(error.startswith(LASTING) for error in untimed) else []
+    return peers if all(error.startswith(LASTING_ERRORS) for error in untimed) else []
 
 
 def _dated(kept: PeerTimes) -> list[Row]:

@@ -21,8 +21,7 @@ from tuner.compare.measuring import Delivered, Measuring
 from tuner.compare.stage import CALL, EMPTY, KERNEL, of
 from tuner.errors import ChildFailed, NothingWorked
 from tuner.job import artifact
-from tuner.job.baselines import Row, for_later
-from tuner.job.baselines import baselines as rows_of
+from tuner.job.baselines import Row, baseline_rows, reusable_rows
 from tuner.job.fastest_builds import FastestBuilds
 from tuner.measure.versions import versions
 from tuner.peers import beside_kernels, groups
@@ -90,84 +89,93 @@ class _FinalRound:
         return self.comparison.ranked(self.configs)
 
 
-def begin(plan: Plan, builder: Builder, folder: Path, *, naive: bool) -> dict[str, Future[Built]]:
+def start_known_builds(
+    plan: Plan, builder: Builder, folder: Path, *, naive: bool
+) -> dict[str, Future[Built]]:
     """Start the builds of the last round that do not depend on the search, and return them.
 
     These are the default configuration, the empty kernel and, if ``naive`` and it is not too slow,
     the naive schedule.
     """
-    configs = _beside_finalists(plan, plan.naive() if naive else None)
+    configs = _default_and_naive(plan, plan.naive() if naive else None)
     return {name: builder.submit(order) for name, order in _orders(plan, configs, folder).items()}
 
 
-def decide(
+def run_final_round(
     plan: Plan,
     builder: Builder,
     runner: Measuring,
     folder: Path,
-    chosen: Sequence[Config],
-    beside: Mapping[str, Built] = MappingProxyType({}),
+    finalists: Sequence[Config],
+    baseline_builds: Mapping[str, Built] = MappingProxyType({}),
     baselines: Baselines = "all",
     *,
-    kept: PeerTimes | None = None,
+    known_peer_times: PeerTimes | None = None,
     naive: bool = True,
     fastest: FastestBuilds | None = None,
-    begun: Mapping[str, Future[Built]] = MappingProxyType({}),
+    started_builds: Mapping[str, Future[Built]] = MappingProxyType({}),
 ) -> Decision:
     """Run the last round and choose the winner.
 
-    The round measures again the finalists ``chosen``, the default configuration and, unless
-    ``naive`` is false, the naive schedule, together with the peers that ``baselines`` names and the
-    builds in ``beside``. The winner is the fastest that gives right numbers once more when it is
+    The round measures again the ``finalists``, the default configuration and, unless ``naive`` is
+    false, the naive schedule, together with the peers that ``baselines`` names and the builds in
+    ``baseline_builds``. The winner is the fastest that gives right numbers once more when it is
     loaded from disk, as a user loads it. On a CPU a second winner follows: the fastest on one
     thread if the first uses several, else the fastest on several. The two are timed once more as
     they are delivered, and the faster one comes first.
 
-    Builds in ``fastest``, and those that :func:`begin` started, are not built again. If ``kept``
-    has the times of an earlier job, peers are not timed again. Raises NothingWorked if no finalist
-    can be built and run again.
+    Builds in ``fastest`` and ``started_builds``, of :func:`start_known_builds`, are not built
+    again. If ``known_peer_times`` has the times of an earlier job, peers are not timed again.
+    Raises NothingWorked if no finalist can be built and run again.
     """
-    wanted = groups(plan.device.kind, baselines) if kept is None else ()
+    wanted = groups(plan.device.kind, baselines) if known_peer_times is None else ()
     inside = [group for group in wanted if beside_kernels(group, plan.device.kind)]
-    configs = _configs(plan, chosen, plan.naive() if naive else None)
+    configs = _configs_by_name(plan, finalists, plan.naive() if naive else None)
     orders = _orders(plan, configs, folder)
-    taken = _taken(orders, configs, fastest, begun)
-    builds = taken | _build(builder, orders, begun, taken)
-    found = _measured(runner, builds, beside, configs, inside, taken)
+    reused = _reused_builds(orders, configs, fastest, started_builds)
+    builds = reused | _build(builder, orders, started_builds, reused)
+    found = _check_and_compare(runner, builds, baseline_builds, configs, inside, reused)
     final = _FinalRound(configs, builds, found)
     dropped = {name: why for name, why in final.comparison.dropped.items() if name in final.configs}
     ranked = final.ranked()
     while ranked:
-        first = _first(plan, final, ranked)
+        to_deliver = _entries_to_deliver(plan, final, ranked)
         try:
             delivered = runner.deliver(
-                {entry.name: _delivered(plan, final, entry) for entry in first},
+                {entry.name: _delivery_of(plan, final, entry) for entry in to_deliver},
                 [group for group in wanted if group not in inside],
             )
             wrong = {
-                e.name: delivered.dropped[e.name] for e in first if e.name in delivered.dropped
+                e.name: delivered.dropped[e.name] for e in to_deliver if e.name in delivered.dropped
             }
         except ChildFailed as error:
-            wrong = {first[0].name: str(error)}
+            wrong = {to_deliver[0].name: str(error)}
         if not wrong:
-            winners = _of_use(
-                [_winner(plan, final, entry, first, delivered, kept) for entry in first]
+            winners = _fastest_first(
+                [
+                    _winner(plan, final, entry, to_deliver, delivered, known_peer_times)
+                    for entry in to_deliver
+                ]
             )
-            return Decision(winners, _peers(final, winners[0], beside) if wanted else [])
+            return Decision(
+                winners, _reusable_peer_rows(final, winners[0], baseline_builds) if wanted else []
+            )
         dropped |= wrong
         ranked = [entry for entry in ranked if entry.name not in wrong]
     reasons = "; ".join(f"{name}: {reason}" for name, reason in dropped.items())
     raise NothingWorked(f"no finalist was right in the last round ({reasons or 'none was built'})")
 
 
-def _peers(final: _FinalRound, winner: Winner, beside: Collection[str]) -> list[Row]:
+def _reusable_peer_rows(
+    final: _FinalRound, winner: Winner, baseline_builds: Collection[str]
+) -> list[Row]:
     """Return the winner's rows of peers to keep for later jobs; none if the round was noisy."""
     if not winner.timing["noise"]["quiet"]:
         return []
-    return for_later(winner.baselines, {DEFAULT, NAIVE, *final.configs, *beside})
+    return reusable_rows(winner.baselines, {DEFAULT, NAIVE, *final.configs, *baseline_builds})
 
 
-def _first(plan: Plan, final: _FinalRound, ranked: Sequence[Entry]) -> list[Entry]:
+def _entries_to_deliver(plan: Plan, final: _FinalRound, ranked: Sequence[Entry]) -> list[Entry]:
     """Return the fastest entry and, on a CPU, the fastest of the other kind.
 
     The two kinds are configurations on one thread and on several.
@@ -178,16 +186,16 @@ def _first(plan: Plan, final: _FinalRound, ranked: Sequence[Entry]) -> list[Entr
         threads = plan.threads(final.configs[entry.name])
         return None if threads is None else threads == 1
 
-    first = on_one(fastest)
-    return [fastest, *[each for each in others if on_one(each) not in (first, None)][:1]]
+    fastest_kind = on_one(fastest)
+    return [fastest, *[each for each in others if on_one(each) not in (fastest_kind, None)][:1]]
 
 
-def _of_use(winners: list[Winner]) -> list[Winner]:
+def _fastest_first(winners: list[Winner]) -> list[Winner]:
     """Sort the winners, fastest first; of two equal times, the one on fewer threads comes first."""
     return sorted(winners, key=lambda winner: (winner.time_us, winner.threads or 0))
 
 
-def _beside_finalists(plan: Plan, naive: Config | None) -> dict[str, Config]:
+def _default_and_naive(plan: Plan, naive: Config | None) -> dict[str, Config]:
     """Return the default configuration, and the naive one if given and not too slow, by name."""
     found = {DEFAULT: plan.default()}
     workload, kind = plan.workload, plan.device.kind
@@ -197,21 +205,23 @@ def _beside_finalists(plan: Plan, naive: Config | None) -> dict[str, Config]:
     return found
 
 
-def _configs(plan: Plan, chosen: Sequence[Config], naive: Config | None) -> dict[str, Config]:
+def _configs_by_name(
+    plan: Plan, finalists: Sequence[Config], naive: Config | None
+) -> dict[str, Config]:
     """Return all configurations that may win, by their names in the round."""
-    configs = {f"finalist {n}": config for n, config in enumerate(chosen)}
+    configs = {f"finalist {n}": config for n, config in enumerate(finalists)}
     return configs | {
         name: config
-        for name, config in _beside_finalists(plan, naive).items()
-        if name == DEFAULT or config not in chosen
+        for name, config in _default_and_naive(plan, naive).items()
+        if name == DEFAULT or config not in finalists
     }
 
 
-def _taken(
+def _reused_builds(
     orders: Mapping[str, BuildOrder],
     configs: Mapping[str, Config],
     fastest: FastestBuilds | None,
-    begun: Collection[str],
+    started_builds: Collection[str],
 ) -> dict[str, Built]:
     """Return the builds that the search has kept, by their names in the round."""
     if fastest is None:
@@ -219,7 +229,7 @@ def _taken(
     found = {
         name: fastest.take(config, orders[name].library)
         for name, config in configs.items()
-        if name not in begun
+        if name not in started_builds
     }
     return {name: built for name, built in found.items() if built is not None}
 
@@ -227,13 +237,13 @@ def _taken(
 def _build(
     builder: Builder,
     orders: Mapping[str, BuildOrder],
-    begun: Mapping[str, Future[Built]],
-    taken: Collection[str],
+    started_builds: Mapping[str, Future[Built]],
+    reused: Collection[str],
 ) -> dict[str, Built]:
     futures = {
-        name: begun[name] if name in begun else builder.submit(order)
+        name: started_builds[name] if name in started_builds else builder.submit(order)
         for name, order in orders.items()
-        if name not in taken
+        if name not in reused
     }
     built = {name: result_of(future) for name, future in futures.items()}
     if built[EMPTY].status != "ok":
@@ -250,28 +260,30 @@ def _orders(plan: Plan, configs: Mapping[str, Config], folder: Path) -> dict[str
     return orders
 
 
-def _measured(
+def _check_and_compare(
     runner: Measuring,
     builds: Mapping[str, Built],
-    beside: Mapping[str, Built],
+    baseline_builds: Mapping[str, Built],
     configs: Mapping[str, Config],
     inside: Sequence[str],
-    taken: Collection[str],
+    reused: Collection[str],
 ) -> Comparison:
     """Check the libraries and run the round of those that are right.
 
-    Libraries that were ``taken`` from the search have been checked by it. All others are checked
+    Libraries that were ``reused`` from the search have been checked by it. All others are checked
     first, in a confined process: the round's own process is not confined, and a stored trial only
     says that its configuration was right once. The groups of peers ``inside`` run in the round's
     process. If one of them ends that process, the round is repeated without peers.
     """
-    missing = {name: built.error or "" for name, built in beside.items() if built.status != "ok"}
+    missing = {
+        name: built.error or "" for name, built in baseline_builds.items() if built.status != "ok"
+    }
     libraries = {
         name: built.order.library
-        for name, built in {**builds, **beside}.items()
+        for name, built in {**builds, **baseline_builds}.items()
         if name not in missing
     }
-    unknown = libraries.keys() - taken - {EMPTY}
+    unknown = libraries.keys() - reused - {EMPTY}
     looks = {name: runner.submit(libraries[name]) for name in sorted(unknown)}
     faulty = {
         name: f"{measured.status}: {measured.error}"
@@ -291,7 +303,7 @@ def _measured(
     return replace(found, dropped=found.dropped | faulty | missing)
 
 
-def _delivered(plan: Plan, final: _FinalRound, entry: Entry) -> Delivered:
+def _delivery_of(plan: Plan, final: _FinalRound, entry: Entry) -> Delivered:
     """Return an entry's library with its manifest, which has no times yet."""
     config, built = final.configs[entry.name], final.builds[entry.name]
     device, library = plan.device, built.order.library
@@ -314,11 +326,11 @@ def _winner(
     plan: Plan,
     final: _FinalRound,
     entry: Entry,
-    first: Sequence[Entry],
+    to_deliver: Sequence[Entry],
     delivered: Comparison,
-    kept: PeerTimes | None,
+    known_peer_times: PeerTimes | None,
 ) -> Winner:
-    """Return the winner of ``entry``, by the round in which all of ``first`` were delivered."""
+    """Return the winner of ``entry``, by the round in which all ``to_deliver`` were delivered."""
     config, built = final.configs[entry.name], final.builds[entry.name]
     kernel = delivered.entries.get(of(entry.name, KERNEL), entry)
     call = delivered.entries.get(of(entry.name, CALL))
@@ -332,7 +344,7 @@ def _winner(
     }
     if call is not None:
         timing["call"] = call.timing["warm"]
-    ours = {of(each.name, level) for each in first for level in (KERNEL, CALL)}
+    ours = {of(each.name, level) for each in to_deliver for level in (KERNEL, CALL)}
     return Winner(
         config=config,
         threads=plan.threads(config),
@@ -344,13 +356,13 @@ def _winner(
             for each in (kernel, call)
             if each is not None and each.max_error is not None
         ),
-        baselines=rows_of(
+        baselines=baseline_rows(
             final.comparison,
             entry,
             _without(delivered, ours),
             timing,
             plan.workload.max_error,
-            kept,
+            known_peer_times,
         ),
         empty_us=final.comparison.empty_us,
     )

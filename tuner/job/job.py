@@ -34,10 +34,10 @@ from tuner.errors import NothingWorked
 from tuner.farm.farm import Farm
 from tuner.farm.runner import FarmRunner
 from tuner.job.fastest_builds import FastestBuilds
-from tuner.job.final import Winner, begin, decide
+from tuner.job.final import Winner, run_final_round, start_known_builds
 from tuner.job.finalists import finalists
 from tuner.job.lease import Lease
-from tuner.job.pipeline import BATCH, measured
+from tuner.job.pipeline import BATCH, measured_candidates
 from tuner.job.progress import Progress, eta_seconds
 from tuner.job.publish import publish
 from tuner.job.record import metaschedule_record
@@ -48,9 +48,10 @@ from tuner.measure.trial import Measured
 from tuner.measure.versions import TVM, of_peers
 from tuner.peers import groups
 from tuner.plan import metaschedule as metaschedule_peer
-from tuner.plan.listed import ListedPlan, plan_of
+from tuner.plan.listed import ListedPlan
+from tuner.plan.make_plan import make_plan
 from tuner.plan.plan import Config
-from tuner.plan.warm import warm_up
+from tuner.plan.warm_start import warm_up
 from tuner.process.scratch import must_have_room, must_have_room_to_work
 from tuner.process.stopping import check_stopped
 from tuner.settings import Settings
@@ -91,7 +92,7 @@ class JobRun:
         self._farm, self._peers = farm, peers
         self._key = key
         seed = self._job.seed if self._job.seed is not None else int.from_bytes(os.urandom(4))
-        self._plan = plan_of(engine, self._job, device, seed, among, lease.check)
+        self._plan = make_plan(engine, self._job, device, seed, among, lease.check)
         self._seed = seed
         self._tally = Tally()
         self._earlier = 0
@@ -103,8 +104,8 @@ class JobRun:
         Raises Cancelled or LeaseLost as the lease does, NothingWorked if there is no winner,
         NoDiskSpace if there is no space for its files, NoServer if the farm has no server left.
         """
-        self._remember()
-        self._look()
+        self._load_known_trials()
+        self._warn_if_not_quiet()
         if self._job.warm_start:
             self._warm_up()
         self._report()
@@ -113,30 +114,34 @@ class JobRun:
             naive = self._job.search != PREDICTED  # a user waits for a prediction: be quick
             with self._runner() as runner:
                 overlaps = runner.overlaps_builds
-                begun = begin(self._plan, self._builder, folder, naive=naive) if overlaps else {}
+                started_builds = (
+                    start_known_builds(self._plan, self._builder, folder, naive=naive)
+                    if overlaps
+                    else {}
+                )
                 self._search(runner, folder, fastest)
                 if not self._tally.worked:
                     raise NothingWorked(self._tally.why_nothing_worked())
                 self._lease.check()
-                beside = self._beside(folder)
+                baseline_builds = self._searched_baselines(folder)
                 chosen = self._finalists()
                 versions = runner.peer_versions
-                decision = decide(
+                decision = run_final_round(
                     self._plan,
                     self._builder,
                     runner,
                     folder,
                     chosen,
-                    beside,
+                    baseline_builds,
                     self._job.baselines,
-                    kept=self._kept(versions),
+                    known_peer_times=self._known_peer_times(versions),
                     naive=naive,
                     fastest=fastest,
-                    begun=begun,
+                    started_builds=started_builds,
                 )
             self._lease.check()
             if versions and decision.peers:
-                peer_times.store(self._engine, *self._whose_peers(), versions, decision.peers)
+                peer_times.store(self._engine, *self._peer_times_key(), versions, decision.peers)
             winners = [
                 replace(winner, built=self._builder.sourced(winner.built))
                 for winner in decision.winners
@@ -152,7 +157,7 @@ class JobRun:
                 key=self._key,
             )
 
-    def _look(self) -> None:
+    def _warn_if_not_quiet(self) -> None:
         """Log a warning if this machine's CPU will measure and is not quiet."""
         if self._farm is not None or self._device.kind != "cpu":
             return
@@ -166,9 +171,9 @@ class JobRun:
         trials = self._tally.worked
         if self._job.search == PREDICTED:
             trials = [min(trials, key=lambda trial: trial[1])]
-        return finalists(trials, self._stored(), self._plan.threads)
+        return finalists(trials, self._stored_bests(), self._plan.threads)
 
-    def _stored(self) -> list[Config]:
+    def _stored_bests(self) -> list[Config]:
         """Return the stored bests that can be built again, so that no better kernel is lost."""
         found = bests.bests_on_device(self._engine, self._job.workload_key, self._device_id)
         return [
@@ -177,13 +182,13 @@ class JobRun:
             if best.tvm_version == TVM and self._plan.knows(best.config, best.template_version)
         ]
 
-    def _kept(self, versions: dict[str, str] | None) -> PeerTimes | None:
+    def _known_peer_times(self, versions: dict[str, str] | None) -> PeerTimes | None:
         """Return the times of peers that an earlier job measured with the same versions, if any."""
         if not versions:
             return None
-        return peer_times.find(self._engine, *self._whose_peers(), versions)
+        return peer_times.find(self._engine, *self._peer_times_key(), versions)
 
-    def _whose_peers(self) -> tuple[str, int, Baselines]:
+    def _peer_times_key(self) -> tuple[str, int, Baselines]:
         return self._job.workload_key, self._device_id, self._job.baselines
 
     def _record(self, winner: Winner) -> dict[str, Any]:
@@ -200,7 +205,7 @@ class JobRun:
         peers = self._peers
         if peers is None or settings.metaschedule:  # MetaSchedule's search does not pause peers
             return Runner(key, self._device, self._seed, *limits)
-        taken = peers.take(self._untimed())
+        taken = peers.take(self._peers_to_time())
         return Runner(key, self._device, self._seed, *limits, taken, peers.paused)
 
     @property
@@ -208,14 +213,14 @@ class JobRun:
         """Seconds to settle the round; 0, a rough round, for a prediction: a user waits for it."""
         return 0.0 if self._job.search == PREDICTED else self._settings.settle_seconds
 
-    def _untimed(self) -> tuple[str, ...]:
+    def _peers_to_time(self) -> tuple[str, ...]:
         """Return the groups of peers that the last round will time."""
         rough = self._settle_seconds == 0
-        if not rough and self._kept(of_peers(self._device)) is not None:
+        if not rough and self._known_peer_times(of_peers(self._device)) is not None:
             return ()
         return groups(self._device.kind, self._job.baselines)
 
-    def _beside(self, folder: Path) -> dict[str, Built]:
+    def _searched_baselines(self, folder: Path) -> dict[str, Built]:
         """Return the builds of baselines with a search of their own, if settings ask for them."""
         if not self._settings.metaschedule:
             return {}
@@ -234,18 +239,23 @@ class JobRun:
         return {metaschedule_peer.NAME: found}
 
     def _search(self, runner: Measuring, folder: Path, fastest: FastestBuilds) -> None:
-        results = measured(
-            self._plan, self._builder, runner, folder, left=self._left, check=self._lease.check
+        results = measured_candidates(
+            self._plan,
+            self._builder,
+            runner,
+            folder,
+            left=self._trials_left,
+            check=self._lease.check,
         )
         with closing(self._plan), closing(results):
             for config, built, result in results:
-                time_us = self._store(config, built, result)
+                time_us = self._store_trial(config, built, result)
                 if time_us is not None:
                     fastest.offer(config, built, time_us)
                 self._report()
                 self._lease.check()
 
-    def _remember(self) -> None:
+    def _load_known_trials(self) -> None:
         """Tell the plan the stored trials of the workload on this device, this job's included."""
         known = log_of_trials.measured_trials(
             self._engine, self._job.workload_key, self._device_id, TVM
@@ -257,11 +267,11 @@ class JobRun:
         for t in current:
             own = t.job_id == self._job.id
             self._tally.add(t.config, t.status, t.time_us, t.error, own=own)
-        self._refuse({(trial.config_key, trial.template_version) for trial in known})
+        self._skip_refused({(trial.config_key, trial.template_version) for trial in known})
         self._earlier = self._tally.total
         log.info("job_planned", space=self._plan.size, known=len(current))
 
-    def _refuse(self, known: Collection[tuple[str, int]]) -> None:
+    def _skip_refused(self, known: Collection[tuple[str, int]]) -> None:
         """Store the listed configurations that this device's space lacks as skipped trials.
 
         Those in ``known`` were stored by an earlier attempt or another list already.
@@ -270,7 +280,7 @@ class JobRun:
         for start in range(0, len(refused), REFUSED_AT_ONCE):
             self._lease.check()
             some = refused[start : start + REFUSED_AT_ONCE]
-            self._store_refused(
+            self._store_skipped(
                 [
                     each
                     for each in some
@@ -280,7 +290,7 @@ class JobRun:
             for trial in some:
                 self._tally.add_refused(trial.status, trial.error)
 
-    def _store_refused(self, new: Sequence[NewTrial]) -> None:
+    def _store_skipped(self, new: Sequence[NewTrial]) -> None:
         job = self._job
         try:
             log_of_trials.add(self._engine, job.id, job.attempt, new)
@@ -300,7 +310,7 @@ class JobRun:
         )
         log.info("job_warmed_up", jobs=from_jobs, trials=from_trials)
 
-    def _left(self) -> int:
+    def _trials_left(self) -> int:
         """Return how many more trials are wanted.
 
         The budget ends the search, but not before a first batch: making the inputs and references
@@ -323,7 +333,7 @@ class JobRun:
             return None
         return patience - self._tally.no_faster
 
-    def _store(self, config: Config, built: Built, result: Measured | None) -> float | None:
+    def _store_trial(self, config: Config, built: Built, result: Measured | None) -> float | None:
         """Store the trial and tell the plan; return its time in µs, None if it failed."""
         trial = NewTrial(
             device_id=self._device_id,
@@ -365,7 +375,7 @@ class JobRun:
             eta_seconds=eta_seconds(
                 elapsed=time.monotonic() - self._started,
                 fresh=done - self._earlier,
-                left=self._left(),
+                left=self._trials_left(),
                 patience_left=self._patience_left(),
                 budget_seconds=self._job.budget_seconds,
             ),

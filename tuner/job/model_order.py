@@ -12,11 +12,11 @@ from db.contract.order import Terms, terms_of
 from db.contract.requests import ModelIn
 from templates.errors import first_refused
 from tuner.errors import BadOrder
-from tuner.job.order import ordered, sendable, workload_of
+from tuner.job.order import make_order, terms_as_json, workload_of
 from tuner.plain import plain
 
 
-def model_ordered(
+def make_model_order(
     name: str, workloads: Sequence[Mapping[str, Any]], how: Terms, kind: str
 ) -> ModelOrder:
     """Return the order for these workloads on a kind of device.
@@ -26,7 +26,7 @@ def model_ordered(
     """
     body = plain({"name": name, "workloads": list(workloads)})
     try:
-        sent = ModelIn.model_validate(body | sendable(terms_of(how)))
+        sent = ModelIn.model_validate(body | terms_as_json(terms_of(how)))
     except ValidationError as error:
         raise BadOrder(*first_refused(error, ModelIn)) from error
     layers = []
@@ -36,5 +36,5 @@ def model_ordered(
         except BadOrder as error:
             within = "" if error.field == "operator" else "workload."
             raise BadOrder(f"workloads.{place}.{within}{error.field}", error.why) from error
-        layers.append(LayerOrder(ordered(workload, how, kind), each.calls))
+        layers.append(LayerOrder(make_order(workload, how, kind), each.calls))
     return ModelOrder.of(sent.name, layers)

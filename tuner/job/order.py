@@ -22,22 +22,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 TERMS = tuple(field.name for field in fields(Terms))
 
 
-def terms(given: Mapping[str, Any]) -> Terms:
+def parse_terms(given: Mapping[str, Any]) -> Terms:
     """Return the terms of an order from values by name. Raises BadOrder, UnknownStrategy."""
     try:
-        return TermsIn.model_validate(sendable(given))
+        return TermsIn.model_validate(terms_as_json(given))
     except ValidationError as error:
         raise _refusal(error, TermsIn) from error
 
 
-def sendable(given: Mapping[str, Any]) -> dict[str, Any]:
+def terms_as_json(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return terms as values of JSON. Raises BadOrder for a value that no order can hold."""
     names = given.get("templates")
     others = {name: value for name, value in given.items() if name != "templates"}
-    return plain(others) | ({} if names is None else {"templates": listed(names)})
+    return plain(others) | ({} if names is None else {"templates": template_names(names)})
 
 
-def listed(names: Iterable[str]) -> list[str]:
+def template_names(names: Iterable[str]) -> list[str]:
     """Return the names of templates as a list.
 
     Raises BadOrder for an empty list, and for a string: its letters would be taken for names.
@@ -50,17 +50,17 @@ def listed(names: Iterable[str]) -> list[str]:
     return found
 
 
-def split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_terms(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split values by name into the terms of an order and the rest, the fields of a shape."""
-    said = {name: value for name, value in given.items() if name in TERMS}
-    return said, {name: value for name, value in given.items() if name not in TERMS}
+    terms = {name: value for name, value in given.items() if name in TERMS}
+    return terms, {name: value for name, value in given.items() if name not in TERMS}
 
 
-def taking_terms(function: F) -> F:
+def with_terms_signature(function: F) -> F:
     """Give a function a signature that names the terms of an order, for ``help()`` and editors.
 
     Its last parameter is ``**terms``, or ``**given`` if it takes the fields of a shape, too, and
-    passes all to :func:`split`.
+    passes all to :func:`split_terms`.
     """
     *others, last = inspect.signature(function).parameters.values()
     rest = [] if last.name == "terms" else [last.replace(name="shape")]
@@ -83,7 +83,7 @@ def only_terms(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return given
 
 
-def ordered(workload: Workload, how: Terms, kind: str) -> JobOrder:
+def make_order(workload: Workload, how: Terms, kind: str) -> JobOrder:
     """Return the order for a workload on a kind of device. Raises BadOrder."""
     names = restricted(how.templates, workload.operator, kind)
     return JobOrder.of(workload, how, target=kind, templates=names)
@@ -97,7 +97,7 @@ def restricted(
     Raises BadOrder for names that are no templates of the operator on that kind of device.
     """
     try:
-        given = None if names is None else listed(names)
+        given = None if names is None else template_names(names)
         return templates.restriction(given, operator, kind)
     except TemplateError as error:
         raise BadOrder("templates", str(error).removeprefix("templates ")) from error

@@ -39,7 +39,7 @@ class _Candidate:
         return (self.build,) if self.run is None else (self.build, self.run)
 
 
-def measured(
+def measured_candidates(
     plan: Plan,
     builder: Builder,
     runner: Measuring,
@@ -83,14 +83,14 @@ def measured(
             yield first.config, built, result
             if result is not None:
                 built.order.library.unlink(missing_ok=True)
-        _drop(pending)  # runs still in flight would disturb the next measurements
+        _cancel(pending)  # runs still in flight would disturb the next measurements
         while wait([each.run for each in pending if each.run], LOOK_SECONDS).not_done:
             check()
     finally:  # builds of a job that ends early would delay the next job's
-        _drop(pending)
+        _cancel(pending)
 
 
-def _drop(pending: Iterable[_Candidate]) -> None:
+def _cancel(pending: Iterable[_Candidate]) -> None:
     for each in pending:
         each.build.cancel()
         if each.run is not None:
@@ -99,11 +99,11 @@ def _drop(pending: Iterable[_Candidate]) -> None:
 
 def _first_ended(pending: Iterable[_Candidate], runner: Measuring) -> _Candidate | None:
     """Submit to the runner what it takes, then return the first candidate that has ended."""
-    _run(pending, runner)
+    _submit_built(pending, runner)
     return next((each for each in pending if each.ended), None)
 
 
-def _run(pending: Iterable[_Candidate], runner: Measuring) -> None:
+def _submit_built(pending: Iterable[_Candidate], runner: Measuring) -> None:
     """Submit built libraries, in order, until the runner has as many in flight as it takes."""
     in_flight = sum(each.run is not None and not each.run.done() for each in pending)
     for each in pending:
@@ -122,7 +122,7 @@ def best_of(
     The configuration is None if none worked. There are fewer trials if the space runs out.
     """
     times: list[tuple[Config, float | None]] = []
-    results = measured(
+    results = measured_candidates(
         plan, builder, runner, folder, left=lambda: trials - len(times), check=check_stopped
     )
     with closing(results):

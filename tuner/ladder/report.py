@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tuner.ladder.table import Ladder, Row
 from tuner.terminal.options import as_options
-from tuner.terminal.report import warn_of
+from tuner.terminal.report import warn_if_noisy
 
 COLOURS = {
     "rung": "#4878a8",
@@ -49,7 +49,7 @@ def show_ladder(ladder: Ladder, console: Console) -> None:
             style={"best": "bold green", "rung": None}.get(row.what, "dim"),
         )
     console.print(table)
-    warn_of(ladder.noise, console)
+    warn_if_noisy(ladder.noise, console)
     for document in ladder.documents:
         shape = as_options(document.workload)
         console.print(

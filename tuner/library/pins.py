@@ -56,7 +56,9 @@ class Pins:
                 if again or _name(url) not in pinned:
                     pinned[_name(url)] = frozenset(keys)
                     listed = {name: sorted(found) for name, found in sorted(pinned.items())}
-                    config.replace(self.path, json.dumps(listed, indent=1).encode() + b"\n")
+                    config.write_atomically(
+                        self.path, json.dumps(listed, indent=1).encode() + b"\n"
+                    )
                 return pinned[_name(url)]
         except OSError as error:
             raise UnusableFile(
@@ -71,7 +73,7 @@ class Pins:
                 found = os.fstat(file.fileno())
                 content = file.read()
             for what, of in ((self.path, found), (self.path.parent, self.path.parent.stat())):
-                if why := config.foreign(of):
+                if why := config.why_untrusted(of):
                     raise UnusableFile(self.path, f"{why} {what}")
             listed = json.loads(content)
             if not all(_are_keys(keys) for keys in listed.values()):

@@ -43,7 +43,7 @@ def own_key(path: Path) -> Ed25519PrivateKey:
         if not path.exists():
             with config.locked(path.parent):
                 if not path.exists():
-                    config.replace(path, _pem(Ed25519PrivateKey.generate()))
+                    config.write_atomically(path, _pem(Ed25519PrivateKey.generate()))
         return _read(path)
     except OSError as error:
         raise BadSigningKey(path, f"can't be read or made: {error}") from error
@@ -79,7 +79,7 @@ def _read(path: Path) -> Ed25519PrivateKey:
                 path, f"others may use it, its mode is {mode:04o}; if nobody did: chmod 600 {path}"
             )
         for what, of in ((path, found), (path.parent, path.parent.stat())):
-            if why := config.foreign(of):
+            if why := config.why_untrusted(of):
                 raise BadSigningKey(path, f"{why} {what}")
         content = file.read(MOST_BYTES)
     try:

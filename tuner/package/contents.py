@@ -10,8 +10,8 @@ from typing import Any
 import templates
 from templates.workload import Workload
 from tuner.client.answers import Best
-from tuner.client.beside_pytorch import left_to_pytorch
 from tuner.client.local import Local
+from tuner.client.pytorch_comparison import reason_to_use_pytorch
 from tuner.client.source import Files
 from tuner.errors import NotTuned
 from tuner.library.runtime import LIBRARIES
@@ -98,7 +98,7 @@ def contents(source: Local, bests: Iterable[Best]) -> Contents:
     taken = set()
     for best in sorted(bests, key=lambda each: each.workload["max_error"]):
         workload = templates.operator(best.operator).workload.model_validate(best.workload)
-        call, reason = call_of(workload), left_to_pytorch(best)
+        call, reason = call_of(workload), reason_to_use_pytorch(best)
         place = (str(call), best.device.kind, best.device.name, best.device.arch)
         if call is None:
             reason = "the package has no function that would call it"

@@ -176,7 +176,7 @@ class Plan:
 
     def _pretrained(self) -> Ranker | None:
         """Return the package's ranker; None if it has learnt from none of the plan's templates."""
-        ranked = _ranked(self.workload)
+        ranked = _workload_to_rank(self.workload)
         gradients = not ranked.is_forward
         found = pretrained(ranked.operator, self.device.kind, gradients=gradients)
         return found if found is not None and any(map(found.knows, self.templates)) else None
@@ -186,7 +186,9 @@ class Plan:
         if self._ranker is None or not configs:
             return np.zeros(len(configs), np.float32)
         derive = partial(self._derived, workload)
-        return self._ranker.expected(_ranked(workload), self.device.limits, derive, configs)
+        return self._ranker.expected(
+            _workload_to_rank(workload), self.device.limits, derive, configs
+        )
 
     def _derived(self, workload: Workload, config: Config) -> dict[str, float]:
         """Return the features of a configuration that a cost model sees beside its knobs."""
@@ -195,6 +197,6 @@ class Plan:
         return derived | {"bytes": workload.bytes, "flops": workload.flops}
 
 
-def _ranked(workload: Workload) -> Workload:
+def _workload_to_rank(workload: Workload) -> Workload:
     """Return the workload that a ranker sees: of a gradient, the forward workload it equals."""
     return workload.as_forward or workload

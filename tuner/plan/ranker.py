@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from templates.limits import DeviceLimits
 from templates.workload import Workload
-from tuner.plan.traits import of_config, of_shape
+from tuner.plan.traits import config_traits, shape_traits
 
 FOLDER = Path(__file__).parent / "pretrained"
 
@@ -46,9 +46,9 @@ class Ranker:
         ``derive`` returns the traits that a configuration's template derives from it.
         """
         rows = np.full((len(configs), len(self.columns)), np.nan, np.float32)
-        self._fill(rows, slice(None), of_shape(workload, limits))
+        self._fill(rows, slice(None), shape_traits(workload, limits))
         for place, config in enumerate(configs):
-            self._fill(rows, place, of_config(config, derive(config)))
+            self._fill(rows, place, config_traits(config, derive(config)))
         return self.scores(rows)
 
     def scores(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:

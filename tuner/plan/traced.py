@@ -45,7 +45,7 @@ class TracedPlan(Plan):
         self._setup = Setup(workload.key, json.dumps(search_target(device)), seed, threads)
         self._check = check
         self._child = Child(importing=COMPILER)
-        self._untold: list[tuple[Config, float | None]] = []
+        self._new_results: list[tuple[Config, float | None]] = []
         self._worked = self._failed = False
 
     @property
@@ -59,7 +59,7 @@ class TracedPlan(Plan):
         """
         if count <= 0 or self._failed:
             return []
-        told, self._untold = self._untold, []
+        told, self._new_results = self._new_results, []
         try:
             return self._child.call(
                 propose, self._setup, told, count, timeout=ASK_SECONDS, check=self._check
@@ -74,7 +74,7 @@ class TracedPlan(Plan):
     def tell(self, results: Sequence[tuple[Config, float | None]]) -> None:
         for config, time_us in results:
             if config["template"] == Trace.name:
-                self._untold.append((config, time_us))
+                self._new_results.append((config, time_us))
                 self._worked = self._worked or time_us is not None
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ def floor_us(workload: Workload, limits: DeviceLimits) -> float:
     return max(1e6 * compute, 1e6 * memory, LEAST_US[kind])
 
 
-def of_shape(workload: Workload, limits: DeviceLimits) -> dict[str, float]:
+def shape_traits(workload: Workload, limits: DeviceLimits) -> dict[str, float]:
     """Return the traits that all configurations of a workload on a device share."""
     found = _numbers("shape", workload.model_dump())
     found |= {f"device:{name}": float(getattr(limits, name)) for name in RATES}
@@ -42,7 +42,7 @@ def of_shape(workload: Workload, limits: DeviceLimits) -> dict[str, float]:
     }
 
 
-def of_config(config: Mapping[str, Any], derived: Mapping[str, float]) -> dict[str, float]:
+def config_traits(config: Mapping[str, Any], derived: Mapping[str, float]) -> dict[str, float]:
     """Return the traits of a configuration: its knobs, and what its template derives from them.
 
     Derived are, for example, occupancy, waves and bytes.

@@ -23,8 +23,8 @@ def best_json(best: Best) -> dict[str, Any]:
 
     The fields ``verified``, ``devices`` and ``neighbour`` are left out.
     """
-    told = BestShown(verified=True, **best_fields([best], arithmetic(best)))
-    return told.model_dump(exclude={"verified", "devices", "neighbour"}) | {
+    answer = BestShown(verified=True, **best_fields([best], arithmetic(best)))
+    return answer.model_dump(exclude={"verified", "devices", "neighbour"}) | {
         "artifacts": best.artifacts
     }
 
@@ -58,12 +58,12 @@ def show_best(best: Best, console: Console) -> None:
             style="red" if failure else None,
         )
     console.print(table)
-    for line in _beside(best):
+    for line in _further_figures(best):
         console.print(line, highlight=False)
     peer = peer_in_words(best.timing, best.time_us, best.baselines)
     if peer is not None:
         console.print(f"{peer}; rather call that", style="bold yellow", markup=False)
-    warn_of(best.timing.get("noise"), console)
+    warn_if_noisy(best.timing.get("noise"), console)
 
 
 def _when(baseline: dict[str, Any]) -> str:
@@ -72,13 +72,13 @@ def _when(baseline: dict[str, Any]) -> str:
     return f"timed {timed[:10]}" if timed else ""
 
 
-def warn_of(noise: dict[str, Any] | None, console: Console) -> None:
+def warn_if_noisy(noise: dict[str, Any] | None, console: Console) -> None:
     """Print a warning if a time was measured on a machine that was not quiet."""
     if noise and not noise["quiet"]:
         console.print(f"not a quiet machine: {noise['reason']}", style="yellow", markup=False)
 
 
-def _beside(best: Best) -> list[str]:
+def _further_figures(best: Best) -> list[str]:
     """Return lines with further figures of the kernel: call, cold time, threads, roofline."""
     lines = []
     call, cold = best.timing.get("call"), best.timing.get("cold")

@@ -11,7 +11,7 @@ from templates.workload import Workload
 from tuner.terminal.options import as_options
 
 
-def not_tuned(
+def not_tuned_message(
     engine: Engine,
     workload: Workload,
     kind: str | None = None,

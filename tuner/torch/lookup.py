@@ -13,8 +13,8 @@ import templates
 from templates.errors import first_refused
 from templates.workload import Workload
 from tuner.client.answers import Best
-from tuner.client.beside_pytorch import left_to_pytorch
-from tuner.client.source import AWAY, NO_ANSWER, Source
+from tuner.client.pytorch_comparison import reason_to_use_pytorch
+from tuner.client.source import SOURCE_ERRORS, UNREACHABLE_ERRORS, Source
 from tuner.device import cpu_facts
 from tuner.errors import ForeignDevice, NotTuned
 from tuner.library.load import Library
@@ -59,8 +59,8 @@ def look_up(
             return _of(source, workload, device)
         except NotTuned as missing:
             reasons.append(str(missing))
-        except NO_ANSWER as error:
-            return Found(reason=str(error), is_away=isinstance(error, AWAY))
+        except SOURCE_ERRORS as error:
+            return Found(reason=str(error), is_away=isinstance(error, UNREACHABLE_ERRORS))
     return Found(reason=reasons[0])
 
 
@@ -85,7 +85,7 @@ def best_of(source: Source, wanted: Workload, device: torch.device) -> Best:
 
 def _of(source: Source, wanted: Workload, device: torch.device) -> Found:
     best = best_of(source, wanted, device)
-    reason = left_to_pytorch(best)
+    reason = reason_to_use_pytorch(best)
     if reason is not None:
         return Found(reason=reason, best=best)
     library: Library = source.load(best)

@@ -19,13 +19,13 @@ from tuner.library.signing_key import own_key
 from tuner.process.stopping import check_stopped, pause
 from tuner.settings import Settings
 from tuner.terminal.bar import JobBar
-from tuner.worker.kept import KeptWorker
+from tuner.worker.kept_worker import KeptWorker
 from tuner.worker.worker import Worker
 
 POLL_SECONDS = 1.0
 
 
-def ordered_here(engine: Engine, settings: Settings, order: JobOrder) -> Job:
+def submit_job(engine: Engine, settings: Settings, order: JobOrder) -> Job:
     """Store an order and return its job.
 
     The job has ended already if an earlier job answers the order. Raises BadSigningKey.
@@ -34,7 +34,7 @@ def ordered_here(engine: Engine, settings: Settings, order: JobOrder) -> Job:
     return queue.submit(engine, order)[0]
 
 
-def tuned_here(kept: KeptWorker, device: Device, job: Job, bar: JobBar | None = None) -> Job:
+def run_to_success(kept: KeptWorker, device: Device, job: Job, bar: JobBar | None = None) -> Job:
     """Run the job to its end in this process and return it once it has succeeded.
 
     Raises TunerError if it does not succeed. If the run is interrupted and other workers continue
@@ -42,18 +42,18 @@ def tuned_here(kept: KeptWorker, device: Device, job: Job, bar: JobBar | None = 
     """
     try:
         if not job.ended:
-            with kept.at_work(device) as worker:
-                job = run_here(kept.engine, worker, job, bar)
+            with kept.acquire(device) as worker:
+                job = run_or_watch(kept.engine, worker, job, bar)
     except BaseException as interruption:
-        if goes_on(kept.engine, job):
-            interruption.add_note(f"the job goes on elsewhere; {how_to_cancel(job)}")
+        if continues_elsewhere(kept.engine, job):
+            interruption.add_note(f"the job goes on elsewhere; {cancel_hint(job)}")
         raise
     if job.state != "succeeded":
         raise TunerError(f"the job {job.state}: {job.error or 'no reason was given'}")
     return job
 
 
-def goes_on(engine: Engine, job: Job) -> bool:
+def continues_elsewhere(engine: Engine, job: Job) -> bool:
     """Return whether another worker holds a job that was given back, or can take it.
 
     Return False if the database can't be asked.
@@ -66,11 +66,11 @@ def goes_on(engine: Engine, job: Job) -> bool:
     return False
 
 
-def how_to_cancel(job: Job) -> str:
+def cancel_hint(job: Job) -> str:
     return f"to cancel it: tuner jobs cancel {job.id}"
 
 
-def run_here(engine: Engine, worker: Worker, job: Job, bar: JobBar | None = None) -> Job:
+def run_or_watch(engine: Engine, worker: Worker, job: Job, bar: JobBar | None = None) -> Job:
     """Run the job to its end, or watch it to its end while another worker holds it.
 
     Return the job as it has ended; ``bar`` shows its progress.

@@ -44,7 +44,7 @@ class WorkerMetrics:
             registry=self._registry,
         )
 
-    def trial(self, trial: NewTrial) -> None:
+    def count_trial(self, trial: NewTrial) -> None:
         """Count a trial by its status, and the seconds of its phases."""
         self._trials.labels(trial.status).inc()
         for phase, seconds in trial.seconds.items():

@@ -16,17 +16,17 @@ from tuner.library.signing_key import own_key
 from tuner.settings import Settings
 from tuner.terminal.bar import JobBar
 from tuner.terminal.options import as_options
-from tuner.worker.in_process import run_here
-from tuner.worker.kept import KeptWorker
+from tuner.worker.in_process import run_or_watch
+from tuner.worker.kept_worker import KeptWorker
 
 
-def model_ordered_here(engine: Engine, settings: Settings, order: ModelOrder) -> Model:
+def submit_model(engine: Engine, settings: Settings, order: ModelOrder) -> Model:
     """Store the order of a model and return the model. Raises BadSigningKey."""
     own_key(settings.signing_key)  # first, because without a key no best could be signed
     return models.submit(engine, order)[0]
 
 
-def model_tuned_here(
+def run_model(
     kept: KeptWorker,
     device: Device,
     model: Model,
@@ -42,9 +42,9 @@ def model_tuned_here(
     waiting = [(place, layer.job) for place, layer in enumerate(found, 1) if not layer.job.ended]
     if not waiting:
         return
-    with kept.at_work(device) as worker:
+    with kept.acquire(device) as worker:
         for place, job in waiting:
             workload = templates.parse_key(job.workload_key)
             say(f"{place} of {len(found)}: {job.operator} {as_options(workload)}")
             with bar() as shown:
-                run_here(kept.engine, worker, job, shown)
+                run_or_watch(kept.engine, worker, job, shown)

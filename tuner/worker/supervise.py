@@ -17,10 +17,10 @@ from tuner.process.stopping import pause
 log = structlog.get_logger()
 
 PR_SET_PDEATHSIG = 1
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds before a process that ended is restarted. The pause doubles each time."""
-LASTING = 300.0
+STABLE_SECONDS = 300.0
 """After a process has lived so many seconds, its pause is FIRST_PAUSE again."""
 STOP_SECONDS = 30.0
 """Seconds before a process that was asked to end is killed. A worker takes up to ten to give its
@@ -29,7 +29,7 @@ job back."""
 
 @dataclass
 class _Member:
-    """One supervised process, or the wait until it is restarted at ``again_at``."""
+    """One supervised process, or the wait until it is restarted at ``restart_at``."""
 
     name: str
     command: Sequence[str]
@@ -37,7 +37,7 @@ class _Member:
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     pause: float = FIRST_PAUSE
-    again_at: float = field(default_factory=time.monotonic)
+    restart_at: float = field(default_factory=time.monotonic)
 
     def start(self) -> None:
         self.started = time.monotonic()
@@ -54,9 +54,9 @@ class _Member:
         if code is None:
             return None
         self.process = None
-        if time.monotonic() - self.started > LASTING:
+        if time.monotonic() - self.started > STABLE_SECONDS:
             self.pause = FIRST_PAUSE
-        self.again_at = time.monotonic() + self.pause
+        self.restart_at = time.monotonic() + self.pause
         self.pause = min(2 * self.pause, LONGEST_PAUSE)
         return code
 
@@ -77,19 +77,22 @@ def supervise(members: Mapping[str, Mapping[str, str]], command: Sequence[str], 
                     running.remove(member)
                     continue
                 if code is not None:
-                    wait = round(member.again_at - time.monotonic(), 1)
+                    wait = round(member.restart_at - time.monotonic(), 1)
                     log.warning("member_ended", member=member.name, code=code, again_in_s=wait)
-                if member.process is None and time.monotonic() >= member.again_at:
+                if member.process is None and time.monotonic() >= member.restart_at:
                     member.start()
-            pause(LOOK_SECONDS)
+            pause(POLL_SECONDS)
     finally:
-        _stop([member.process for member in running if member.process is not None])
+        stop_processes(
+            [member.process for member in running if member.process is not None], STOP_SECONDS
+        )
 
 
-def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+def stop_processes(processes: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+    """Ask processes to end and wait for them; kill those that have not ended after ``seconds``."""
     for process in processes:
         process.send_signal(signal.SIGTERM)
-    deadline = time.monotonic() + STOP_SECONDS
+    deadline = time.monotonic() + seconds
     for process in processes:
         try:
             process.wait(max(0.0, deadline - time.monotonic()))

@@ -50,7 +50,8 @@ SETTLE_SECONDS = 15.0
 because their workers could not renew it. A heartbeat comes through in less time than that."""
 SERVER_SECONDS = 10.0
 """Seconds before a tracker without a free server is asked again."""
-NEW_TRIALS = 100  # the most that one report counts; usually there is one
+TRIALS_PER_READ = 100
+"""How many newly stored trials are read at once, to be counted. A report usually follows one."""
 
 
 class Worker:
@@ -79,10 +80,10 @@ class Worker:
             settings.build_workers, settings.build_seconds, settings.build_cache
         )
         self._peers = PeerProcesses(device.kind) if farm is None else None
-        self._seen = -BEAT_SECONDS
+        self._last_beat = -BEAT_SECONDS
         self._listed = False  # whether the database lists this worker as living
         self._silent_at = -math.inf  # when the database last did not answer
-        self._left: list[Job] = []  # jobs lost because of that, whose attempts are to be uncharged
+        self._abandoned_jobs: list[Job] = []  # lost because of that; to be uncharged
         self._metrics = WorkerMetrics()
 
     def run(self, once: bool = False) -> None:
@@ -140,7 +141,7 @@ class Worker:
             self._metrics.job_begins(job.id)
             outcome = "released"
             try:
-                outcome = self._to_its_end(job, watch)
+                outcome = self._run_to_end(job, watch)
                 if self._peers is not None:
                     self._peers.renew()
             except LeaseLost as lost:
@@ -149,7 +150,7 @@ class Worker:
             except DatabaseUnavailable as error:
                 outcome = "left"
                 self._silent_at = time.monotonic()
-                self._left.append(job)
+                self._abandoned_jobs.append(job)
                 log.warning("job_left_to_its_lease", reason=str(error))
             except NoServer as error:
                 log.warning("job_without_server", reason=str(error))
@@ -172,7 +173,7 @@ class Worker:
         if not self._listed:
             return
         try:
-            self._excuse()
+            self._uncharge_lost_attempts()
             workers.leave(self._engine, self.name)
         except DatabaseUnavailable as error:
             log.warning("database_unavailable", reason=str(error))
@@ -184,14 +185,14 @@ class Worker:
 
         Every BEAT_SECONDS without a job, tell the database that this worker lives.
         """
-        if time.monotonic() - self._seen > BEAT_SECONDS:
+        if time.monotonic() - self._last_beat > BEAT_SECONDS:
             self._beat(None)
-            self._seen = time.monotonic()
+            self._last_beat = time.monotonic()
         if self._farm is not None:
             self._farm.await_free()
         job = self.claim(self._device.kind)
         if job is not None:
-            self._seen = -BEAT_SECONDS
+            self._last_beat = -BEAT_SECONDS
         return job
 
     def claim(self, kind: str, job_id: str | None = None) -> Job | None:
@@ -199,18 +200,18 @@ class Worker:
 
         Jobs that this worker left because the database was silent are given back first, uncharged.
         """
-        self._excuse()
+        self._uncharge_lost_attempts()
         silent = time.monotonic() - self._silent_at < SETTLE_SECONDS
         return queue.claim(self._engine, self.name, (kind,), job_id=job_id, spare_expired=silent)
 
-    def _excuse(self) -> None:
+    def _uncharge_lost_attempts(self) -> None:
         """Uncharge the attempts that this worker lost because the database was silent."""
-        while self._left:
-            lost = self._left[-1]
+        while self._abandoned_jobs:
+            lost = self._abandoned_jobs[-1]
             queue.excuse(self._engine, lost.id, lost.attempt)
-            self._left.pop()
+            self._abandoned_jobs.pop()
 
-    def _to_its_end(self, job: Job, watch: Callable[[Progress], None]) -> str:
+    def _run_to_end(self, job: Job, watch: Callable[[Progress], None]) -> str:
         """Run the job, store how it ended, and return that state."""
         try:
             self._run(job, watch)
@@ -240,22 +241,24 @@ class Worker:
                 self._builder,
                 settings=self._settings,
                 key=self._key,
-                among=self._among(job),
+                among=self._allowed_templates(job),
                 farm=self._farm,
                 peers=self._peers,
-                watch=self._counting(job, watch),
+                watch=self._counting_watch(job, watch),
             )
             try:
                 run.run()
             except LeaseLost:
                 if lease.silent:
-                    self._left.append(job)
+                    self._abandoned_jobs.append(job)
                 raise
             except TunerError:
                 check_stopped()  # a signal that ends this process may have ended its child first
                 raise
 
-    def _counting(self, job: Job, watch: Callable[[Progress], None]) -> Callable[[Progress], None]:
+    def _counting_watch(
+        self, job: Job, watch: Callable[[Progress], None]
+    ) -> Callable[[Progress], None]:
         """Return ``watch``; if metrics are served, wrapped to count the newly stored trials."""
         if self._settings.metrics_port is None:
             return watch
@@ -264,14 +267,17 @@ class Worker:
 
         def count(progress: Progress) -> None:
             nonlocal last
-            for trial in events.trials_after(self._engine, known.seq, last, NEW_TRIALS):
-                self._metrics.trial(trial)
-                last = trial.number
+            page = None
+            while page is None or len(page) == TRIALS_PER_READ:
+                page = events.trials_after(self._engine, known.seq, last, TRIALS_PER_READ)
+                for trial in page:
+                    self._metrics.count_trial(trial)
+                    last = trial.number
             watch(progress)
 
         return count
 
-    def _among(self, job: Job) -> list[Template[Any]] | None:
+    def _allowed_templates(self, job: Job) -> list[Template[Any]] | None:
         if self._only is None:
             return None
         workload = templates.parse_key(job.workload_key)

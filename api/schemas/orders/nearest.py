@@ -25,6 +25,12 @@ class NearestBase(BaseModel):
     templates: list[str] | None = Field(
         None, min_length=1, max_length=32, description="lent by a best of one of these templates"
     )
+    threads: int | None = Field(
+        None, ge=1, le=4096, description="lent by a best on at most so many threads of a CPU"
+    )
+    parallel: bool = Field(
+        False, description="lent by a best on several threads of a CPU, if there is one"
+    )
 
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from templates.limits import DeviceLimits
 from templates.workload import Workload
 from tests.benchmarks.predicted.trials import Config, Recorded, Recordings
 from tuner.plan.ranker import Derive, Ranker
-from tuner.plan.traits import of_config, of_shape
+from tuner.plan.traits import config_traits, shape_traits
 
 ROUNDS = 150
 FAILED = 4.0
@@ -44,8 +44,8 @@ class Example:
         """Those of the shape, and those of each configuration."""
         workload, limits = self.shape.shape, self.device.limits
         derive = deriving(workload, limits)
-        configs = [of_config(config, derive(config)) for config, _ in self.shape]
-        return of_shape(workload, limits), configs
+        configs = [config_traits(config, derive(config)) for config, _ in self.shape]
+        return shape_traits(workload, limits), configs
 
     @cached_property
     def slower(self) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from tests.benchmarks.strategies.replay import good_enough, replay
 from tests.benchmarks.strategies.shapes import CHOSEN_ON, JUDGED_ON, recorded
 from tuner import search
 from tuner.job.pipeline import BATCH
-from tuner.plan.warm import FARTHEST, distance
+from tuner.plan.warm_start import MAX_DISTANCE, distance
 
 SEEDS = 30
 MOST = 64
@@ -107,7 +107,7 @@ def _others(kind: str, name: str) -> list[str]:
         for other in shapes
         if other != name
         and shapes[other][0] == here.operator
-        and distance(here, recorded(kind, other).shape) <= FARTHEST
+        and distance(here, recorded(kind, other).shape) <= MAX_DISTANCE
     ]
 
 

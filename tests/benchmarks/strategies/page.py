@@ -16,7 +16,7 @@ from tests.benchmarks.strategies.compare import (
     Row,
 )
 from tests.benchmarks.strategies.searches import found_after
-from tuner.plan.warm import FARTHEST
+from tuner.plan.warm_start import MAX_DISTANCE
 
 AT_MOST = 0.5
 """Of the trials of the search that it is compared with."""
@@ -51,8 +51,8 @@ def markdown(
         f"`{GUIDED}` begins with what a ranker expects that has learnt from all recorded shapes "
         f"but this one and those like it; `{ALONE}` knows nothing before its first trial. The warm "
         f"ones are told {EARLIER_TRIALS} trials of an earlier job of each other shape of the same "
-        f"table and operator, if there is one within a distance of {FARTHEST:g} "
-        "(`tuner/plan/warm.py`).",
+        f"table and operator, if there is one within a distance of {MAX_DISTANCE:g} "
+        "(`tuner/plan/warm_start.py`).",
         "",
         "## Shapes that nothing was chosen on",
         "",

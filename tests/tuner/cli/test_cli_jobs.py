@@ -22,7 +22,7 @@ from db.results import trials
 from templates.conv1d.workload import Conv1dWorkload
 from tests.tuner.shell import ran, said
 from tuner.cli import app as cli
-from tuner.cli.commands import installation
+from tuner.cli.commands import serve
 from tuner.terminal.bar import JobBar
 
 WORK = Conv1dWorkload(M=100, N=7)
@@ -163,7 +163,7 @@ def test_serve_becomes_the_service(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     became: list[Any] = []
-    monkeypatch.setattr(installation.os, "execve", lambda *given: became.extend(given))
+    monkeypatch.setattr(serve.os, "execve", lambda *given: became.extend(given))
     assert said(capsys, "serve", "--port", "0") == ""
     program, command, environment = became
     assert (program, command[1:]) == (sys.executable, ["-P", "-m", "api"])

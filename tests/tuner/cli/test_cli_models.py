@@ -18,8 +18,8 @@ from db.results import best
 from tests.tuner import shell
 from tuner.client.client import Client
 from tuner.client.local import Local
-from tuner.job.model_order import model_ordered
-from tuner.job.order import terms
+from tuner.job.model_order import make_model_order
+from tuner.job.order import parse_terms
 from tuner.settings import Settings
 
 LAYERS: list[dict[str, Any]] = [
@@ -110,7 +110,7 @@ def test_the_list_one_of_them_and_its_end(
 ) -> None:
     assert said(capsys, "list") == ""
     made = [
-        models.submit(engine, model_ordered(name, LAYERS, terms({"trials": 8}), "cpu"))[0]
+        models.submit(engine, make_model_order(name, LAYERS, parse_terms({"trials": 8}), "cpu"))[0]
         for name in ("first [b]", "second")
     ]
     lines = said(capsys, "list").splitlines()

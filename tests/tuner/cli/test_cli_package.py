@@ -15,7 +15,7 @@ from db import models
 from db.contract.order import Terms
 from db.sql.engine import migrate, open_engine
 from tuner.cli import app as cli
-from tuner.job.model_order import model_ordered
+from tuner.job.model_order import make_model_order
 
 Run = Callable[..., tuple[str, str]]
 
@@ -78,7 +78,7 @@ def test_all_bests(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_model_and_a_list(run: Run, url: tuple[str, Engine], tmp_path: Path) -> None:
-    order = model_ordered("small", ordered("depthwise"), Terms(), "cpu")
+    order = make_model_order("small", ordered("depthwise"), Terms(), "cpu")
     model, _ = models.submit(url[1], order)
     run("of_a_model", "--model", model.id[:8], "--name", "another-name")
     assert packed(tmp_path / "of_a_model") == ["depthwise_conv2d"]

@@ -77,7 +77,7 @@ def test_a_wait_for_the_newest_that_has_succeeded(
 def test_a_wait_in_vain_says_why(
     engine: Engine, job: Job, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "UNHEARD_SECONDS", 0.0)
+    monkeypatch.setattr(commands, "NO_WORKER_SECONDS", 0.0)
     alive(engine, "cuda")
     end = Timer(0.5, queue.cancel, [engine, job.id])
     end.start()

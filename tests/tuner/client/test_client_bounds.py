@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.tuner.answering import running
-from tuner.client import parsed
+from tuner.client import responses
 from tuner.client.client import Client
 from tuner.errors import ServiceError
 
@@ -57,7 +57,7 @@ def server() -> Iterator[Answering]:
 
 @pytest.fixture
 def client(server: Answering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    monkeypatch.setattr(parsed, "MOST_BYTES", MOST)
+    monkeypatch.setattr(responses, "MOST_BYTES", MOST)
     with Client(server.url, cache=tmp_path, key="secret") as opened:
         yield opened
 

@@ -112,7 +112,7 @@ def test_waiting_no_longer_than_that(client: Client) -> None:
 def test_a_model_that_is_cancelled_is_not_waited_for_though_a_job_goes_on(
     service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_AGAIN_SECONDS", 0.2)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.2)
     shared = client.submit("conv1d", M=950, N=3)
     model = client.submit_model("net", layers(950, 951))
     stopper = Thread(target=lambda: (time.sleep(0.5), client.cancel_model(model)))
@@ -126,7 +126,7 @@ def test_a_model_that_is_cancelled_is_not_waited_for_though_a_job_goes_on(
 def test_a_service_that_is_started_anew(
     own_service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_AGAIN_SECONDS", 0.2)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.2)
     devices.upsert_device(
         own_service.engine,
         {"kind": "cpu", "name": "c", "arch": "a", "memory_bytes": 1, "driver": "", "limits": {}},

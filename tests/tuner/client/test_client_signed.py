@@ -17,7 +17,7 @@ from db.results import signed
 from tests.tuner.answering import running
 from tuner.client.answers import Best
 from tuner.client.client import Client
-from tuner.client.parsed import parsed
+from tuner.client.responses import parse
 from tuner.errors import BrokenArtifact, NotAKey, ServiceError, UntrustedSigner
 from tuner.library.pins import Pins
 from tuner.library.signing_key import public_key_of
@@ -228,7 +228,7 @@ def test_no_file_is_fetched_elsewhere(client: Client, url: str) -> None:
     best["artifacts"]["library"]["url"] = url
     content = json.dumps(best).encode()
     with pytest.raises(ServiceError, match="is no Best"):
-        parsed(Best, content, 200, client.url, "it")
+        parse(Best, content, 200, client.url, "it")
 
 
 def test_every_answer_may_lie(client: Client, hostile: Hostile) -> None:

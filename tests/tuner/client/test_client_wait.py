@@ -41,7 +41,7 @@ OTHER = {"M": 100, "N": 3}
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A first look is answered, however busy this machine is."""
-    monkeypatch.setattr(requests, "LOOK_SECONDS", 30.0)
+    monkeypatch.setattr(requests, "MIN_REQUEST_SECONDS", 30.0)
 
 
 class Work:

@@ -12,7 +12,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from tests.tuner.shell import said
 from tuner.client.client import Client
 from tuner.errors import BadOrder
-from tuner.job.order import terms
+from tuner.job.order import parse_terms
 
 
 def test_the_shell_tunes_under_it_and_finds_it(
@@ -55,4 +55,4 @@ def test_a_client_sends_it_and_gets_it_back(client: Client) -> None:
 @pytest.mark.parametrize("label", ["x" * 201, "a\tb", "", "  "])
 def test_what_is_no_label(label: str) -> None:
     with pytest.raises(BadOrder, match=r"^label: "):
-        terms({"label": label})
+        parse_terms({"label": label})

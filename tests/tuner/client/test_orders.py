@@ -14,7 +14,7 @@ from tuner.client.answers import Baseline
 from tuner.client.client import Client
 from tuner.client.local import Local
 from tuner.errors import BadOrder, NotTuned, StillRunning, TunerError, UnknownStrategy
-from tuner.job.order import terms, workload_of
+from tuner.job.order import parse_terms, workload_of
 from tuner.settings import Settings
 
 SHAPE = {"M": 512, "N": 8}
@@ -93,9 +93,9 @@ def test_a_bad_shape_to_look_up(local: Local) -> None:
 def test_numpys_integers_are_integers(local: Local, kind: type[np.integer[Any]]) -> None:
     workload = workload_of("conv1d", {"M": kind(512), "N": kind(8), "max_error": np.float32(0.025)})
     assert workload == workload_of("conv1d", SHAPE, {"max_error": float(np.float32(0.025))})
-    assert terms({"trials": kind(3), "seed": kind(7), "budget_seconds": np.float64(2)}) == terms(
-        {"trials": 3, "seed": 7, "budget_seconds": 2.0}
-    )
+    assert parse_terms(
+        {"trials": kind(3), "seed": kind(7), "budget_seconds": np.float64(2)}
+    ) == parse_terms({"trials": 3, "seed": 7, "budget_seconds": 2.0})
     with pytest.raises(NotTuned):
         local.best("conv1d", M=kind(512), N=kind(8))
 

@@ -19,8 +19,8 @@ from templates.conv1d.workload import Conv1dWorkload
 from tuner.compare import stage
 from tuner.compare.comparison import Comparison, Entry
 from tuner.errors import ChildCrashed
-from tuner.job.baselines import baselines
-from tuner.job.final import _measured
+from tuner.job.baselines import baseline_rows
+from tuner.job.final import _check_and_compare
 from tuner.measure.kernel import Kernel
 from tuner.measure.trial import Measured, RunOrder, write_cases
 from tuner.terminal.report import show_best
@@ -56,7 +56,7 @@ TIMING = {"warm": {"median_us": 2.0}, "call": {"median_us": 4.0}}
 
 
 def rows_of_all() -> list[dict[str, Any]]:
-    return baselines(ROUND, ROUND.entries["finalist 0"], PEERS, TIMING, 1e-5)
+    return baseline_rows(ROUND, ROUND.entries["finalist 0"], PEERS, TIMING, 1e-5)
 
 
 def test_the_wrong_and_the_failed_are_listed_as_such() -> None:
@@ -188,7 +188,7 @@ def test_what_takes_a_gpu_s_round_down_is_named(
     crashing: tuple[str, ...], measured: set[str], dropped: set[str]
 ) -> None:
     runner: Any = Runner(*crashing)
-    found = _measured(runner, BUILDS, {}, {"finalist 0": {}}, ["device"], ())
+    found = _check_and_compare(runner, BUILDS, {}, {"finalist 0": {}}, ["device"], ())
     assert (found.entries.keys(), found.dropped.keys()) == (measured, dropped)
     assert all("signal 11" in reason for reason in found.dropped.values())
 

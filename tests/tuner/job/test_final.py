@@ -24,7 +24,7 @@ from tuner.compare.stage import of
 from tuner.device.device import Device
 from tuner.errors import NothingWorked
 from tuner.job.fastest_builds import FastestBuilds
-from tuner.job.final import Decision, Winner, begin, decide
+from tuner.job.final import Decision, Winner, run_final_round, start_known_builds
 from tuner.measure.trial import Measured
 from tuner.plan.plan import Plan
 
@@ -135,9 +135,16 @@ def decision(
     among = [template or Planted()]
     plan = Plan(WORKLOAD, device, "grid", 1, among=among)
     given: Any = builder or Builder(), runner
-    early = begin(plan, given[0], folder, naive=True) if begun else {}
-    return decide(
-        plan, *given, folder, chosen, beside or {}, kept=kept, fastest=fastest, begun=early
+    early = start_known_builds(plan, given[0], folder, naive=True) if begun else {}
+    return run_final_round(
+        plan,
+        *given,
+        folder,
+        chosen,
+        beside or {},
+        known_peer_times=kept,
+        fastest=fastest,
+        started_builds=early,
     )
 
 
@@ -334,5 +341,5 @@ def test_what_adds_up_millions_one_after_the_other_is_left_out(
     weight = DepthwiseConv2dWorkload.model_validate(layer | {"direction": "backward_weight"})
     target = {"kind": "cuda", "arch": "sm_90"}
     device = Device("cuda", "a GPU", "sm_90", 2**37, "580", H200, target)
-    begun = begin(Plan(weight, device, "grid", 1), Builder(), tmp_path, naive=True)  # type: ignore[arg-type]
+    begun = start_known_builds(Plan(weight, device, "grid", 1), Builder(), tmp_path, naive=True)  # type: ignore[arg-type]
     assert ("naive" in begun) == naive

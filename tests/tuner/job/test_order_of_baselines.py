@@ -10,7 +10,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from tests.tuner.shell import said
 from tuner.client.local import Local
 from tuner.errors import BadOrder
-from tuner.job.order import terms
+from tuner.job.order import parse_terms
 from tuner.peers import HOST, LAYERS, PYTORCH, beside_kernels, groups, here, peers
 
 OWN = {"default", "naive"}
@@ -43,7 +43,7 @@ def test_pytorch_is_compared_alone() -> None:
 
 def test_another_word_is_refused_with_those_there_are() -> None:
     with pytest.raises(BadOrder, match=r"^baselines: .*'all', 'pytorch' or 'none'"):
-        terms({"baselines": "scipy"})
+        parse_terms({"baselines": "scipy"})
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])

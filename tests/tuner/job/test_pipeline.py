@@ -12,7 +12,7 @@ from templates.limits import DeviceLimits
 from tests.tuner.measure.planted import Planted
 from tuner.build.compile import BuildOrder, Built
 from tuner.device.device import Device
-from tuner.job.pipeline import BATCH, measured
+from tuner.job.pipeline import BATCH, measured_candidates
 from tuner.measure.trial import Measured
 from tuner.plan.plan import Plan
 
@@ -87,7 +87,9 @@ def run(
 ) -> list[Any]:
     results: list[Any] = []
     options = {"left": lambda: wanted - len(results), "check": lambda: None} | options
-    for config, built, result in measured(plan(kind), builder, runner, folder, **options):
+    for config, built, result in measured_candidates(
+        plan(kind), builder, runner, folder, **options
+    ):
         results.append((config["behaviour"], built.status, result and result.status))
     return results
 
@@ -130,7 +132,7 @@ def test_on_a_gpu_the_next_batch_is_built_meanwhile(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_a_library_is_there_until_its_result_is_taken(kind: str, tmp_path: Path) -> None:
     events: list[str] = []
-    results = measured(
+    results = measured_candidates(
         plan(kind), Builder(events), Runner(events, kind), tmp_path,
         left=lambda: 1, check=lambda: None,
     )  # fmt: skip

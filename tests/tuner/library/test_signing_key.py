@@ -23,7 +23,7 @@ from tuner.errors import BadSigningKey, UnusableFile
 from tuner.library.signing_key import default_path, own_key, own_public_key, public_key_of
 from tuner.process.child import Child
 from tuner.settings import Settings
-from tuner.worker.in_process import ordered_here
+from tuner.worker.in_process import submit_job
 from tuner.worker.worker import Worker
 
 KINDS = (Encoding.PEM, PrivateFormat.PKCS8)
@@ -187,7 +187,7 @@ def test_a_worker_refuses_a_bad_one_before_it_takes_a_job(tmp_path: Path) -> Non
         operator="conv1d", workload_key="{}", workload={"M": 8, "N": 2}, target="cpu", trials=1
     )
     with pytest.raises(BadSigningKey):
-        ordered_here(engine, settings, order)
+        submit_job(engine, settings, order)
     assert queue.list_jobs(engine).items == []
     engine.dispose()
 

@@ -16,7 +16,7 @@ from tuner import search
 from tuner.device.device import Device
 from tuner.plan.plan import Plan
 from tuner.plan.ranker import Ranker, pretrained
-from tuner.plan.traits import floor_us, of_config, of_shape
+from tuner.plan.traits import config_traits, floor_us, shape_traits
 from tuner.search.apart import kind_of
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -79,7 +79,7 @@ def test_a_ranker_is_what_was_saved(tmp_path: Path) -> None:
 
 def test_traits_are_numbers_by_name() -> None:
     config = {"template": "direct", "lanes": 8, "tile": [4, 2], "staged": True, "late": None}
-    assert of_config(config, {"waves": 2.0}) == {
+    assert config_traits(config, {"waves": 2.0}) == {
         "knob:template=direct": 1.0,
         "knob:lanes": 8.0,
         "knob:tile0": 4.0,
@@ -87,7 +87,7 @@ def test_traits_are_numbers_by_name() -> None:
         "knob:staged": 1.0,
         "derived:waves": 2.0,
     }
-    found = of_shape(shape("conv1d"), H200)
+    found = shape_traits(shape("conv1d"), H200)
     assert (found["shape:M"], found["shape:mode=full"]) == (16384.0, 1.0)
     assert (found["device:units"], found["taps"]) == (132.0, 32.0)
 

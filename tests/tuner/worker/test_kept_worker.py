@@ -23,7 +23,7 @@ from tests.db.storage_rows import submitted
 from tuner.device.detect import detect
 from tuner.device.device import Device
 from tuner.settings import Settings
-from tuner.worker.kept import KeptWorker
+from tuner.worker.kept_worker import KeptWorker
 from tuner.worker.worker import Worker
 
 
@@ -56,9 +56,9 @@ def device() -> Device:
 
 
 @contextmanager
-def at_work(kept: KeptWorker, device: Device) -> Iterator[tuple[Worker, Path]]:
+def acquired(kept: KeptWorker, device: Device) -> Iterator[tuple[Worker, Path]]:
     """The worker and its scratch folder, which holds a file from then on."""
-    with kept.at_work(device) as worker:
+    with kept.acquire(device) as worker:
         folder = Path(tempfile.gettempdir())
         tempfile.mkstemp()
         yield worker, folder
@@ -67,7 +67,7 @@ def at_work(kept: KeptWorker, device: Device) -> Iterator[tuple[Worker, Path]]:
 def test_the_next_job_has_the_same_worker(
     kept: KeptWorker, engine: Engine, device: Device, temporary: Path
 ) -> None:
-    with at_work(kept, device) as (worker, folder):
+    with acquired(kept, device) as (worker, folder):
         assert folder.parent == temporary
         job = submitted(engine)
         claimed = worker.claim("cpu", job.id)
@@ -77,34 +77,34 @@ def test_the_next_job_has_the_same_worker(
     assert queue.get(engine, job.id).state == "cancelled"
     assert list_workers(engine) == []  # nobody waits for one that takes no jobs
     assert tempfile.gettempdir() == os.environ["TMPDIR"] == str(temporary)
-    with at_work(kept, detect("cpu")) as again:
+    with acquired(kept, detect("cpu")) as again:
         assert again == (worker, folder)
     kept.close()
     assert list(temporary.iterdir()) == []
 
 
 def test_each_device_has_a_worker_of_its_own(kept: KeptWorker, device: Device) -> None:
-    with at_work(kept, device) as (worker, folder):
+    with acquired(kept, device) as (worker, folder):
         pass
-    with at_work(kept, replace(device, name="another")) as (other, its_folder):
+    with acquired(kept, replace(device, name="another")) as (other, its_folder):
         assert other is not worker
         assert its_folder != folder
         assert not folder.exists()
 
 
 def test_what_interrupts_it_ends_it(kept: KeptWorker, device: Device, temporary: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), at_work(kept, device):
+    with pytest.raises(KeyboardInterrupt), acquired(kept, device):
         raise KeyboardInterrupt
     assert list(temporary.iterdir()) == []
-    with at_work(kept, device) as (_, folder):
+    with acquired(kept, device) as (_, folder):
         assert folder.exists()
 
 
 def test_a_folder_that_was_cleaned_away_is_made_anew(kept: KeptWorker, device: Device) -> None:
-    with at_work(kept, device) as (_, folder):
+    with acquired(kept, device) as (_, folder):
         pass
     shutil.rmtree(folder)
-    with at_work(kept, device) as (_, another):
+    with acquired(kept, device) as (_, another):
         assert another.exists()
 
 
@@ -112,7 +112,7 @@ def test_threads_take_turns(kept: KeptWorker, device: Device) -> None:
     inside = threading.Semaphore()
 
     def work(_: int) -> bool:
-        with at_work(kept, device):
+        with acquired(kept, device):
             alone = inside.acquire(blocking=False)
             time.sleep(0.05)
             inside.release()
@@ -126,7 +126,7 @@ def test_it_ends_with_its_owner_but_not_with_a_fork_of_the_process(
     engine: Engine, device: Device, temporary: Path
 ) -> None:
     kept = KeptWorker(engine, Settings(build_workers=1))
-    with at_work(kept, device) as (_, folder):
+    with acquired(kept, device) as (_, folder):
         pass
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # there are threads

@@ -11,7 +11,7 @@ from db.contract.order import PREDICTION
 from templates.workload import Workload
 from tuner.cli.best_report import print_best
 from tuner.cli.common import JsonOption, Target, TemplateOption, database
-from tuner.cli.shape_options import per_operator
+from tuner.cli.shape_options import add_operator_commands
 
 Match = StrEnum("Match", ["exact", "predicted"])
 
@@ -37,19 +37,23 @@ def best(
     from db.results import best as bests
     from templates import restriction
     from tuner.errors import TunerError
-    from tuner.terminal.untuned import not_tuned
+    from tuner.terminal.untuned import not_tuned_message
 
     with database() as engine:
         kind = None if target is Target.auto else target.value
         names = restriction(template, workload.operator, target.value)
         found = bests.lookup(engine, workload.key, kind, templates=names, threads=threads)
         if not found and match is not Match.predicted:
-            raise TunerError(not_tuned(engine, workload, kind, templates=names))
+            raise TunerError(not_tuned_message(engine, workload, kind, templates=names))
     if not found:
-        from tuner.cli.commands.tune import tuned
-        from tuner.job.order import terms
+        from tuner.cli.commands.tune import tuned_best
+        from tuner.job.order import parse_terms
 
-        found = [tuned(workload, terms({**PREDICTION, "target": target.value, "templates": names}))]
+        found = [
+            tuned_best(
+                workload, parse_terms({**PREDICTION, "target": target.value, "templates": names})
+            )
+        ]
     print_best(found[0], as_json)
 
 
@@ -60,5 +64,5 @@ def add_to(app: typer.Typer) -> None:
         "tuner best {shape} --match predicted",
         "tuner best {shape} --target cuda --json",
     )
-    per_operator(group, best, "Show the best of", uses=uses)
+    add_operator_commands(group, best, "Show the best of", uses=uses)
     app.add_typer(group, name="best")

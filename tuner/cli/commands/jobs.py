@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 TRIALS_PER_PAGE = 1000
 POLL_SECONDS = 0.5
-UNHEARD_SECONDS = 10.0
+NO_WORKER_SECONDS = 10.0
 """Seconds before a wait reports that no worker takes the job: one that has just been started needs
 a moment to register."""
 
 
-def _begun(*states: JobState) -> Callable[[str], list[tuple[str, str]]]:
+def _job_id_completer(*states: JobState) -> Callable[[str], list[tuple[str, str]]]:
     """Return a completion function for the ids of jobs in these states."""
 
     def begun(incomplete: str) -> list[tuple[str, str]]:
@@ -49,10 +49,13 @@ def _operators(incomplete: str) -> list[str]:
 
 _HELP = "its id, or the beginning of it, as `tuner jobs list` says"
 JobArgument = Annotated[
-    str, typer.Argument(metavar="JOB", help=_HELP, autocompletion=_begun(*STATES))
+    str, typer.Argument(metavar="JOB", help=_HELP, autocompletion=_job_id_completer(*STATES))
 ]
 UnendedJobArgument = Annotated[
-    str, typer.Argument(metavar="JOB", help=_HELP, autocompletion=_begun("queued", "running"))
+    str,
+    typer.Argument(
+        metavar="JOB", help=_HELP, autocompletion=_job_id_completer("queued", "running")
+    ),
 ]
 
 
@@ -113,7 +116,7 @@ def show_one(
                 told["log"] = [trial_json(trial) for trial in trials]
             print_json(told)
             return
-        show_job(found, *_beside(engine, found), console())
+        show_job(found, *_device_and_waiting_reason(engine, found), console())
         for trial in trials or ():
             show_trial(trial, console())
 
@@ -124,7 +127,7 @@ def wait(
         typer.Argument(
             metavar="JOB",
             help=f"{_HELP}; without it the newest job",
-            autocompletion=_begun("queued", "running"),
+            autocompletion=_job_id_completer("queued", "running"),
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -140,14 +143,16 @@ def wait(
     with database() as engine:
         found = _job(engine, job) if job is not None else _newest(engine)
         with JobBar() as bar:
-            unheard = time.monotonic() + UNHEARD_SECONDS
+            warn_at = time.monotonic() + NO_WORKER_SECONDS
             while not found.ended:
                 bar.show_stored(found)
                 time.sleep(POLL_SECONDS)
                 found = _job(engine, found.id)
-                if time.monotonic() > unheard and (reason := _beside(engine, found)[1]):
+                if time.monotonic() > warn_at and (
+                    reason := _device_and_waiting_reason(engine, found)[1]
+                ):
                     say(f"job {found.id} waits: {reason}")
-                    unheard = float("inf")
+                    warn_at = float("inf")
             bar.show_stored(found)
         if as_json:
             print_json(_json(engine, found))
@@ -156,7 +161,7 @@ def wait(
             why = f": {found.error}" if found.error else ""
             raise TunerError(f"job {found.id} {how}{why}")
         if not as_json:
-            show_job(found, *_beside(engine, found), console())
+            show_job(found, *_device_and_waiting_reason(engine, found), console())
 
 
 def cancel(job: UnendedJobArgument, as_json: JsonOption = False) -> None:
@@ -192,7 +197,7 @@ def _newest(engine: Engine) -> Job:
     raise TunerError("there are no jobs; order one: tuner tune, or POST /jobs of a service")
 
 
-def _beside(engine: Engine, job: Job) -> tuple[Device | None, str | None]:
+def _device_and_waiting_reason(engine: Engine, job: Job) -> tuple[Device | None, str | None]:
     """Return the job's device, and why no living worker can take it; each may be None."""
     from db.queue.waiting import devices_and_waiting_reasons
 
@@ -202,7 +207,7 @@ def _beside(engine: Engine, job: Job) -> tuple[Device | None, str | None]:
 def _json(engine: Engine, job: Job) -> dict[str, Any]:
     from tuner.cli.job_report import job_json
 
-    return job_json(job, *_beside(engine, job))
+    return job_json(job, *_device_and_waiting_reason(engine, job))
 
 
 def _trials(engine: Engine, job: str) -> Iterator[Trial]:

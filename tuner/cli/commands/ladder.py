@@ -9,7 +9,7 @@ import typer
 
 from templates.workload import Workload
 from tuner.cli.common import JsonOption, Target, TargetOption, console, database, print_json
-from tuner.cli.shape_options import per_operator
+from tuner.cli.shape_options import add_operator_commands
 from tuner.process.stopping import Stopped, stop_on_signals
 
 
@@ -29,7 +29,7 @@ def ladder(
     first one.
     """
     from tuner.build.linker import must_link
-    from tuner.config import can_be_written
+    from tuner.config import is_writable
     from tuner.device.detect import detect
     from tuner.errors import TunerError
     from tuner.ladder.ladder import climb_and_store
@@ -47,7 +47,7 @@ def ladder(
     logs.quietly(settings.log_format)
     if svg is not None and not svg.absolute().parent.is_dir():
         raise typer.BadParameter(f"--svg: there is no folder {svg.absolute().parent}")
-    if svg is not None and not can_be_written(svg):
+    if svg is not None and not is_writable(svg):
         raise typer.BadParameter(f"--svg: {svg} can't be written by this user; name another file")
     must_link()
     device = detect(target.value)
@@ -78,5 +78,5 @@ def add_to(app: typer.Typer) -> None:
         no_args_is_help=True,
     )
     uses = ("tuner ladder {operator}", "tuner ladder {shape} --svg ladder.svg")
-    per_operator(group, ladder, "Climb the ladder of", usual=_shape_to_climb, uses=uses)
+    add_operator_commands(group, ladder, "Climb the ladder of", usual=_shape_to_climb, uses=uses)
     app.add_typer(group, name="ladder")

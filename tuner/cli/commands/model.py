@@ -21,8 +21,13 @@ from tuner.cli.common import (
     show,
 )
 from tuner.cli.contract_options import with_options
-from tuner.cli.terms import OTHERWISE, ColdOption, RetuneOption, said
-from tuner.cli.workloads_of import Dtype, Layout, Mode
+from tuner.cli.model_workloads import Dtype, Layout, Mode
+from tuner.cli.term_options import (
+    TERMS_WITH_OWN_OPTIONS,
+    ColdOption,
+    RetuneOption,
+    terms_from_options,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
@@ -96,14 +101,16 @@ def tune(
     succeed.
     """
     from tuner.cli.model_report import show_model
-    from tuner.cli.workloads_of import workloads_of
+    from tuner.cli.model_workloads import name_and_workloads
     from tuner.errors import ModelFailed
 
-    how = said(target, cold, template, retune, others)
-    usual, workloads = workloads_of(layers, batch, dtype, layout, shape, mode)
+    how = terms_from_options(target, cold, template, retune, others)
+    usual, workloads = name_and_workloads(layers, batch, dtype, layout, shape, mode)
     called = name or usual
     found = (
-        _here(called, workloads, how) if service is None else _at(service, called, workloads, how)
+        _tune_here(called, workloads, how)
+        if service is None
+        else _tune_at_service(service, called, workloads, how)
     )
     if as_json:
         print_json(found.model_dump(mode="json"))
@@ -113,30 +120,30 @@ def tune(
         raise ModelFailed(found)
 
 
-def _here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> ModelShown:
+def _tune_here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> ModelShown:
     """Order the model in the database and run its jobs in this process."""
     from db import models
     from tuner.build.linker import must_link
     from tuner.device.detect import detect
-    from tuner.job.model_order import model_ordered
+    from tuner.job.model_order import make_model_order
     from tuner.process import logs
     from tuner.process.stopping import Stopped, stop_on_signals
     from tuner.settings import Settings
     from tuner.terminal.bar import JobBar
-    from tuner.worker.kept import KeptWorker
-    from tuner.worker.models_in_process import model_ordered_here, model_tuned_here
+    from tuner.worker.kept_worker import KeptWorker
+    from tuner.worker.models_in_process import run_model, submit_model
 
     settings = Settings()
     logs.quietly(settings.log_format)
     must_link()
     device = detect(how.target)
     stop_on_signals()
-    order = model_ordered(name, workloads, how, device.kind)
+    order = make_model_order(name, workloads, how, device.kind)
     with database(settings) as engine, closing(KeptWorker(engine, settings)) as kept:
-        model = model_ordered_here(engine, settings, order)
+        model = submit_model(engine, settings, order)
         say(f"model {model.id}, {len(order.layers)} workloads")
         try:
-            model_tuned_here(kept, device, model, JobBar, say)
+            run_model(kept, device, model, JobBar, say)
         except Stopped:
             raise Stopped(
                 f"stopped; the same command goes on, and so does any worker; "
@@ -145,7 +152,9 @@ def _here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> Mode
         return _shown(engine, models.get(engine, model.id))
 
 
-def _at(service: str, name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> ModelShown:
+def _tune_at_service(
+    service: str, name: str, workloads: Sequence[Mapping[str, Any]], how: Terms
+) -> ModelShown:
     """Order the model from the service at a URL and wait until its workers have run the jobs."""
     from tuner.client import Client
     from tuner.errors import ModelFailed
@@ -235,7 +244,7 @@ def add_to(app: typer.Typer) -> None:
             "tuner model tune timm:mobilenetv2_100 --batch 32 --dtype bfloat16 --layout NHWC",
             "tuner model tune my_package.nets:build --input 3x224x224",
         ),
-    )(with_options(tune, Terms, OTHERWISE))
+    )(with_options(tune, Terms, TERMS_WITH_OWN_OPTIONS))
     group.command("list", epilog=examples("tuner model list", "tuner model list --json"))(
         list_models
     )

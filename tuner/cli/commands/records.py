@@ -135,15 +135,15 @@ def _workloads(model: str | None, file: Path | None) -> list[Workload] | None:
     import templates
     from db import models
     from db.contract.order import Terms
-    from tuner.cli.workloads_of import read_workloads
-    from tuner.job.model_order import model_ordered
+    from tuner.cli.model_workloads import read_workloads
+    from tuner.job.model_order import make_model_order
 
     if model is not None:
         with database() as engine:
             found = models.get(engine, models.resolve_id(engine, model))
             keys = [layer.job.workload_key for layer in models.layers(engine, found)]
     elif file is not None:
-        order = model_ordered(file.stem, read_workloads(file), Terms(), "auto")
+        order = make_model_order(file.stem, read_workloads(file), Terms(), "auto")
         keys = [layer.order.workload_key for layer in order.layers]
     else:
         return None

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.common import Target, TargetOption, address, examples
+from tuner.cli.common import Target, TargetOption, examples, parse_address
 from tuner.process.stopping import Stopped, stop_on_signals
 
 PORT = 9091
@@ -51,7 +51,7 @@ def rpc_server(
     members: dict[str, dict[str, str]] = {f"device {kind}": {}}
     if gpus is not None:
         members = {f"gpu {gpu}": {"CUDA_VISIBLE_DEVICES": gpu} for gpu in chosen(gpus)}
-    where = address(tracker, "--tracker")
+    where = parse_address(tracker, "--tracker")
     _must_be_here(host)
     must_answer(where)
     given = {"tracker": where, "key": key, "host": host, "port": port}

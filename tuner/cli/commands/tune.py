@@ -21,9 +21,15 @@ from tuner.cli.common import (
     say,
 )
 from tuner.cli.contract_options import with_options
-from tuner.cli.shape_options import per_operator
-from tuner.cli.terms import OTHERWISE, ColdOption, RetuneOption, said
-from tuner.job.order import ordered
+from tuner.cli.shape_options import add_operator_commands
+from tuner.cli.term_options import (
+    TERMS_WITH_OWN_OPTIONS,
+    ColdOption,
+    RetuneOption,
+    terms_from_options,
+)
+from tuner.errors import TunerError
+from tuner.job.order import make_order
 from tuner.process.stopping import Stopped, stop_on_signals
 
 if TYPE_CHECKING:
@@ -47,28 +53,33 @@ def tune(
 
     If the process is stopped, it gives the job back.
     """
-    print_best(tuned(workload, said(target, cold, template, retune, others)), as_json)
+    print_best(
+        tuned_best(workload, terms_from_options(target, cold, template, retune, others)), as_json
+    )
 
 
-def tuned(workload: Workload, how: Terms) -> Best:
-    """Run the order in this process and return the best, of an earlier job if that answers it."""
+def tuned_best(workload: Workload, how: Terms) -> Best:
+    """Run the order in this process and return the best, of an earlier job if that answers it.
+
+    Raises TunerError if the best was deleted after the job was found.
+    """
     from db.results import best as bests
     from tuner.build.linker import must_link
     from tuner.device.detect import detect
     from tuner.process import logs
     from tuner.settings import Settings
     from tuner.terminal.bar import JobBar
-    from tuner.worker.in_process import ordered_here, tuned_here
-    from tuner.worker.kept import KeptWorker
+    from tuner.worker.in_process import run_to_success, submit_job
+    from tuner.worker.kept_worker import KeptWorker
 
     settings = Settings()
     logs.quietly(settings.log_format)
     must_link()
     device = detect(how.target)
     stop_on_signals()
-    order = ordered(workload, how, device.kind)
+    order = make_order(workload, how, device.kind)
     with database(settings) as engine, closing(KeptWorker(engine, settings)) as kept:
-        job = ordered_here(engine, settings, order)
+        job = submit_job(engine, settings, order)
         if job.ended:
             say(
                 f"already tuned by job {job.id}, {job.trials_measured} trials on "
@@ -77,27 +88,31 @@ def tuned(workload: Workload, how: Terms) -> Best:
         else:
             try:
                 with JobBar() as bar:
-                    tuned_here(kept, device, job, bar)
+                    run_to_success(kept, device, job, bar)
             except Stopped:
-                raise Stopped(_what_becomes_of(engine, job)) from None
+                raise Stopped(_message_if_stopped(engine, job)) from None
         found = bests.lookup(engine, job.workload_key, device.kind, templates=order.templates)
+    if not found:
+        raise TunerError(
+            f"job {job.id} succeeded, but its best was deleted since; run the same command again"
+        )
     return found[0]
 
 
-def _what_becomes_of(engine: Engine, job: Job) -> str:
+def _message_if_stopped(engine: Engine, job: Job) -> str:
     """Return a message that says what becomes of a job that was given back.
 
     If another worker continues the job and there is a terminal, ask whether to cancel it.
     """
     from db import queue
     from db.sql.errors import StorageError
-    from tuner.worker.in_process import goes_on, how_to_cancel
+    from tuner.worker.in_process import cancel_hint, continues_elsewhere
 
-    if not goes_on(engine, job):
+    if not continues_elsewhere(engine, job):
         return "stopped; the same command goes on from the trials that are stored"
     goes_on_there = f"stopped here; another worker goes on with job {job.id}"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return f"{goes_on_there}; {how_to_cancel(job)}"
+        return f"{goes_on_there}; {cancel_hint(job)}"
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C means no
     try:
         if typer.confirm(f"{goes_on_there}. Cancel it?", err=True):
@@ -107,7 +122,7 @@ def _what_becomes_of(engine: Engine, job: Job) -> str:
         return str(error)
     except (typer.Abort, KeyboardInterrupt):
         pass
-    return f"{goes_on_there}; {how_to_cancel(job)}"
+    return f"{goes_on_there}; {cancel_hint(job)}"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -117,5 +132,7 @@ def add_to(app: typer.Typer) -> None:
         "tuner tune {shape} --trials 500 --budget-seconds 600",
         "tuner tune {shape} --dtype float16 --json",
     )
-    per_operator(group, with_options(tune, Terms, OTHERWISE), "Tune", uses=uses)
+    add_operator_commands(
+        group, with_options(tune, Terms, TERMS_WITH_OWN_OPTIONS), "Tune", uses=uses
+    )
     app.add_typer(group, name="tune")

@@ -11,7 +11,7 @@ from db.contract.model import MAX_WORKLOADS
 from db.contract.order import PREDICTED
 from templates.workload import Workload
 from tuner.client.client import Client
-from tuner.client.source import AWAY, NO_ANSWER, Source
+from tuner.client.source import SOURCE_ERRORS, UNREACHABLE_ERRORS, Source
 from tuner.errors import ModelFailed, NotTuned, WrongArgument
 from tuner.job.order import workload_of
 from tuner.torch.lookup import best_of
@@ -34,9 +34,9 @@ def untuned(source: Source, wanted: Iterable[Wanted], *, to_tune: bool) -> dict[
                 missing[workload, device] = "it is only predicted"
         except NotTuned as error:
             missing[workload, device] = str(error)
-        except AWAY:
+        except UNREACHABLE_ERRORS:
             raise
-        except NO_ANSWER:
+        except SOURCE_ERRORS:
             continue  # when the layer looks the workload up, it gets the same refusal as its reason
     return missing
 
@@ -51,7 +51,7 @@ def predict(source: Source, missing: Sequence[Wanted]) -> dict[str, str]:
         try:
             shape = workload.model_dump()
             source.best(workload.operator, shape, match=PREDICTED, target=device.type)
-        except NO_ANSWER as error:
+        except SOURCE_ERRORS as error:
             failed[workload.key] = f"it could not be predicted: {error}"
     return failed
 
@@ -97,7 +97,7 @@ def tune(
                 for each in error.model.layers
                 if each.state != "succeeded"
             }
-        except NO_ANSWER as error:
+        except SOURCE_ERRORS as error:
             reason = f"it could not be tuned: {error}"
             failed |= {each.key: reason for each, _ in ordered}
     return failed
@@ -126,6 +126,6 @@ def verify_nearest(source: Source, missing: Sequence[Wanted]) -> dict[str, str]:
         try:
             shape = workload.model_dump()
             source.wait(source.verify_nearest(workload.operator, shape, target=device.type))
-        except NO_ANSWER as error:
+        except SOURCE_ERRORS as error:
             failed[workload.key] = f"nothing near was verified: {error}"
     return failed

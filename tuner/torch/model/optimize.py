@@ -11,7 +11,7 @@ from typing import Any, get_args
 import torch
 from torch import nn
 
-from tuner.client.source import AWAY, Source
+from tuner.client.source import UNREACHABLE_ERRORS, Source
 from tuner.errors import WrongArgument
 from tuner.torch import arguments
 from tuner.torch.looks_up import Purpose
@@ -206,7 +206,7 @@ class _Served:
                         wanted[workload, call.device] += calls
         try:
             missing = untuned.untuned(self._source, wanted, to_tune=on_missing == "tune")
-        except AWAY as error:
+        except UNREACHABLE_ERRORS as error:
             if on_missing == "raise":
                 raise
             self._away = str(error)

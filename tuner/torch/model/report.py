@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from templates.workload import Workload
-from tuner.client.beside_pytorch import pytorchs
+from tuner.client.pytorch_comparison import pytorch_speedups
 from tuner.torch.lookup import Found
 from tuner.torch.model.picture import picture
 from tuner.torch.model.survey import Layer, Mode
@@ -66,7 +66,7 @@ class Row:
         if found.best is not None:
             best = found.best
             row.time_us, row.max_error = best.time_us, best.max_error
-            speedups = pytorchs(best).values()
+            speedups = pytorch_speedups(best).values()
             if speedups and best.time_us:
                 row.pytorch_us = best.time_us * min(speedups)
         if found.library is not None:

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from starlette.datastructures import QueryParams
 
-from api.answers.given_once import repeated
-from api.problems.messages import LISTED_ERRORS, FieldError, field_errors, summary
+from api.problems.messages import MAX_LISTED_ERRORS, FieldError, field_errors, summary
 from api.problems.problems import Problem
+from api.route_helpers.strict_query import repeated_fields
 from templates import Operator, restriction, template_names
 from templates.errors import UnknownTemplate
 from templates.errors.near import near
@@ -50,6 +50,11 @@ class BestFilters(BaseModel):
     )
 
     @property
+    def kind(self) -> str | None:
+        """The kind of device that is asked for. None: any."""
+        return None if self.target == "auto" else self.target
+
+    @property
     def names(self) -> tuple[str, ...] | None:
         """The names of the templates that are asked for, sorted. None: any."""
         if self.templates is None:
@@ -62,7 +67,7 @@ class BestFilters(BaseModel):
         given = {name: text for name, text in query.items() if text != ""}
         filters = {name: given.pop(name) for name in cls.model_fields if name in given}
         fields = operator.workload.model_fields
-        wrong = repeated(query) + _unknown(given, operator)
+        wrong = repeated_fields(query) + _unknown(given, operator)
         values = {name: _value(fields[name], given[name]) for name in fields if name in given}
         workload = _validated(operator.workload, values, wrong)
         chosen = _validated(cls, filters, wrong)
@@ -105,7 +110,7 @@ def _unknown(given: dict[str, str], operator: Operator) -> list[FieldError]:
     known = f"known are {', '.join([*fields, *BestFilters.model_fields])}"
     for name in given:
         if name not in fields:
-            listed = len(found) < LISTED_ERRORS
+            listed = len(found) < MAX_LISTED_ERRORS
             meant = near(operator.workload | BestFilters, [name]) if listed else ""
             message = f"is not known for {operator.name}; {meant or known}"
             found.append(FieldError(field=name, message=message))

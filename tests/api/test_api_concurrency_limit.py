@@ -13,9 +13,9 @@ from fastapi import FastAPI
 from live import served
 from service_rows import long_log
 
+from api.concurrency_limit import MAX_EXPORTS, MAX_WRITES, ConcurrencyLimit
 from api.main import create_app
 from api.settings import Settings
-from api.turns import EXPORTS, WRITERS, Turns
 
 ORDERS = 60
 READ_SECONDS = 10.0
@@ -62,7 +62,7 @@ def test_who_sends_slowly_holds_no_turn(url: str, path: str, kind: str) -> None:
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n"
     head += f"Content-Type: {kind}\r\nContent-Length: 100\r\n\r\na"
     with ExitStack() as stack:
-        for _ in range(2 * WRITERS):
+        for _ in range(2 * MAX_WRITES):
             slow = stack.enter_context(socket.create_connection(address(url)))
             slow.sendall(head.encode())
         assert order(url, 100) == 201
@@ -75,9 +75,9 @@ def address(url: str) -> tuple[str, int]:
 
 def test_exports_take_turns(url: str, app: FastAPI) -> None:
     long_log(app.state.engine)
-    app.state.exports = Turns("exports", EXPORTS, 0.2)
+    app.state.export_limit = ConcurrencyLimit("exports", MAX_EXPORTS, 0.2)
     with ExitStack() as stack:
-        for _ in range(EXPORTS):
+        for _ in range(MAX_EXPORTS):
             idle = stack.enter_context(socket.create_connection(address(url)))
             idle.sendall(b"GET /records HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert idle.recv(15) == b"HTTP/1.1 200 OK"
@@ -86,7 +86,7 @@ def test_exports_take_turns(url: str, app: FastAPI) -> None:
         assert refused.json()["type"].endswith(":busy")
         assert "at most 2 exports" in refused.json()["detail"]
         assert httpx2.get(f"{url}/jobs", timeout=READ_SECONDS).status_code == 200
-    app.state.exports = Turns("exports", EXPORTS, READ_SECONDS)
+    app.state.export_limit = ConcurrencyLimit("exports", MAX_EXPORTS, READ_SECONDS)
     with ThreadPoolExecutor(12) as readers:
         for answer in readers.map(lambda _: httpx2.get(f"{url}/records?status=ok"), range(24)):
             assert answer.status_code == 200
@@ -95,8 +95,8 @@ def test_exports_take_turns(url: str, app: FastAPI) -> None:
 def test_a_turn_ends_whatever_becomes_of_it(database_url: str) -> None:
     app = create_app(Settings(database_url=database_url))
     with served(app) as url:
-        app.state.exports = Turns("exports", 1, READ_SECONDS)
-        app.state.writers = Turns("orders", 1, READ_SECONDS)
+        app.state.export_limit = ConcurrencyLimit("exports", 1, READ_SECONDS)
+        app.state.write_limit = ConcurrencyLimit("orders", 1, READ_SECONDS)
         for _ in range(3):
             assert httpx2.get(f"{url}/records?job={'0' * 32}").status_code == 404
             assert httpx2.post(f"{url}/jobs/{'0' * 32}/cancel").status_code == 404

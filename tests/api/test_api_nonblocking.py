@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy import Engine, create_engine
 
-from api.answers.quick import open_quick, quickly
+from api.route_helpers.nonblocking import open_nonblocking_engine, read_nonblocking
 from db.fleet.devices import list_devices
 from db.sql.columns import now
 from db.sql.engine import migrate, open_engine
@@ -23,9 +23,9 @@ def app(tmp_path: Path) -> Iterator[FastAPI]:
     app = FastAPI()
     app.state.engine = open_engine(f"sqlite:///{tmp_path}/quick.db")
     migrate(app.state.engine)
-    app.state.quick = open_quick(app.state.engine)
+    app.state.nonblocking_engine = open_nonblocking_engine(app.state.engine)
     yield app
-    app.state.quick.dispose()
+    app.state.nonblocking_engine.dispose()
     app.state.engine.dispose()
 
 
@@ -37,22 +37,25 @@ def where(engine: Engine) -> tuple[Engine, threading.Thread]:
 
 def test_sqlite_is_read_where_it_is_asked(app: FastAPI) -> None:
     async def asked() -> None:
-        assert await quickly(app, where) == (app.state.quick, threading.current_thread())
+        assert await read_nonblocking(app, where) == (
+            app.state.nonblocking_engine,
+            threading.current_thread(),
+        )
 
     asyncio.run(asked())
 
 
 def test_a_locked_file_is_waited_for_in_a_thread(app: FastAPI, tmp_path: Path) -> None:
-    app.state.quick.dispose()
+    app.state.nonblocking_engine.dispose()
     app.state.engine.dispose()  # only the last connection can leave WAL
     holder = sqlite3.connect(tmp_path / "quick.db", isolation_level=None)
     holder.execute("PRAGMA journal_mode = DELETE")
     holder.execute("BEGIN EXCLUSIVE")
     with pytest.raises(DatabaseUnavailable, match="locked"):
-        list_devices(app.state.quick)
+        list_devices(app.state.nonblocking_engine)
 
     async def asked() -> None:
-        waiting = asyncio.ensure_future(quickly(app, list_devices))
+        waiting = asyncio.ensure_future(read_nonblocking(app, list_devices))
         await asyncio.sleep(0.2)
         assert not waiting.done()
         holder.execute("COMMIT")
@@ -64,4 +67,4 @@ def test_a_locked_file_is_waited_for_in_a_thread(app: FastAPI, tmp_path: Path) -
 
 def test_postgresql_has_no_second_engine() -> None:
     engine = create_engine("postgresql+psycopg://nobody@localhost/nothing")
-    assert open_quick(engine) is None
+    assert open_nonblocking_engine(engine) is None

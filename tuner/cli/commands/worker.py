@@ -1,8 +1,7 @@
-"""``tuner serve`` and ``tuner worker``: run the two processes of an installation."""
+"""``tuner worker``: run a worker, or one for each GPU."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.common import Target, TargetOption, address, database, examples
+from tuner.cli.common import Target, TargetOption, database, examples, parse_address
 from tuner.process.stopping import Stopped, stop_on_signals
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def worker(
             raise typer.BadParameter("--gpus is for CUDA; leave --target cpu out")
         if rpc_tracker is not None:
             raise typer.BadParameter("--gpus are this machine's; leave it or --rpc-tracker out")
-        _one_each(chosen(gpus), settings, once)
+        _run_worker_per_gpu(chosen(gpus), settings, once)
         return
     stop_on_signals()
     with ExitStack() as stack:
@@ -82,10 +81,10 @@ def _farm(tracker: str | None, key: str | None, target: Target, settings: Settin
         raise typer.BadParameter("TUNER_METASCHEDULE searches on this machine's device only")
     from tuner.farm.farm import Farm
 
-    return Farm(address(tracker, "--rpc-tracker"), key)
+    return Farm(parse_address(tracker, "--rpc-tracker"), key)
 
 
-def _one_each(gpus: Sequence[str], settings: Settings, once: bool) -> None:
+def _run_worker_per_gpu(gpus: Sequence[str], settings: Settings, once: bool) -> None:
     """Run a worker process for each GPU, each with a share of the builders.
 
     If metrics are served, each worker has a port of its own, from TUNER_METRICS_PORT upwards.
@@ -108,28 +107,7 @@ def _one_each(gpus: Sequence[str], settings: Settings, once: bool) -> None:
         structlog.get_logger().info("workers_stopped")
 
 
-def serve(
-    host: Annotated[
-        str, typer.Option(envvar="TUNER_HOST", help="address to listen on")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(envvar="TUNER_PORT", min=0, max=65535, help="port; 0 takes a free one")
-    ] = 8000,
-) -> None:
-    """Serve the HTTP API (the same as: python -m api)."""
-    environment = {
-        **os.environ,
-        "TUNER_HOST": host,
-        "TUNER_PORT": str(port),
-        # so that our api is found, not a package of that name in the working directory
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-    }
-    command = [sys.executable, "-P", "-m", "api"]
-    os.execve(sys.executable, command, environment)  # noqa: S606  # a program without a compiler
-
-
 def add_to(app: typer.Typer) -> None:
-    app.command(epilog=examples("tuner serve", "tuner serve --host 0.0.0.0 --port 80"))(serve)
     app.command(
         epilog=examples(
             "tuner worker",

@@ -9,16 +9,16 @@ import typer
 
 from db.contract.order import Terms
 from tuner.cli.common import Target
-from tuner.job.order import terms
+from tuner.job.order import parse_terms
 
-OTHERWISE = ("target", "on_existing", "warm_start", "templates")
+TERMS_WITH_OWN_OPTIONS = ("target", "on_existing", "warm_start", "templates")
 """The terms whose options have other names or forms."""
 
 ColdOption = Annotated[bool, typer.Option("--cold", help="learn nothing from other shapes")]
 RetuneOption = Annotated[bool, typer.Option("--retune", help="search on, even if tuned")]
 
 
-def said(
+def terms_from_options(
     target: Target,
     cold: bool,
     template: Sequence[str] | None,
@@ -26,7 +26,7 @@ def said(
     others: Mapping[str, Any],
 ) -> Terms:
     """Return the terms of an order from the values of its options. Raises BadOrder."""
-    return terms(
+    return parse_terms(
         {
             "target": target.value,
             "on_existing": "retune" if retune else "reuse",

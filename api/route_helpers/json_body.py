@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.problems.messages import FieldError, shown_name, summary
+from api.problems.messages import FieldError, shortened, summary
 from api.problems.problems import Problem
 from templates.records.members import GivenTwice, each_once
 
@@ -36,7 +36,7 @@ class _JsonRequest(Request):
 
         Raise Problem if the body is compressed, is no text, or gives a name twice in one object.
         Raise JSONDecodeError if it is no JSON."""
-        must_be_plain(self)
+        refuse_compressed(self)
         try:
             return json.loads(await self.body(), object_pairs_hook=each_once)
         except UnicodeDecodeError as error:
@@ -47,12 +47,12 @@ class _JsonRequest(Request):
             ) from error
         except GivenTwice as error:
             wrong = FieldError(
-                field=shown_name(error.name), message="is given more than once; give it once"
+                field=shortened(error.name), message="is given more than once; give it once"
             )
             raise Problem("invalid-request", summary([wrong]), errors=[wrong]) from error
 
 
-def must_be_plain(request: Request) -> None:
+def refuse_compressed(request: Request) -> None:
     """Raise Problem if the request says that its body is compressed."""
     coding = request.headers.get("content-encoding", "")
     if coding.lower() not in ("", "identity"):

@@ -22,7 +22,7 @@ _FORM = (
 )
 
 
-def workloads_of(
+def name_and_workloads(
     layers: str,
     batch: int | None,
     dtype: Dtype | None,
@@ -38,7 +38,7 @@ def workloads_of(
     MissingRuntime, and BadOrder for an option that does not fit.
     """
     if ":" in layers and not Path(layers).exists():
-        return layers.removeprefix("timm:"), _captured(layers, batch, dtype, layout, shape, mode)
+        return layers.removeprefix("timm:"), _capture(layers, batch, dtype, layout, shape, mode)
     said = {"batch": batch, "dtype": dtype, "layout": layout, "input": shape, "mode": mode}
     for name, value in said.items():
         if value is not None:
@@ -61,7 +61,7 @@ def read_workloads(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _captured(
+def _capture(
     name: str,
     batch: int | None,
     dtype: Dtype | None,

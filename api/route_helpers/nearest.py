@@ -17,7 +17,7 @@ from templates.spaces.space import ConfigSpace
 from templates.workload import Workload, is_extent
 
 
-def nearest(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
+def nearest_bests(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
     """Return the bests of the closest workload whose configuration is valid for this one.
 
     They are sorted fastest first; the list is empty if there is no such workload. Of equally close
@@ -33,14 +33,14 @@ def nearest(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
         for far, _, _, best in ranked
         if math.isfinite(far) and best.search not in (NEIGHBOUR, PREDICTED)
     ]
-    first = next((best for best in reachable if spaces.hold(best)), None)
+    first = next((best for best in reachable if spaces.contain(best)), None)
     if first is None:
         return []
     same = (best for best in reachable if best.workload_key == first.workload_key)
-    return [best for best in same if best is first or spaces.hold(best)]
+    return [best for best in same if best is first or spaces.contain(best)]
 
 
-def verification(
+def verification_order(
     workload: Workload, lender: Best, templates: tuple[str, ...] | None = None
 ) -> ListedOrder:
     """Return the order to build, check and time the lender's configuration for this workload.
@@ -91,7 +91,7 @@ class _Spaces:
         self._workload = workload
         self._built: dict[tuple[int, str], ConfigSpace | None] = {}
 
-    def hold(self, best: Best) -> bool:
+    def contain(self, best: Best) -> bool:
         """Return whether the best's configuration is valid for the workload on the same device."""
         place = (best.device.id, best.template)
         if place not in self._built:

@@ -16,7 +16,7 @@ from tests.templates.devices import H200
 from tuner.device.device import Device
 from tuner.measure.versions import TVM
 from tuner.plan.plan import Plan
-from tuner.plan.warm import FARTHEST, distance, warm_up
+from tuner.plan.warm_start import MAX_DISTANCE, distance, warm_up
 
 DEVICE = Device("cuda", "a GPU", H200.arch, 2**34, "a driver", H200, {})
 
@@ -72,6 +72,6 @@ def test_trials_of_a_shape_that_is_not_far_are_used(
     tried(engine, workload, device.id)
     plan = Plan(HERE, DEVICE, "xgb", 0)
     assert warm_up(engine, plan, device.id) == (jobs, jobs)
-    assert (distance(HERE, workload) <= FARTHEST) == bool(jobs)
+    assert (distance(HERE, workload) <= MAX_DISTANCE) == bool(jobs)
     assert len(plan.ask(8)) == 8
     engine.dispose()

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
-from api.answers.best_query import BestFilters
-from api.dependencies import EngineDep, ExportTurn
+from api.dependencies import EngineDep, ExportSlot
+from api.route_helpers.best_query import BestFilters
 from api.routes import health
 from api.schemas.common import OperatorPageQuery
 from api.web import best_page, forms, job_page, ladder_page, trials
@@ -50,7 +50,7 @@ def jobs_page(
     values = None
     if duplicate:
         job = queue.get(engine, duplicate)
-        operator, values = job.operator, forms.values_of(job)
+        operator, values = job.operator, forms.form_values(job)
     elif operator and any(name.startswith("workload.") for name in request.query_params):
         values = dict(request.query_params)
     chosen = find_operator(operator) if operator else operators()[0]
@@ -88,7 +88,7 @@ def job(
     found = queue.get(engine, job_id)
     context = job_page.job_context(engine, found)
     context |= job_page.comparison(engine, found, beside.strip())
-    table = trials.table(engine, job_id, trials.Asked.read(request.query_params))
+    table = trials.table(engine, job_id, trials.TrialTableQuery.read(request.query_params))
     return render(request, "job.html", known=known, table=table, **context)
 
 
@@ -102,21 +102,23 @@ def job_fragment(request: Request, job_id: str, engine: EngineDep) -> Response:
 @router.get("/ui/jobs/{job_id}/trials")
 def job_trials(request: Request, job_id: str, engine: EngineDep) -> Response:
     """Return the table of trials as it is asked for, and put that query into the page's address."""
-    asked = trials.Asked.read(request.query_params)
+    query = trials.TrialTableQuery.read(request.query_params)
     job = queue.get(engine, job_id)
-    table = trials.table(engine, job_id, asked)
+    table = trials.table(engine, job_id, query)
     answer = render(request, "parts/trials.html", job=job, table=table)
     if request.headers.get("HX-Trigger") != "trials":  # else the page only renews itself
-        answer.headers["HX-Replace-Url"] = f"/ui/jobs/{job_id}?{asked.query()}".removesuffix("?")
+        answer.headers["HX-Replace-Url"] = f"/ui/jobs/{job_id}?{query.url_query()}".removesuffix(
+            "?"
+        )
     return answer
 
 
-@router.get("/ui/jobs/{job_id}/trials.csv", dependencies=[ExportTurn])
+@router.get("/ui/jobs/{job_id}/trials.csv", dependencies=[ExportSlot])
 def job_trials_csv(request: Request, job_id: str, engine: EngineDep) -> Response:
-    wanted = trials.Asked.read(request.query_params).wanted
+    query = trials.TrialTableQuery.read(request.query_params)
     job = queue.get(engine, job_id)
     named = {"Content-Disposition": f'attachment; filename="trials-{job.id[:8]}.csv"'}
-    lines = trials.as_csv(engine, job.id, wanted)
+    lines = trials.as_csv(engine, job.id, query.filter)
     return StreamingResponse(lines, headers=named, media_type="text/csv")
 
 
@@ -168,8 +170,7 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
     """Return the page of a best; if there is none, a 404 page with a form that orders it."""
     operator = find_operator(name)
     workload, filters = BestFilters.read(operator, request.query_params)
-    kind = None if filters.target == "auto" else filters.target
-    asked = (kind, filters.device, filters.names, filters.threads)
+    asked = (filters.kind, filters.device, filters.names, filters.threads)
     found = bests.lookup(engine, workload.key, *asked, parallel=filters.parallel)
     if not found:
         values = {f"workload.{key}": value for key, value in request.query_params.items()}
@@ -180,8 +181,8 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
             operator=operator,
             workload=workload.model_dump(),
             form=forms.order_form(operator, values),
-            job=pending_job_for(engine, workload.key, kind, filters.device),
-            prediction=forms.prediction(workload, filters.target, filters.names),
+            job=pending_job_for(engine, workload.key, filters.kind, filters.device),
+            prediction=forms.prediction_fields(workload, filters.target, filters.names),
         )
     narrowed = {
         name: value
@@ -212,9 +213,9 @@ def ladder(
 ) -> Response:
     chosen = find_operator(query.operator) if query.operator else operators()[0]
     page = ladders.list_ladders(engine, chosen.name, None, 10, query.cursor)
-    drawn = [ladder_page.drawn(each) for each in page.items]
+    shown = [ladder_page.ladder_context(each) for each in page.items]
     return render(
-        request, "ladder.html", operator=chosen, drawn=drawn, next_cursor=page.next_cursor
+        request, "ladder.html", operator=chosen, ladders=shown, next_cursor=page.next_cursor
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from api.answers.conditional import matches, weak_etag
 from api.dependencies import IfNoneMatch
 from api.problems.problems import Problem
+from api.route_helpers.conditional import matches, weak_etag
 from api.web import assets
 
 router = APIRouter(include_in_schema=False)

@@ -23,29 +23,31 @@ ENCODINGS = ("identity", "gzip")
 thousandfold; other encodings have no such limit."""
 
 
-def pieces(answer: httpx2.Response, url: str) -> Iterator[bytes]:
+def iter_content(answer: httpx2.Response, url: str) -> Iterator[bytes]:
     """Yield the content piece by piece, decompressed.
 
     Raises ServiceError if its encoding is none of ENCODINGS.
     """
     encoding = answer.headers.get("Content-Encoding", "identity")
     if encoding not in ENCODINGS:
-        raise stranger(answer.status_code, url, f"its answer is compressed by {encoding[:40]!r}")
+        raise unexpected_answer(
+            answer.status_code, url, f"its answer is compressed by {encoding[:40]!r}"
+        )
     yield from answer.iter_bytes()
 
 
-def read(answer: httpx2.Response, url: str) -> bytes:
+def read_content(answer: httpx2.Response, url: str) -> bytes:
     """Return the whole content. Raises ServiceError if it has more than MOST_BYTES bytes."""
     content = bytearray()
-    for piece in pieces(answer, url):
+    for piece in iter_content(answer, url):
         content += piece
         if len(content) > MOST_BYTES:
             why = f"its answer has more than {MOST_BYTES} bytes"
-            raise stranger(answer.status_code, url, why)
+            raise unexpected_answer(answer.status_code, url, why)
     return bytes(content)
 
 
-def parsed(kind: type[A], content: str | bytes, status: int, url: str, what: str) -> A:
+def parse(kind: type[A], content: str | bytes, status: int, url: str, what: str) -> A:
     """Parse JSON content as a value of ``kind``.
 
     ``status``, ``url`` and ``what`` (what the content is) are for the message. Raises ServiceError
@@ -54,17 +56,17 @@ def parsed(kind: type[A], content: str | bytes, status: int, url: str, what: str
     try:
         return kind.model_validate_json(content)
     except ValidationError as error:
-        raise stranger(status, url, f"{what} is no {kind.__name__}") from error
+        raise unexpected_answer(status, url, f"{what} is no {kind.__name__}") from error
 
 
-def stranger(status: int | None, url: str, why: str) -> ServiceError:
+def unexpected_answer(status: int | None, url: str, why: str) -> ServiceError:
     """Return the error for an answer of another program, or of another release of convtune."""
     return ServiceError(
         status, f"what answers at {url} is no convtune service that this client knows: {why}"
     )
 
 
-def refusal(answer: httpx2.Response, content: bytes) -> ServiceError:
+def error_from_response(answer: httpx2.Response, content: bytes) -> ServiceError:
     """Return the error that an unsuccessful answer means, by its problem document if it has one."""
     try:
         problem = json.loads(content)

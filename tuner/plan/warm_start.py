@@ -16,12 +16,12 @@ from tuner.plan.plan import Plan
 
 WORKLOADS, TRIALS = 4, 256
 """How many of the nearest workloads are used, and how many of the last trials of each."""
-OTHER_KIND = 8.0
+CATEGORY_DISTANCE = 8.0
 """The distance for a field that differs and is no number; a factor of 256 in a number is as far."""
-OTHER_END = 2.0
+EPILOGUE_DISTANCE = 2.0
 """The distance for a field of the epilogue that differs: it hardly changes what is fast."""
 EPILOGUE = frozenset({"bias", "residual", "activation"})
-FARTHEST = 10.0
+MAX_DISTANCE = 10.0
 """Workloads that are farther away are not used: what was fast for them misleads."""
 
 
@@ -34,7 +34,7 @@ def warm_up(engine: Engine, plan: Plan, device_id: int) -> tuple[int, int]:
         except (ValidationError, TemplateError):  # stored by a release with other fields
             continue
         apart = distance(plan.workload, workload)
-        if key != plan.workload.key and apart <= FARTHEST:
+        if key != plan.workload.key and apart <= MAX_DISTANCE:
             known.append((apart, key, workload))
     past = [
         (workload, history.latest_trials(engine, key, device_id, TVM, TRIALS))
@@ -46,13 +46,15 @@ def warm_up(engine: Engine, plan: Plan, device_id: int) -> tuple[int, int]:
 def distance(one: Workload, other: Workload) -> float:
     """Return the Euclidean distance of two workloads, with log2 of the ratio for numbers."""
     here, there = one.model_dump(), other.model_dump()
-    return math.hypot(*(_apart(name, here.get(name), there.get(name)) for name in here | there))
+    return math.hypot(
+        *(_field_distance(name, here.get(name), there.get(name)) for name in here | there)
+    )
 
 
-def _apart(name: str, one: object, other: object) -> float:
+def _field_distance(name: str, one: object, other: object) -> float:
     if one == other:
         return 0.0
     # a bool is an int in Python
     if any(isinstance(each, bool) or not isinstance(each, int | float) for each in (one, other)):
-        return OTHER_END if name in EPILOGUE else OTHER_KIND
+        return EPILOGUE_DISTANCE if name in EPILOGUE else CATEGORY_DISTANCE
     return math.log2(one / other)  # type: ignore[operator]  # both are numbers

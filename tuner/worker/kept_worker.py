@@ -27,10 +27,10 @@ class KeptWorker:
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self.engine, self.settings = engine, settings
         self._turn = threading.Lock()
-        self._kept: _Kept | None = None
+        self._kept: _WorkerWithScratch | None = None
 
     @contextmanager
-    def at_work(self, device: Device) -> Iterator[Worker]:
+    def acquire(self, device: Device) -> Iterator[Worker]:
         """Yield the worker for a device to one thread at a time; other threads wait.
 
         Temporary files are written to the scratch folder in this context.
@@ -38,7 +38,7 @@ class KeptWorker:
         while not self._turn.acquire(timeout=LOOK_SECONDS):
             check_stopped()
         try:
-            kept = self._for(device)
+            kept = self._worker_for(device)
             with used_as_scratch(kept.folder):
                 yield kept.worker
                 kept.worker.leave()
@@ -54,14 +54,14 @@ class KeptWorker:
             self._kept.end()
             self._kept = None
 
-    def _for(self, device: Device) -> _Kept:
+    def _worker_for(self, device: Device) -> _WorkerWithScratch:
         if self._kept is None or not self._kept.fits(device):
             self.close()
-            self._kept = _Kept(self.engine, self.settings, device)
+            self._kept = _WorkerWithScratch(self.engine, self.settings, device)
         return self._kept
 
 
-class _Kept:
+class _WorkerWithScratch:
     """A worker with its scratch folder; ``end()`` closes both."""
 
     def __init__(self, engine: Engine, settings: Settings, device: Device) -> None:
@@ -71,7 +71,7 @@ class _Kept:
             with used_as_scratch(self.folder):
                 self.worker = Worker(engine, device, settings)
             stack.callback(self.worker.close)
-            self.end = weakref.finalize(self, _end, stack.pop_all(), self._process)
+            self.end = weakref.finalize(self, _close_in_own_process, stack.pop_all(), self._process)
 
     def fits(self, device: Device) -> bool:
         """Return whether the worker can be used for this device.
@@ -82,7 +82,7 @@ class _Kept:
         return here and self._device.identity == device.identity
 
 
-def _end(stack: ExitStack, process: int) -> None:
+def _close_in_own_process(stack: ExitStack, process: int) -> None:
     """Close what is kept, but not in a forked process: there it still belongs to the parent."""
     if os.getpid() == process:
         stack.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.answers.best_query import query_parameters
+from api.route_helpers.best_query import query_parameters
 from api.schemas.common import OPERATOR_NAMES
 from templates import Operator, operators
 
@@ -28,7 +28,7 @@ _IF_NONE_MATCH = {
 }
 
 
-def made_exact(paths: dict[str, Any]) -> dict[str, Any]:
+def correct_parameters(paths: dict[str, Any]) -> dict[str, Any]:
     """Return the document's paths with exact parameters, and a path for each operator's best."""
     exact: dict[str, Any] = {}
     for path, item in paths.items():

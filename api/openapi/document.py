@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from api.access.access import Access
-from api.answers.links import add_links
-from api.answers.parameters import made_exact
+from api.openapi.links import add_links
+from api.openapi.parameters import correct_parameters
 from api.problems.problems import ProblemDocument
 from api.schemas.events import BestEvent, ProgressEvent
 from api.schemas.jobs import JobView
@@ -38,7 +38,7 @@ _EVENTS: dict[str, type[BaseModel]] = {
 _document: dict[str, Any] = {}
 """The document without keys. All applications of a process share it, because they have the same
 routes and making it takes half a second."""
-_making = Lock()
+_lock = Lock()
 
 
 def install(app: FastAPI) -> None:
@@ -46,13 +46,13 @@ def install(app: FastAPI) -> None:
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:
-        with _making:
+        with _lock:
             if not _document:
                 made = generate()
                 _complete(made)
                 _document.update(made)
         access: Access | None = getattr(app.state, "access", None)  # None before the start
-        return _document if access is None else _guarded(_document, access)
+        return _document if access is None else _with_security(_document, access)
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's own way to extend it
 
@@ -66,33 +66,34 @@ def _complete(document: dict[str, Any]) -> None:
     )
     document["components"]["schemas"].update(schemas["$defs"])
     document["components"]["securitySchemes"] = {"key": _KEY}
-    paths = document["paths"] = made_exact(document["paths"])
-    paths["/jobs/{job_id}/events"]["get"]["responses"]["200"] = _stream()
+    paths = document["paths"] = correct_parameters(document["paths"])
+    paths["/jobs/{job_id}/events"]["get"]["responses"]["200"] = _events_response()
     add_links(paths)
 
 
-def _guarded(document: dict[str, Any], access: Access) -> dict[str, Any]:
+def _with_security(document: dict[str, Any], access: Access) -> dict[str, Any]:
     """Return a copy of the document that says which scope each route needs.
 
     The document itself is kept and shared, while keys come and go."""
     paths = {
         path: {
-            method: _asking(said, access.needs_key(method, path)) for method, said in item.items()
+            method: _with_scope(said, access.needs_key(method, path))
+            for method, said in item.items()
         }
         for path, item in document["paths"].items()
     }
     return {**document, "paths": paths}
 
 
-def _asking(operation: dict[str, Any], scope: str | None) -> dict[str, Any]:
+def _with_scope(operation: dict[str, Any], scope: str | None) -> dict[str, Any]:
     return operation if scope is None else {**operation, "security": [{"key": [scope]}]}
 
 
-def _stream() -> dict[str, Any]:
+def _events_response() -> dict[str, Any]:
     """Return the answer of the events route.
 
     Its schema is that of a single event, because OpenAPI 3.1 can't describe a stream of them."""
-    event = {"oneOf": _kinds()}
+    event = {"oneOf": _event_schemas()}
     data = ", ".join(f"{name}: {model.__name__}" for name, model in _EVENTS.items())
     return {
         "description": f"Events, and the model of each one's data ({data})",
@@ -100,7 +101,7 @@ def _stream() -> dict[str, Any]:
     }
 
 
-def _kinds() -> list[dict[str, Any]]:
+def _event_schemas() -> list[dict[str, Any]]:
     return [
         {
             "type": "object",

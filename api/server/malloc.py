@@ -9,7 +9,7 @@ M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8  # malloc.h
 LARGE_BYTES = 64 * 1024
 
 
-def give_back_memory() -> None:
+def configure_malloc() -> None:
     """Let glibc's malloc return large blocks to the system, and use one heap for all threads.
 
     By default each of the forty threads that serve requests has a heap of its own, and freeing a

@@ -20,18 +20,18 @@ from db.sql.errors import DatabaseUnavailable
 T = TypeVar("T")
 
 
-def open_quick(engine: Engine) -> Engine | None:
+def open_nonblocking_engine(engine: Engine) -> Engine | None:
     """Return a second engine on the same SQLite file, which never waits. None on PostgreSQL."""
     if engine.dialect.name != "sqlite":
         return None
     return open_engine(engine.url.render_as_string(hide_password=False), busy_seconds=0)
 
 
-async def quickly(app: FastAPI, read: Callable[[Engine], T]) -> T:
+async def read_nonblocking(app: FastAPI, read: Callable[[Engine], T]) -> T:
     """Return what ``read`` returns. As a rule it must take less than a millisecond."""
-    if app.state.quick is not None:
+    if app.state.nonblocking_engine is not None:
         try:
-            return read(app.state.quick)
+            return read(app.state.nonblocking_engine)
         except DatabaseUnavailable:
             pass
     return await run_in_threadpool(read, app.state.engine)

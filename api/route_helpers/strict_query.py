@@ -8,11 +8,11 @@ from __future__ import annotations
 from fastapi import Depends, Request
 from starlette.datastructures import QueryParams
 
-from api.problems.messages import FieldError, shown_name, summary
+from api.problems.messages import FieldError, shortened, summary
 from api.problems.problems import Problem
 
 
-def repeated(query: QueryParams) -> list[FieldError]:
+def repeated_fields(query: QueryParams) -> list[FieldError]:
     """Return an error for each field that the query names more than once."""
     return [
         FieldError(field=name, message="is given more than once; give it once")
@@ -21,16 +21,16 @@ def repeated(query: QueryParams) -> list[FieldError]:
     ]
 
 
-async def _given_once(request: Request) -> None:
+async def _refuse_stray_fields(request: Request) -> None:
     query = request.query_params
-    wrong = repeated(query)
+    wrong = repeated_fields(query)
     if not request.scope["route"].dependant.query_params:
         path = request.url.path
         message = f"is not taken here: {request.method} {path} has no query; remove it"
-        wrong = [FieldError(field=shown_name(name), message=message) for name in query]
+        wrong = [FieldError(field=shortened(name), message=message) for name in query]
     if wrong:
         raise Problem("invalid-request", summary(wrong), errors=wrong)
 
 
-GIVEN_ONCE = Depends(_given_once)
+StrictQuery = Depends(_refuse_stray_fields)
 """The dependency that refuses a query that names a field twice, or that the route does not take."""

@@ -13,7 +13,7 @@ from templates.errors.near import like
 from tuner.errors import TunerError
 
 
-def in_one_line(error: Exception) -> str | None:
+def error_message(error: Exception) -> str | None:
     """Return the message for an error: what was refused, and the remedy.
 
     Return None for a fault of this program, whose traceback should be shown.
@@ -29,7 +29,7 @@ def in_one_line(error: Exception) -> str | None:
     return None
 
 
-def in_our_words(error: typer.TyperException) -> None:
+def rewrite_message(error: typer.TyperException) -> None:
     """Replace the message of a refused option in place.
 
     pydantic's message is replaced by our own. For an unknown option, a similar one is named.

@@ -7,21 +7,21 @@ from tuner.client.answers import Best
 _CHANNELS_FIRST, _CHANNELS_LAST = ("NCHW", "NCW"), ("NHWC", "NWC")
 
 
-def left_to_pytorch(best: Best) -> str | None:
+def reason_to_use_pytorch(best: Best) -> str | None:
     """Return why PyTorch should compute this workload, with its time; None if it should not.
 
-    It should if a PyTorch baseline was the fastest of all, and one of :func:`pytorchs` was faster
-    than the best.
+    It should if a PyTorch baseline was the fastest of all, and one of :func:`pytorch_speedups` is
+    below 1: that baseline was faster than the best.
     """
     fastest = best.fastest
-    slower = min(pytorchs(best).values(), default=0) < 1
+    slower = min(pytorch_speedups(best).values(), default=0) < 1
     if fastest is None or not fastest.name.startswith("pytorch") or not slower:
         return None
     said = f"{fastest.name} was the fastest when this shape was tuned"
     return f"{said}: {fastest.time_us:.4g} µs"
 
 
-def pytorchs(best: Best) -> dict[str, float]:
+def pytorch_speedups(best: Best) -> dict[str, float]:
     """Return the best's speed-up over each PyTorch baseline that a layer could use, by its name.
 
     A layer calls PyTorch eagerly on the tensor that it gets. Baselines that are compiled, use an

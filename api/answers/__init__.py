@@ -1,1 +1,0 @@
-"""Helpers of routes: reading queries and bodies, finding neighbours, completing OpenAPI."""

@@ -1,0 +1,1 @@
+"""The OpenAPI document: what FastAPI makes, corrected and completed."""

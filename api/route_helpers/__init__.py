@@ -1,0 +1,1 @@
+"""Helpers of routes: reading queries and bodies, conditional requests, neighbours."""
