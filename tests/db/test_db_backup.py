@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import chdir, closing
 from pathlib import Path
 
@@ -86,33 +85,6 @@ def test_there_and_back(engine: Engine, url: str, tmp_path: Path) -> None:
     assert contents(done.aside) == later
     kept = {"convtune.db", "copy.db", done.aside.name}
     assert {each.name for each in tmp_path.iterdir()} == kept
-
-
-@pytest.mark.parametrize("way", [back_up, restore])
-def test_a_file_that_vanishes_once_it_is_in_place(
-    engine: Engine,
-    url: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    way: Callable[[str, Path], object],
-) -> None:
-    copy = tmp_path / "copy.db"
-    if way is restore:
-        back_up(url, copy)
-        engine.dispose()
-    placed: list[Path] = []
-    moved = Path.replace
-
-    def placed_and_taken_away(part: Path, target: Path) -> Path:
-        placed.append(target)
-        moved(part, target)
-        target.unlink()
-        return target
-
-    monkeypatch.setattr(Path, "replace", placed_and_taken_away)
-    with pytest.raises(BackupRefused, match=r"in place, but .*No such file") as refused:
-        way(url, copy)
-    assert str(placed[-1]) in str(refused.value)
 
 
 def test_a_copy_is_whole_while_another_process_writes(
