@@ -38,7 +38,7 @@ def parse_key(key: str) -> Workload:
     Raise UnknownOperator or pydantic's ValidationError if the key is not one of this release.
     """
     fields = json.loads(key)
-    return operator(fields.pop("operator")).workload.model_validate(fields)
+    return operator(fields.pop("operator", "")).workload.model_validate(fields)
 
 
 def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any]]:
@@ -47,11 +47,11 @@ def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any
     Forward templates that serve a gradient come wrapped in ``AsForward``. If the workload must be
     transformed, only templates that sum by FFT are left.
     """
-    from templates.as_forward import serving
+    from templates.as_forward import adapt
 
     known = operator(workload.operator).templates
     asked = (t for t in known if not (workload.is_forward and t.computes_gradients))
-    found = [t for t in (serving(each, workload) for each in asked) if t.applies(workload, limits)]
+    found = [t for t in (adapt(each, workload) for each in asked) if t.applies(workload, limits)]
     return [t for t in found if t.arithmetic.kind == "fft" or not workload.must_transform]
 
 

@@ -30,27 +30,27 @@ class AsForward(Template[Workload]):
         return same is not None and self.template.applies(same, limits)
 
     def space(self, workload: Workload, limits: DeviceLimits) -> ConfigSpace:
-        return self.template.space(_same(workload), limits)
+        return self.template.space(_forward_of(workload), limits)
 
     def default(self, workload: Workload, limits: DeviceLimits) -> Config:
-        return self.template.default(_same(workload), limits)
+        return self.template.default(_forward_of(workload), limits)
 
     def features(
         self, workload: Workload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
-        return self.template.features(_same(workload), config, limits)
+        return self.template.features(_forward_of(workload), config, limits)
 
     def threads(self, config: Config, limits: DeviceLimits) -> int | None:
         return self.template.threads(config, limits)
 
     def computation(self, workload: Workload, config: Config) -> Any:
-        return self.template.computation(_same(workload), config)
+        return self.template.computation(_forward_of(workload), config)
 
     def schedule(self, workload: Workload, config: Config) -> Any:
-        return self.template.schedule(_same(workload), config)
+        return self.template.schedule(_forward_of(workload), config)
 
 
-def serving(program: P, workload: Workload) -> P | AsForward:
+def adapt(program: P, workload: Workload) -> P | AsForward:
     """Return the program, wrapped in :class:`AsForward` if it must serve a gradient.
 
     That is so if it is a template of forward workloads and the workload is a gradient. ``program``
@@ -62,5 +62,5 @@ def serving(program: P, workload: Workload) -> P | AsForward:
     return AsForward(program)
 
 
-def _same(workload: Workload) -> Workload:
+def _forward_of(workload: Workload) -> Workload:
     return workload.as_forward or workload

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 Dtype = Literal["float32", "float16", "bfloat16"]
 
 BYTES_PER_ELEMENT = {"float32": 4, "float16": 2, "bfloat16": 2}
-ERRORS = (1e-6, 1e-1)
+MAX_ERROR_RANGE = (1e-6, 1e-1)
 """The least and the largest ``max_error`` that a workload may have."""
 USUAL_ERROR = {"float32": 1e-5, "float16": 1e-3, "bfloat16": 4e-3}
 """``max_error`` of a workload that gives none, by dtype."""

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from templates.argument import Argument
-from templates.workload import Later, Workload
+from templates.workload import AddedLater, Workload
 
 Activation = Literal["none", "relu", "relu6", "silu", "gelu", "hardswish"]
 
@@ -19,13 +19,13 @@ class WithEpilogue(Workload):
     The epilogue is computed in float32, and its result is stored once.
     """
 
-    bias: Annotated[bool, Later()] = Field(
+    bias: Annotated[bool, AddedLater()] = Field(
         False, description="whether a number for each output channel is added to its sums"
     )
-    residual: Annotated[bool, Later()] = Field(
+    residual: Annotated[bool, AddedLater()] = Field(
         False, description="whether a tensor of the output's shape is added, after the bias"
     )
-    activation: Annotated[Activation, Later()] = Field(
+    activation: Annotated[Activation, AddedLater()] = Field(
         "none",
         description="applied last, as in torch.nn.functional: none, relu, relu6, silu, gelu "
         "(the exact one) or hardswish",
@@ -49,7 +49,7 @@ class WithEpilogue(Workload):
         share = 6 / (5 * math.sqrt(taps)) if self.activation == "relu6" else 1.0
         return self.max_error * min(1.0, share)
 
-    def added(self, output: Argument, channels: int) -> tuple[Argument, ...]:
+    def epilogue_arguments(self, output: Argument, channels: int) -> tuple[Argument, ...]:
         """Return the arguments that are added to the sums, bias and residual, in this order."""
         return (
             *([Argument("bias", (channels,), self.dtype, "bias")] if self.bias else []),

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from templates.argument import Argument
 from templates.epilogue import WithEpilogue
-from templates.workload import Later
+from templates.workload import AddedLater
 
 Direction = Literal["forward", "backward_input", "backward_weight", "backward"]
 
@@ -37,7 +37,7 @@ class WithGradients(WithEpilogue):
     input's gradient depend on the bias.
     """
 
-    direction: Annotated[Direction, Later()] = Field(
+    direction: Annotated[Direction, AddedLater()] = Field(
         "forward",
         description="forward: the convolution; backward_input: the gradient of its input; "
         "backward_weight: the gradient of its weight, and of its bias if it has one; backward: all "
@@ -87,7 +87,7 @@ class WithGradients(WithEpilogue):
     def in_direction(self, x: Argument, weight: Argument, y: Argument) -> tuple[Argument, ...]:
         """Return the workload's arguments, given the forward's input, weight and output."""
         if self.is_forward:
-            return (x, weight, *self.added(y, self.out_channels), y)
+            return (x, weight, *self.epilogue_arguments(y, self.out_channels), y)
         gradient = replace(y, name="output_gradient", role="gradient")
         if self.direction == "backward":
             return self._in_one(x, gradient, weight)

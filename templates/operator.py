@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from templates.workload import Later, Workload
+from templates.workload import AddedLater, Workload
 
 if TYPE_CHECKING:
     from templates.rung import Rung
@@ -40,10 +40,10 @@ class Operator:
         return self.workload.operator
 
     @cached_property
-    def unsaid(self) -> dict[str, Any]:
+    def defaults_of_added_fields(self) -> dict[str, Any]:
         """Return the defaults of fields that a stored workload may lack: they were added later."""
         fields = self.workload.model_fields.items()
-        return {name: field.default for name, field in fields if Later() in field.metadata}
+        return {name: field.default for name, field in fields if AddedLater() in field.metadata}
 
     @cached_property
     def templates(self) -> tuple[Template[Any], ...]:

@@ -69,21 +69,21 @@ class Template(ABC, Generic[W]):
         It may take a workspace after them: one-dimensional float32, allocated by whoever calls the
         library. Imports TVM.
         """
-        return self._room().computation(workload, config)
+        return self._schedules_module().computation(workload, config)
 
     def schedule(self, workload: W, config: Config) -> Any:
         """Return the configuration's program, a ``tvm.s_tir.Schedule`` with one function ``main``.
 
         Imports TVM.
         """
-        room = self._room()
+        module = self._schedules_module()
         s_tir = importlib.import_module("tvm.s_tir")
-        schedule = s_tir.Schedule(room.computation(workload, config))
-        if hasattr(room, "schedule"):  # without one, the computation already has its loops
-            room.schedule(schedule, config)
+        schedule = s_tir.Schedule(module.computation(workload, config))
+        if hasattr(module, "schedule"):  # without one, the computation already has its loops
+            module.schedule(schedule, config)
         return schedule
 
-    def _room(self) -> Any:
+    def _schedules_module(self) -> Any:
         """Import and return the module ``schedules/<name>`` beside the template's own module."""
         package, _, name = type(self).__module__.rpartition(".")
         return importlib.import_module(f"{package}.schedules.{name}")

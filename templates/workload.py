@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from templates.argument import Argument
-from templates.dtypes import ERRORS, LEAST_ERROR, USUAL_ERROR, Dtype
+from templates.dtypes import LEAST_ERROR, MAX_ERROR_RANGE, USUAL_ERROR, Dtype
 
 
 def _number(value: object, info: ValidationInfo) -> object:
@@ -99,7 +99,7 @@ def in_text(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class Later:
+class AddedLater:
     """Annotation of a field that was added after keys had been stored.
 
     The field stays out of the key while it has its default, so the stored keys stay valid.
@@ -123,8 +123,8 @@ class Workload(BaseModel, ABC):
     )
     max_error: float = Field(
         USUAL_ERROR["float32"],
-        ge=ERRORS[0],
-        le=ERRORS[1],
+        ge=MAX_ERROR_RANGE[0],
+        le=MAX_ERROR_RANGE[1],
         description="contract on max|y - ref| / max|ref| against a float64 reference; "
         "by default 1e-5, 1e-3 for float16, 4e-3 for bfloat16",
     )
@@ -157,34 +157,34 @@ class Workload(BaseModel, ABC):
     @property
     def key(self) -> str:
         """Return canonical JSON: the identity under which results are stored."""
-        fields = {"operator": self.operator, **self.said}
+        fields = {"operator": self.operator, **self.key_fields}
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     @property
-    def said(self) -> dict[str, Any]:
-        """Return the fields of the key: all but those annotated Later that have their default."""
-        unsaid = {
+    def key_fields(self) -> dict[str, Any]:
+        """Return the fields of the key: all but those annotated AddedLater at their default."""
+        at_default = {
             name
             for name, field in type(self).model_fields.items()
-            if Later() in field.metadata and getattr(self, name) == field.default
+            if AddedLater() in field.metadata and getattr(self, name) == field.default
         }
-        return self.model_dump(exclude=unsaid)
+        return self.model_dump(exclude=at_default)
 
     @property
-    def told(self) -> dict[str, Any]:
+    def explicit_fields(self) -> dict[str, Any]:
         """Return the workload's fields without those that validation would fill in."""
-        told = self.model_dump()
-        for name in list(told):
-            rest = {each: value for each, value in told.items() if each != name}
+        needed = self.model_dump()
+        for name in list(needed):
+            rest = {each: value for each, value in needed.items() if each != name}
             try:
                 same = type(self).model_validate(rest) == self
             except ValidationError:
                 continue
             if same:
-                told = rest
-        return told
+                needed = rest
+        return needed
 
-    def fewer(self, signals: int, channels: int) -> Self:
+    def reduced_to(self, signals: int, channels: int) -> Self:
         """Return a smaller workload whose tensors, repeated, can stand for tensors of this one.
 
         It has ``signals`` signals, or, if this one has a single signal, ``channels`` channels. An

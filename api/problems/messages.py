@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from templates import operators
 from templates.errors import sentence
-from templates.errors.near import near
+from templates.errors.suggestions import suggest_field
 
 MAX_NAME_LENGTH = 60  # characters: an unknown field may have a name of any length
 MAX_SHOWN_ERRORS = 5
@@ -88,4 +88,4 @@ def _message(error: Mapping[str, Any], of: Mapping[str, Any]) -> str:
     if error["type"] == "json_invalid":
         return f"is no JSON: {error['ctx']['error']} at character {error['loc'][-1]}"
     place, *path = error["loc"]
-    return sentence(error, _field(error).rpartition(".")[2], near(of.get(place), path))
+    return sentence(error, _field(error).rpartition(".")[2], suggest_field(of.get(place), path))

@@ -14,7 +14,7 @@ from api.problems.problems import Problem
 from api.route_helpers.strict_query import repeated_fields
 from templates import Operator, restriction, template_names
 from templates.errors import UnknownTemplate
-from templates.errors.near import near
+from templates.errors.suggestions import suggest_field
 from templates.workload import Workload, is_extent
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -111,7 +111,7 @@ def _unknown(given: dict[str, str], operator: Operator) -> list[FieldError]:
     for name in given:
         if name not in fields:
             listed = len(found) < MAX_LISTED_ERRORS
-            meant = near(operator.workload | BestFilters, [name]) if listed else ""
+            meant = suggest_field(operator.workload | BestFilters, [name]) if listed else ""
             message = f"is not known for {operator.name}; {meant or known}"
             found.append(FieldError(field=name, message=message))
     return found

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from api.problems.messages import FieldError, shortened, summary
 from api.problems.problems import Problem
-from templates.records.members import GivenTwice, each_once
+from templates.records.members import DuplicateMember, unique_members
 
 
 class JsonRoute(APIRoute):
@@ -38,14 +38,14 @@ class _JsonRequest(Request):
         Raise JSONDecodeError if it is no JSON."""
         refuse_compressed(self)
         try:
-            return json.loads(await self.body(), object_pairs_hook=each_once)
+            return json.loads(await self.body(), object_pairs_hook=unique_members)
         except UnicodeDecodeError as error:
             raise Problem(
                 "body-not-json",
                 f"the body is no {error.encoding.upper()} text: {error.reason} at byte "
                 f"{error.start}; send JSON in UTF-8",
             ) from error
-        except GivenTwice as error:
+        except DuplicateMember as error:
             wrong = FieldError(
                 field=shortened(error.name), message="is given more than once; give it once"
             )

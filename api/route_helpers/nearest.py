@@ -69,8 +69,8 @@ def distance(workload: Workload, best: Best) -> float:
     It is infinite if anything but the extents differs, or if the best was allowed a larger error.
     """
     fields = type(workload).model_fields.items()
-    unsaid = find_operator(workload.operator).unsaid
-    asked, there = (unsaid | json.loads(key) for key in (workload.key, best.workload_key))
+    defaults = find_operator(workload.operator).defaults_of_added_fields
+    asked, there = (defaults | json.loads(key) for key in (workload.key, best.workload_key))
     if set(asked) != set(there):  # a field that one of the two releases lacks
         return math.inf
     extents = [

@@ -203,7 +203,7 @@ def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: st
         order |= PREDICTION
     if filters.names is not None:
         order["templates"] = list(filters.names)
-    shape = " ".join(f"{name}={in_text(value)}" for name, value in workload.said.items())
+    shape = " ".join(f"{name}={in_text(value)}" for name, value in workload.key_fields.items())
     where = "" if filters.target == "auto" else f" for {filters.target}"
     if filters.device is not None:
         where += f" on {filters.device}"

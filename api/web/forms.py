@@ -143,7 +143,7 @@ def prediction_fields(
     workload: Workload, target: str, names: Sequence[str] | None
 ) -> dict[str, str]:
     """Return the fields of a form that orders the job behind an answer of ``match=predicted``."""
-    shape = {f"workload.{name}": value for name, value in workload.told.items()}
+    shape = {f"workload.{name}": value for name, value in workload.explicit_fields.items()}
     terms = {**PREDICTION, "target": target, "templates": names}
     return {name: in_text(value) for name, value in (shape | terms).items() if value is not None}
 

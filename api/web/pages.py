@@ -53,11 +53,11 @@ def shape(workload: dict[str, Any], operator: str) -> str:
 
     Left out are ``max_error``, and fields that came with later releases if they are at their
     default."""
-    known = {each.name: each.unsaid for each in operators()}
-    unsaid = known.get(operator, {})
+    known = {each.name: each.defaults_of_added_fields for each in operators()}
+    defaults = known.get(operator, {})
     extents, words = [], []
     for name, value in workload.items():
-        if name in unsaid and value == unsaid[name]:
+        if name in defaults and value == defaults[name]:
             continue
         if value is True:
             words.append(name)

@@ -34,7 +34,7 @@ def snippets(
 
     Python, which means NumPy's arrays, is left out for a GPU's best. ``narrowed`` has the other
     filters by which the best was asked for: templates, threads, parallel."""
-    shape = workload.told
+    shape = workload.explicit_fields
     asked = {**shape, "target": device["kind"], **narrowed}
     arguments = ", ".join(
         f"{name}={value if isinstance(value, bool) else json.dumps(value)}"

@@ -9,7 +9,7 @@ from tvm import te, tirx
 from templates.conv1d.gradients import tap
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.conversions import widened
-from templates.kernels.epilogue import slope
+from templates.kernels.epilogue import activation_derivative
 from templates.kernels.gradients import input_summed, inside, weight_summed
 from templates.kernels.parameters import placeholders
 
@@ -48,7 +48,7 @@ def computation(workload: Conv1dWorkload) -> Any:
             sums = z[at]
             if biases:
                 sums += widened(biases[0][workload.axes(at)[1]], workload.dtype)
-            return widened(g[at], workload.dtype) * slope(workload, sums)
+            return widened(g[at], workload.dtype) * activation_derivative(workload, sums)
 
         s = te.compute(g.shape, value, name=f"s_{name}")
         return lambda at: s[at]

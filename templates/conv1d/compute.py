@@ -8,7 +8,7 @@ from tvm import te, tirx
 
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.epilogue import finished
+from templates.kernels.epilogue import apply_epilogue
 from templates.kernels.parameters import placeholders
 
 ZERO = tirx.const(0.0, "float32")
@@ -64,7 +64,7 @@ def padded(workload: Conv1dWorkload, tile: int, chunk: int) -> Any:
     partial = te.compute((chunks, outputs), lambda c, i: te.sum(term(c, i), axis=t), name="partial")
     c = te.reduce_axis((0, chunks), name="c")
     total = te.compute((outputs,), lambda i: te.sum(partial[c, i], axis=c), name="total")
-    y = te.compute((L,), lambda i: finished(workload, total[i], added, 0, [i]), name="y")
+    y = te.compute((L,), lambda i: apply_epilogue(workload, total[i], added, 0, [i]), name="y")
     return te.create_prim_func([x, w, *added, y])
 
 

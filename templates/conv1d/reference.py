@@ -20,8 +20,8 @@ from templates.conv1d.sums_exact import (
     window_of,
 )
 from templates.conv1d.workload import Conv1dWorkload
-from templates.exact.by_transforms import correlated
-from templates.kernels.epilogue_exact import finished, gradient_of_sums
+from templates.exact.fft_correlation import correlate_by_fft
+from templates.kernels.epilogue_exact import apply_epilogue, gradient_of_sums
 
 Array = NDArray[np.float64]
 Given = NDArray[np.floating[Any]]
@@ -41,7 +41,7 @@ def reference(workload: Conv1dWorkload, *given: Given) -> Array | tuple[Array, .
         return _all_gradients(workload, *given)
     x, w, *added = given
     axis = 1 if workload.layout == "NCW" else 2
-    return finished(workload, sums(workload, x, w), tuple(added), axis)
+    return apply_epilogue(workload, sums(workload, x, w), tuple(added), axis)
 
 
 def _input_gradient(workload: Conv1dWorkload, g: Given, w: Given, *z: Given) -> Array:
@@ -176,5 +176,7 @@ def _weight_gradient_grouped(
     else:
         spread = np.zeros((*apart.shape[:2], reach))
         spread[..., ::s] = apart
-        result = correlated(window[:, None], spread, axes=1)[..., : span_of(workload, taps) : d]
+        result = correlate_by_fft(window[:, None], spread, axes=1)[
+            ..., : span_of(workload, taps) : d
+        ]
     return result.reshape(len(gradients), 1, len(taps))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import epilogue
+from templates.kernels.cuda_source import epilogue
 
 
 def shape(workload: Conv1dWorkload) -> dict[str, object]:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
-from templates.exact.by_transforms import correlated
+from templates.exact.fft_correlation import correlate_by_fft
 from templates.exact.in_threads import in_threads
-from templates.kernels.transform import smooth
+from templates.kernels.fft_length import fast_fft_length
 
 DIRECT_LIMIT = 2**24
 """Most multiply-adds for which one signal is summed directly. Beyond it, the Fourier transform is
@@ -150,7 +150,7 @@ def _sums_depthwise(
             else:
                 spread = np.zeros((rows, span_of(workload, used)))
                 spread[:, ::d] = kernels[:, used.start : used.stop]
-                sums = correlated(window, spread, axes=1)[:, :reach:s]
+                sums = correlate_by_fft(window, spread, axes=1)[:, :reach:s]
             result[row : row + rows, first : first + outputs] = sums
 
 
@@ -164,7 +164,7 @@ def _one_signal(
             return np.convolve(a, b)[: workload.length]
         return np.convolve(a, b, mode=workload.mode or "full")
     full = workload.M + workload.N - 1
-    size = smooth(full)
+    size = fast_fft_length(full)
     product = np.fft.rfft(a, size) * np.fft.rfft(b, size)
     start = workload.N - 1 - workload.left
     result: Array = np.fft.irfft(product, size)[start : start + workload.length]

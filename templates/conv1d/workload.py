@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from templates.argument import Argument
 from templates.ceil_div import ceil_div
 from templates.gradients import Direction, WithGradients
-from templates.workload import Digits, Extent, Later, Whole, is_absent, numbers_of
+from templates.workload import AddedLater, Digits, Extent, Whole, is_absent, numbers_of
 
 MAX_INPUT = 2**24
 MAX_TAPS = 2**16
@@ -76,29 +76,33 @@ class Conv1dWorkload(WithGradients):
         exclude_if=is_absent,
     )
     kind: Kind = Field("convolve", description="convolve flips the kernel, correlate does not")
-    B: Annotated[Extent, Later()] = Field(1, description="signals, all with the same kernels")
-    C: Annotated[Extent, Later()] = Field(1, description="input channels")
-    F: Annotated[Extent | None, Later()] = Field(
+    B: Annotated[Extent, AddedLater()] = Field(1, description="signals, all with the same kernels")
+    C: Annotated[Extent, AddedLater()] = Field(1, description="input channels")
+    F: Annotated[Extent | None, AddedLater()] = Field(
         None, description="output channels; by default C", exclude_if=is_absent
     )
-    groups: Annotated[Extent | None, Later()] = Field(
+    groups: Annotated[Extent | None, AddedLater()] = Field(
         None,
         description="C, the default: each output channel is of one input channel; or 1: of all",
         exclude_if=is_absent,
     )
-    stride: Annotated[Step, Later()] = Field(1, description="samples from one output to the next")
-    dilation: Annotated[Step, Later()] = Field(1, description="samples from one tap to the next")
+    stride: Annotated[Step, AddedLater()] = Field(
+        1, description="samples from one output to the next"
+    )
+    dilation: Annotated[Step, AddedLater()] = Field(
+        1, description="samples from one tap to the next"
+    )
     padding: Annotated[
         tuple[Side, Side] | None,
         BeforeValidator(numbers_of("before", "behind", most=MAX_INPUT)),
         PlainSerializer(list),
-        Later(),
+        AddedLater(),
     ] = Field(
         None,
         description="instead of a mode: zeros before and behind the input, as 1,1",
         exclude_if=is_absent,
     )
-    layout: Annotated[Literal["NCW", "NWC"], Later()] = Field(
+    layout: Annotated[Literal["NCW", "NWC"], AddedLater()] = Field(
         "NCW", description="order of the axes of input and output: NCW, or NWC (channels last)"
     )
 
@@ -221,7 +225,7 @@ class Conv1dWorkload(WithGradients):
         one of the modes."""
         return self.is_one_signal and self.is_rows
 
-    def fewer(self, signals: int, channels: int) -> Self:
+    def reduced_to(self, signals: int, channels: int) -> Self:
         if signals < self.B:
             return self._with(B=signals)
         first = self.B == 1 and not self.is_dense and self.layout == "NCW" and not self.is_flat

@@ -8,7 +8,7 @@ from tvm import te, tirx
 
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.epilogue import finished
+from templates.kernels.epilogue import apply_epilogue
 from templates.kernels.parameters import placeholders
 
 
@@ -27,7 +27,7 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
     - ``y``: the output, cut to its shape, with the epilogue
     """
     H, W, s, channels = workload.H, workload.W, workload.stride, workload.out_channels
-    down, across = workload.used
+    down, across = workload.used_taps
     planes, d = workload.B * channels, workload.dilation
     rows = ceil_div(workload.out_height, tile_rows) * tile_rows
     columns = ceil_div(workload.out_width, tile_columns) * tile_columns
@@ -73,7 +73,7 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
 
     def stored(*at: Any) -> Any:
         b, c, i, j = workload.axes(at)
-        return finished(workload, acc[b * channels + c, i, j], added, c, at)
+        return apply_epilogue(workload, acc[b * channels + c, i, j], added, c, at)
 
     y = te.compute(workload.output.shape, stored, name="y")
     return te.create_prim_func([x, w, *added, y])
@@ -106,7 +106,7 @@ def guarded(workload: DepthwiseConv2dWorkload, one_stage: bool) -> Any:
         return te.create_prim_func([x, w, sums])
     y = te.compute(
         workload.output.shape,
-        lambda *at: finished(workload, sums[at], added, workload.axes(at)[1], at),
+        lambda *at: apply_epilogue(workload, sums[at], added, workload.axes(at)[1], at),
         name="y",
     )
     return te.create_prim_func([x, w, *added, y])

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from templates.depthwise_conv2d import sums_exact
 from templates.depthwise_conv2d.sums_exact import blocks, sums, window_of
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.exact.by_transforms import correlated
+from templates.exact.fft_correlation import correlate_by_fft
 from templates.exact.in_threads import in_threads
-from templates.kernels.epilogue_exact import finished, gradient_of_sums
+from templates.kernels.epilogue_exact import apply_epilogue, gradient_of_sums
 
 Array = NDArray[np.float64]
 Given = NDArray[np.floating[Any]]
@@ -34,7 +34,7 @@ def reference(workload: DepthwiseConv2dWorkload, *given: Given) -> Array:
         return _of_weight(workload, *given)
     x, w, *added = given
     channels = workload.place(0, 1, 2, 3).index(1)
-    return finished(workload, sums(workload, x, w), tuple(added), axis=channels)
+    return apply_epilogue(workload, sums(workload, x, w), tuple(added), axis=channels)
 
 
 def _of_input(workload: DepthwiseConv2dWorkload, g: Given, w: Given, *z: Given) -> Array:
@@ -93,9 +93,9 @@ def _of_weight(workload: DepthwiseConv2dWorkload, x: Given, g: Given, *z: Given)
     height, width = workload.kernel
     result = np.zeros((workload.out_channels, height, width))
     biases = np.zeros(workload.out_channels)
-    near = [np.s_[taps.first : taps.first + taps.count] for taps in workload.used]
-    few = workload.near[0] * workload.near[1] <= sums_exact.DIRECT_TAPS
-    met = _met if few else _met_by_transforms
+    near = [np.s_[taps.first : taps.first + taps.count] for taps in workload.used_taps]
+    few = workload.used_kernel[0] * workload.used_kernel[1] <= sums_exact.DIRECT_TAPS
+    summed = _sum_by_products if few else _sum_by_fft
     pieces = list(blocks(g.shape))
     found: dict[int, tuple[Array, Array]] = {}
 
@@ -103,7 +103,7 @@ def _of_weight(workload: DepthwiseConv2dWorkload, x: Given, g: Given, *z: Given)
         block = pieces[place]
         gradients = gradient_of_sums(workload, g[block], *(v[block] for v in values))
         window = window_of(workload, x, block)
-        found[place] = met(workload, window, gradients), gradients.sum(axis=(0, 2, 3))
+        found[place] = summed(workload, window, gradients), gradients.sum(axis=(0, 2, 3))
 
     in_threads(sum_up, range(len(pieces)))
     for place, block in enumerate(pieces):  # in this order, whichever thread was first
@@ -115,14 +115,14 @@ def _of_weight(workload: DepthwiseConv2dWorkload, x: Given, g: Given, *z: Given)
     return result[:, None]
 
 
-def _met(workload: DepthwiseConv2dWorkload, window: Array, gradients: Array) -> Array:
+def _sum_by_products(workload: DepthwiseConv2dWorkload, window: Array, gradients: Array) -> Array:
     """Return, for each channel and near tap, the sum of gradients times the inputs it meets.
 
     A matrix product multiplies all columns of both with each other; a tap needs one diagonal of it.
     It computes far more than is needed, and is still quicker than separate sums.
     """
     s, d = workload.stride, workload.dilation
-    height, width = workload.near
+    height, width = workload.used_kernel
     rows = (gradients.shape[2] - 1) * s + 1
     result = np.zeros((window.shape[1], height, width))
     for left in range(0, gradients.shape[3], COLUMNS):
@@ -137,10 +137,10 @@ def _met(workload: DepthwiseConv2dWorkload, window: Array, gradients: Array) -> 
     return result
 
 
-def _met_by_transforms(workload: DepthwiseConv2dWorkload, window: Array, g: Array) -> Array:
+def _sum_by_fft(workload: DepthwiseConv2dWorkload, window: Array, g: Array) -> Array:
     """Return the same by Fourier transforms. Shifts that wrap around lie beyond the taps."""
     s, d = workload.stride, workload.dilation
     spread = np.zeros((*g.shape[:2], *((n - 1) * s + 1 for n in g.shape[2:])))
     spread[:, :, ::s, ::s] = g
-    height, width = ((taps - 1) * d + 1 for taps in workload.near)
-    return correlated(window, spread, axes=2, over=(0,))[:, :height:d, :width:d]
+    height, width = ((taps - 1) * d + 1 for taps in workload.used_kernel)
+    return correlate_by_fft(window, spread, axes=2, over=(0,))[:, :height:d, :width:d]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import epilogue
+from templates.kernels.cuda_source import epilogue
 
 
 def shape(workload: DepthwiseConv2dWorkload) -> dict[str, object]:
@@ -14,7 +14,7 @@ def shape(workload: DepthwiseConv2dWorkload) -> dict[str, object]:
 def extents(workload: DepthwiseConv2dWorkload) -> dict[str, object]:
     """Return the extents, the steps, the order of the taps, and which taps can touch data."""
     height, width = workload.kernel
-    down, across = workload.used
+    down, across = workload.used_taps
     return {
         "B": workload.B,
         "C": workload.C,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.exact.by_transforms import correlated
+from templates.exact.fft_correlation import correlate_by_fft
 from templates.exact.in_threads import in_threads
 
 DIRECT_TAPS = 80
@@ -35,10 +35,10 @@ def sums(
     so that memory holds little beside the result. Large kernels go by the convolution theorem,
     whose float64 error, about 1e-15 of the largest value, is far below any ``max_error``.
     """
-    down, across = workload.used
-    near = tuple(slice(each.first, each.first + each.count) for each in workload.used)
+    down, across = workload.used_taps
+    near = tuple(slice(each.first, each.first + each.count) for each in workload.used_taps)
     taps = w[:, 0][(slice(None), *near)].astype(np.float64)
-    summed = _direct if down.count * across.count <= DIRECT_TAPS else _transformed
+    summed = _sum_directly if down.count * across.count <= DIRECT_TAPS else _sum_by_fft
     x = x.transpose(workload.axes(range(4)))
     result = np.empty(workload.output.shape)
     planes = result.transpose(workload.axes(range(4)))
@@ -71,7 +71,7 @@ def window_of(
 ) -> Array:
     """Return the part of x that a block of outputs is computed from, with zeros for the padding."""
     inside, padding = [], [(0, 0), (0, 0)]
-    for piece, taps, extent in zip(block[2:], workload.used, x.shape[2:], strict=True):
+    for piece, taps, extent in zip(block[2:], workload.used_taps, x.shape[2:], strict=True):
         first = piece.start * workload.stride - taps.before
         length = (piece.stop - 1 - piece.start) * workload.stride + taps.span
         start, stop = (min(max(0, place), extent) for place in (first, first + length))
@@ -83,7 +83,7 @@ def window_of(
     return np.pad(part[:, channels - channels[0]].astype(np.float64), padding)
 
 
-def _direct(
+def _sum_directly(
     workload: DepthwiseConv2dWorkload, window: Array, taps: Array, size: tuple[int, ...]
 ) -> Array:
     """Return the sums of a block by one shifted multiply-add for each tap."""
@@ -97,7 +97,7 @@ def _direct(
     return result
 
 
-def _transformed(
+def _sum_by_fft(
     workload: DepthwiseConv2dWorkload, window: Array, taps: Array, size: tuple[int, ...]
 ) -> Array:
     """Return the sums of a block by Fourier transforms.
@@ -105,7 +105,7 @@ def _transformed(
     Shifts that wrap around lie behind the outputs.
     """
     stride, step = workload.stride, workload.dilation
-    spread = np.zeros((len(taps), *(each.span for each in workload.used)))
+    spread = np.zeros((len(taps), *(each.span for each in workload.used_taps)))
     spread[:, ::step, ::step] = taps
     height, width = ((extent - 1) * stride + 1 for extent in size)
-    return correlated(window, spread, axes=2)[:, :, :height:stride, :width:stride]
+    return correlate_by_fft(window, spread, axes=2)[:, :, :height:stride, :width:stride]

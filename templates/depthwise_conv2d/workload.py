@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from templates.argument import Argument
 from templates.ceil_div import ceil_div
 from templates.gradients import WithGradients
-from templates.workload import Digits, Extent, Later, is_absent, numbers_of
+from templates.workload import AddedLater, Digits, Extent, is_absent, numbers_of
 
 MAX_KERNEL = 63
 MAX_REACH = 1023
@@ -62,15 +62,15 @@ class DepthwiseConv2dWorkload(WithGradients):
     C: Extent = Field(description="channels")
     H: Extent = Field(description="input height")
     W: Extent = Field(description="input width")
-    K: Annotated[Kernel | None, Later()] = Field(
+    K: Annotated[Kernel | None, AddedLater()] = Field(
         None,
         description="kernel height and width; if they differ, give KH and KW instead",
         exclude_if=is_absent,
     )
-    KH: Annotated[Kernel | None, Later()] = Field(
+    KH: Annotated[Kernel | None, AddedLater()] = Field(
         None, description="kernel height", exclude_if=is_absent
     )
-    KW: Annotated[Kernel | None, Later()] = Field(
+    KW: Annotated[Kernel | None, AddedLater()] = Field(
         None, description="kernel width", exclude_if=is_absent
     )
     stride: Annotated[Literal[1, 2, 3, 4], Digits] = Field(
@@ -80,26 +80,28 @@ class DepthwiseConv2dWorkload(WithGradients):
         tuple[Side, Side, Side, Side] | None,
         BeforeValidator(numbers_of(*SIDES, most=MAX_PADDING)),
         PlainSerializer(list),
-        Later(),
+        AddedLater(),
     ] = Field(
         None,
         description="zeros at the top, left, bottom and right, as 1,1,1,1; by default half the "
         "kernel's height and width, rounded down",
         exclude_if=is_absent,
     )
-    dilation: Annotated[int, Field(ge=1, le=MAX_REACH), Digits, Later()] = Field(
+    dilation: Annotated[int, Field(ge=1, le=MAX_REACH), Digits, AddedLater()] = Field(
         1, description="elements from one tap to the next, in both directions"
     )
-    multiplier: Annotated[int, Field(ge=1, le=MAX_MULTIPLIER), Digits, Later()] = Field(
+    multiplier: Annotated[int, Field(ge=1, le=MAX_MULTIPLIER), Digits, AddedLater()] = Field(
         1, description="output channels for each input channel"
     )
-    layout: Annotated[Literal["NCHW", "NHWC"], Later()] = Field(
+    layout: Annotated[Literal["NCHW", "NHWC"], AddedLater()] = Field(
         "NCHW", description="order of the axes of input and output: NCHW, or NHWC (channels last)"
     )
-    direction: Annotated[Literal["forward", "backward_input", "backward_weight"], Later()] = Field(
-        "forward",
-        description="forward: the convolution; backward_input: the gradient of its input; "
-        "backward_weight: the gradient of its weight, and of its bias if it has one",
+    direction: Annotated[Literal["forward", "backward_input", "backward_weight"], AddedLater()] = (
+        Field(
+            "forward",
+            description="forward: the convolution; backward_input: the gradient of its input; "
+            "backward_weight: the gradient of its weight, and of its bias if it has one",
+        )
     )
 
     @model_validator(mode="after")
@@ -181,7 +183,7 @@ class DepthwiseConv2dWorkload(WithGradients):
         height, width = self.kernel
         return self.padding or (height // 2, width // 2, height // 2, width // 2)
 
-    def fewer(self, signals: int, channels: int) -> Self:
+    def reduced_to(self, signals: int, channels: int) -> Self:
         if signals < self.B:
             return self._with(B=signals)
         first = self.B == 1 and self.layout == "NCHW" and not self.is_flat
@@ -211,7 +213,7 @@ class DepthwiseConv2dWorkload(WithGradients):
         )
 
     @cached_property
-    def used(self) -> tuple[Taps, Taps]:
+    def used_taps(self) -> tuple[Taps, Taps]:
         """Return the rows and the columns of taps that meet the input somewhere.
 
         It is one if none does. Taps further out, of a kernel larger than the plane, only ever meet
@@ -225,9 +227,9 @@ class DepthwiseConv2dWorkload(WithGradients):
         )
 
     @cached_property
-    def near(self) -> tuple[int, int]:
-        """Return how many rows and columns of taps are used."""
-        rows, columns = self.used
+    def used_kernel(self) -> tuple[int, int]:
+        """Return how many rows and columns of taps meet the input somewhere."""
+        rows, columns = self.used_taps
         return rows.count, columns.count
 
     @property

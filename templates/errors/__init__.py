@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from templates.errors.near import near
+from templates.errors.suggestions import suggest_field
 
 SHOWN_INPUT = 60
 
@@ -120,13 +120,17 @@ class UnknownTemplate(TemplateError):
 def first_refused(error: ValidationError, of: Any = None) -> tuple[str, str]:
     """Return the first field that pydantic refuses, as a dotted path, and what is wrong with it.
 
-    ``of`` is the model that was validated, or a union with other models whose fields may be meant.
-    It is asked for similar names if the field does not exist.
+    An empty name is spelt ''. The path is empty if the fault is not that of a field. ``of`` is the
+    model that was validated, or a union with other models whose fields may be meant. It is asked
+    for similar names if the field does not exist.
     """
     first = error.errors(include_url=False)[0]
-    *within, last = first["loc"] or ("",)
-    last = first.get("ctx", {}).get("field", last)
-    return ".".join(map(str, [*within, last])), sentence(first, str(last), near(of, first["loc"]))
+    steps = list(first["loc"])
+    if "field" in first.get("ctx", {}):
+        steps[-1:] = [first["ctx"]["field"]]
+    last = str(steps[-1]) if steps else ""
+    path = ".".join(str(step) or "''" for step in steps)
+    return path, sentence(first, last, suggest_field(of, first["loc"]))
 
 
 def sentence(error: Mapping[str, Any], field: str, meant: str = "") -> str:

@@ -9,14 +9,14 @@ from typing import TypeVar
 
 Piece = TypeVar("Piece")
 
-MOST = 16
+MAX_THREADS = 16
 """The most threads. Each keeps a few arrays of a block's size in memory."""
 
 
 def in_threads(work: Callable[[Piece], object], pieces: Iterable[Piece]) -> None:
     """Call ``work`` on each piece, several at once. Raise what a call raises."""
     listed = list(pieces)
-    threads = min(MOST, _processors(), len(listed))
+    threads = min(MAX_THREADS, _processors(), len(listed))
     if threads < 2:
         for piece in listed:
             work(piece)

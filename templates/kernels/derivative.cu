@@ -1,5 +1,5 @@
-// The activation's derivative at the sums before it; it follows elements.cu. Its formulas are those of epilogue.py. A NaN
-// stays one, but for the activations that are pieces of lines.
+// The activation's derivative, as a function of the sums before the activation. This file follows elements.cu and has
+// the formulas of epilogue.py. silu, gelu and hardswish return NaN for NaN; none, relu and relu6 return 1.
 constexpr bool HAS_DERIVATIVE = @HAS_DERIVATIVE@;
 
 __device__ __forceinline__ float derivative_none(float) { return 1.0f; }
@@ -7,7 +7,7 @@ __device__ __forceinline__ float derivative_relu(float v) { return v <= 0.0f ? 0
 __device__ __forceinline__ float derivative_relu6(float v) { return v <= 0.0f || v >= 6.0f ? 0.0f : 1.0f; }
 __device__ __forceinline__ float derivative_silu(float v) {
 #if @IS_COARSE@ && __CUDA_ARCH__ >= 750
-  float turned;  // 1 / (1 + exp(-v)) = (1 + tanh(v / 2)) / 2, one instruction, right to 2^-11
+  float turned;  // 1 / (1 + exp(-v)) = (1 + tanh(v / 2)) / 2; tanh is one instruction with a relative error of 2^-11
   asm("tanh.approx.f32 %0, %1;" : "=f"(turned) : "f"(0.5f * v));
   const float share = fmaf(0.5f, turned, 0.5f);
 #else

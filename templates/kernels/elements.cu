@@ -1,4 +1,5 @@
-// The tensors' elements: @DTYPE@ in memory, packed into words on their way, floats in registers.
+// Elements of the tensors. They are @DTYPE@ in memory, are loaded and stored packed into 32-bit words, and are floats
+// when they are computed with.
 constexpr bool IS_FLOAT = @IS_FLOAT@, IS_BF16 = @IS_BF16@;
 constexpr int SIZE = IS_FLOAT ? 4 : 2;
 
@@ -6,8 +7,8 @@ typedef unsigned int word;
 
 constexpr int element_words(int elements) { return IS_FLOAT ? elements : (elements + 1) / 2; }
 
-// BYTES of them from global memory, zeros where not inside. Without .nc the compiler moves no load past a store: what
-// was asked for rows ahead stays there.
+// Loads BYTES bytes of elements from global memory, or zeros if `inside` is false. Without .nc the compiler moves no
+// load past a store, so loads that the source issues rows ahead of their use stay ahead.
 template <int BYTES>
 __device__ __forceinline__ void element_fetch(word* v, const char* from, bool inside) {
   if constexpr (BYTES == 16)
@@ -27,6 +28,7 @@ __device__ __forceinline__ void element_fetch(word* v, const char* from, bool in
         : "=&r"(v[0]) : "l"(from), "r"((int)inside));
 }
 
+// Stores BYTES bytes of packed elements.
 template <int BYTES>
 __device__ __forceinline__ void element_put(char* to, const word* v) {
   if constexpr (BYTES == 16)
@@ -40,7 +42,7 @@ __device__ __forceinline__ void element_put(char* to, const word* v) {
     asm volatile("st.global@STORE@.u16 [%0], %1;" :: "l"(to), "h"((unsigned short)v[0]) : "memory");
 }
 
-// Of 16 bits.
+// Converts a 16-bit element to a float.
 __device__ __forceinline__ float element_widen(unsigned short h) {
   if constexpr (IS_BF16) return __uint_as_float((word)h << 16);
   float v;
@@ -48,14 +50,14 @@ __device__ __forceinline__ float element_widen(unsigned short h) {
   return v;
 }
 
-// Element i of what was fetched.
+// Returns element i of packed elements as a float.
 __device__ __forceinline__ float element_at(const word* v, int i) {
   if constexpr (IS_FLOAT) return __uint_as_float(v[i]);
   else if constexpr (IS_BF16) return __uint_as_float(i % 2 ? v[i / 2] & 0xffff0000u : v[i / 2] << 16);
   else return element_widen((unsigned short)(v[i / 2] >> (16 * (i % 2))));
 }
 
-// To the nearest, of two equally near to the even one.
+// Rounds a float to a 16-bit element: to the nearest one, and to the even one in a tie.
 __device__ __forceinline__ word element_narrow(float v) {
   if constexpr (IS_BF16) {
     const word bits = __float_as_uint(v);
@@ -67,7 +69,7 @@ __device__ __forceinline__ word element_narrow(float v) {
   }
 }
 
-// Two neighbours in a word, the first one low.
+// Packs two neighbouring 16-bit elements into a word, `a` in its low half.
 __device__ __forceinline__ word element_pack(float a, float b) {
 #if __CUDA_ARCH__ >= 800
   word h;
@@ -79,7 +81,7 @@ __device__ __forceinline__ word element_pack(float a, float b) {
 #endif
 }
 
-// N neighbours as they lie in memory.
+// Packs N neighbouring elements in the order that they have in memory.
 template <int N>
 __device__ __forceinline__ void element_pack_all(word (&packed)[element_words(N)], const float* v) {
 #pragma unroll
@@ -89,7 +91,7 @@ __device__ __forceinline__ void element_pack_all(word (&packed)[element_words(N)
   }
 }
 
-// N neighbours, which lie at a multiple of their size.
+// Stores N neighbouring elements. `to` must be aligned to N * SIZE bytes.
 template <int N>
 __device__ __forceinline__ void element_store(char* to, const float* v) {
   word packed[element_words(N)];

@@ -1,4 +1,5 @@
-// What is done to sums before they are stored; it follows elements.cu. A NaN stays one.
+// The epilogue: bias, residual and activation of the sums, before they are stored. This file follows elements.cu. Every
+// activation returns NaN for NaN.
 constexpr bool HAS_EPILOGUE = @HAS_EPILOGUE@, HAS_BIAS = @HAS_BIAS@, HAS_RESIDUAL = @HAS_RESIDUAL@;
 
 __device__ __forceinline__ float epilogue_none(float v) { return v; }
@@ -19,7 +20,7 @@ __device__ __forceinline__ float epilogue_relu6(float v) {
   return v > 6.0f ? 6.0f : v;
 #endif
 }
-// half + half * tanh(of), by an instruction right to 2^-11.
+// Returns half + half * tanh(of). tanh is one instruction with a relative error of 2^-11.
 __device__ __forceinline__ float epilogue_turned(float half, float of) {
   float turned;
   asm("tanh.approx.f32 %0, %1;" : "=f"(turned) : "f"(of));
@@ -34,7 +35,7 @@ __device__ __forceinline__ float epilogue_silu(float v) {
 }
 __device__ __forceinline__ float epilogue_gelu(float v) {
 #if @IS_COARSE@ && __CUDA_ARCH__ >= 750
-  // erf(v / sqrt(2)) by a fit of what it is tanh of: the result is right to 2.6e-5, and from 4 on tanh is 1.
+  // erf(v / sqrt(2)) as tanh of a fitted polynomial. It is exact to 2.6e-5; v is cut off at 4, from where tanh is 1.
   const float square = fminf(v * v, 16.0f);
   return epilogue_turned(0.5f * v, v * fmaf(fmaf(-3.5181794e-4f, square, 3.7007506e-2f), square, 0.79750583f));
 #else
@@ -45,8 +46,8 @@ __device__ __forceinline__ float epilogue_hardswish(float v) { return v * __satu
 
 __device__ __forceinline__ float epilogue_activation(float v) { return epilogue_@ACTIVATION@(v); }
 
-// Two neighbours as they are stored, the first one low. Rounding keeps their order, so relu may come with it, and relu6
-// after it.
+// Applies the activation to two neighbouring sums and packs the results into a word, `a` in its low half. Rounding is
+// monotonic, so relu may be part of the conversion, and relu6 may cut off the rounded values.
 __device__ __forceinline__ word epilogue_pack(float a, float b) {
 #if @IS_RELU@ && __CUDA_ARCH__ >= 800
   word h;
@@ -66,7 +67,7 @@ __device__ __forceinline__ float epilogue_bias(const void* bias, int channel) {
   return HAS_BIAS ? element_load((const char*)bias, channel) : 0.0f;
 }
 
-// What is stored for N neighbouring sums, whose residual lies at a multiple of their size.
+// Turns N neighbouring sums into the values to store. `residual` must be aligned to N * SIZE bytes.
 template <int N>
 __device__ __forceinline__ void epilogue_finish(float* sum, float bias, const char* residual) {
   word added[element_words(N)];
@@ -79,7 +80,8 @@ __device__ __forceinline__ void epilogue_finish(float* sum, float bias, const ch
   }
 }
 
-// N neighbouring sums, which begin with the bias, to memory; they and their residual lie at a multiple of their size.
+// Finishes and stores N neighbouring sums to which the bias is added already. `to` and `residual` must be aligned to
+// N * SIZE bytes.
 template <int N>
 __device__ __forceinline__ void epilogue_store(char* to, const float* sum, const char* residual) {
   word added[element_words(N)], packed[element_words(N)];
@@ -93,14 +95,14 @@ __device__ __forceinline__ void epilogue_store(char* to, const float* sum, const
   element_put<N * SIZE>(to, packed);
 }
 
-// Neighbours in a tensor: the first one's element, and how many of them the tensor has.
+// A run of neighbouring elements of a tensor: the index of the first one, and how many of them are in the tensor.
 struct epilogue_run {
   long long at;
   int inside;
 };
 
-// The same for RUNS times N sums in registers, of which N are neighbours, at place(run). Residuals are read as vectors
-// where they can be, and without a branch, so that all of them are on their way together.
+// Turns RUNS runs of N sums into the values to store; place(run) returns where a run lies in the output. Residuals are
+// read as vectors if they are aligned, and without a branch, so that all loads are in flight together.
 template <int N, int RUNS, typename Place>
 __device__ __forceinline__ void epilogue_finish_runs(float* sum, float bias, const char* residual, Place place) {
 #pragma unroll

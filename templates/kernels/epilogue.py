@@ -14,10 +14,10 @@ from templates.kernels.conversions import let, narrowed, widened
 _LOG2_E = 1.44269504088896341
 _EXP_2 = (1.32647273e-3, 9.671513e-3, 5.55073358e-2, 2.402224242e-1, 6.931470037e-1, 1.0)
 """Fitted coefficients of 2^f for abs(f) <= 1/2; their relative error is at most 1.1e-7."""
-_FEWER = (9.570101947e-3, 5.591786159e-2, 2.402474484e-1, 6.931218146e-1, 9.999992614e-1)
+_EXP_2_SHORT = (9.570101947e-3, 5.591786159e-2, 2.402474484e-1, 6.931218146e-1, 9.999992614e-1)
 """Fitted coefficients of the same with one term less; their relative error is at most 2.6e-6."""
-_ADMITS_FEWER = 1e-5
-"""The least max_error for which ``_FEWER`` is exact enough."""
+_MIN_ERROR_OF_SHORT = 1e-5
+"""The least max_error for which ``_EXP_2_SHORT`` is exact enough."""
 _WHOLE = 1.5 * 2**23 + 127.0
 """Adding a number of at most 2^21 to this rounds it to a whole number.
 
@@ -28,7 +28,7 @@ _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 _ERF_SCALE = 0.3275911
 
 
-def finished(
+def apply_epilogue(
     workload: WithEpilogue,
     total: Any,
     added: Sequence[Any],
@@ -39,9 +39,9 @@ def finished(
     """Return what is stored for a float32 sum: the epilogue's result, in the workload's dtype.
 
     ``total`` is the sum at ``place`` in the output, which belongs to ``channel``. ``added`` are the
-    buffers or tensors of :meth:`WithEpilogue.added`. ``in_vectors`` says that a CPU's vector units
-    compute the sum of few taps, so that an activation takes most of their time; it may then be
-    computed in fewer operations.
+    buffers or tensors of :meth:`WithEpilogue.epilogue_arguments`. ``in_vectors`` says that a CPU's
+    vector units compute the sum of few taps, so that an activation takes most of their time; it may
+    then be computed in fewer operations.
     """
     rest = list(added)
     if workload.bias:
@@ -49,8 +49,8 @@ def finished(
     if workload.residual:
         total += widened(rest.pop(0)[tuple(place)], workload.dtype)
     if workload.activation != "none":
-        fewer = in_vectors and workload.max_error >= _ADMITS_FEWER
-        table = _ACTIVATIONS | _IN_FEWER if fewer else _ACTIVATIONS
+        fewer = in_vectors and workload.max_error >= _MIN_ERROR_OF_SHORT
+        table = _ACTIVATIONS | _FAST_ACTIVATIONS if fewer else _ACTIVATIONS
         total = let(total, table[workload.activation])
     return narrowed(total, workload.dtype)
 
@@ -64,15 +64,15 @@ def gradient_of_sums(workload: WithEpilogue, gradient: Any, sums: Any = None) ->
     value = widened(gradient, workload.dtype)
     if workload.activation == "none":
         return value
-    return value * slope(workload, widened(sums, workload.dtype))
+    return value * activation_derivative(workload, widened(sums, workload.dtype))
 
 
-def slope(workload: WithEpilogue, sums: Any) -> Any:
+def activation_derivative(workload: WithEpilogue, sums: Any) -> Any:
     """Return the derivative of the workload's activation at sums in float32.
 
     The activation must not be "none".
     """
-    return let(sums, _SLOPES[workload.activation])
+    return let(sums, _DERIVATIVES[workload.activation])
 
 
 def _relu(v: Any) -> Any:
@@ -87,7 +87,7 @@ def _silu(v: Any) -> Any:
     return v / (_exp(-v) + 1.0)
 
 
-def _silu_in_fewer(v: Any) -> Any:
+def _fast_silu(v: Any) -> Any:
     """Return silu with a relative error of at most (28 + abs(v)) 1e-7, in three operations less."""
 
     def divided(held: Any) -> Any:
@@ -100,7 +100,7 @@ def _silu_in_fewer(v: Any) -> Any:
         # Reinterpreted, because the compiler would cancel adding _WHOLE against subtracting it.
         rest = held * -_LOG2_E - (tirx.reinterpret("float32", bits) - _WHOLE)
         power = tirx.reinterpret("float32", bits << 23)
-        return let(rest, lambda f: v / (_horner(_FEWER, f) * power + 1.0))
+        return let(rest, lambda f: v / (_horner(_EXP_2_SHORT, f) * power + 1.0))
 
     most = 88.0  # exp(88) is still a float32, exp(-88) only a subnormal one
     low = tirx.Select(v < -most, _float(-most), v)  # a NaN is neither, and stays one
@@ -140,14 +140,14 @@ _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "gelu": _gelu,
     "hardswish": _hardswish,
 }
-_IN_FEWER: dict[str, Callable[[Any], Any]] = {"silu": _silu_in_fewer}
+_FAST_ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"silu": _fast_silu}
 
 
-def _slope_of_silu(v: Any) -> Any:
+def _silu_derivative(v: Any) -> Any:
     return let(_float(1.0) / (_exp(-v) + 1.0), lambda s: s * ((_float(1.0) - s) * v + 1.0))
 
 
-def _slope_of_gelu(v: Any) -> Any:
+def _gelu_derivative(v: Any) -> Any:
     """Return gelu's derivative: the normal distribution function at v, plus v times its density.
 
     The distribution function has an absolute error of at most 1.5e-7, as in :func:`_gelu`.
@@ -161,11 +161,11 @@ def _between(v: Any, low: float, high: float, within: Any, above: float) -> Any:
     return tirx.Select(v <= low, _float(0.0), tirx.Select(v >= high, _float(above), within))
 
 
-_SLOPES: dict[str, Callable[[Any], Any]] = {
+_DERIVATIVES: dict[str, Callable[[Any], Any]] = {
     "relu": lambda v: tirx.Select(v <= 0.0, _float(0.0), _float(1.0)),
     "relu6": lambda v: _between(v, 0.0, 6.0, _float(1.0), 0.0),
-    "silu": _slope_of_silu,
-    "gelu": _slope_of_gelu,
+    "silu": _silu_derivative,
+    "gelu": _gelu_derivative,
     "hardswish": lambda v: _between(v, -3.0, 3.0, v * (1.0 / 3.0) + 0.5, 1.0),
 }
 

@@ -14,7 +14,7 @@ from templates.epilogue import WithEpilogue
 Array = NDArray[np.float64]
 
 
-def finished(
+def apply_epilogue(
     workload: WithEpilogue, sums: Array, added: tuple[NDArray[np.floating[Any]], ...], axis: int
 ) -> Array:
     """Return the output for exact sums. ``added`` are the bias and the residual, if there are any.
@@ -39,7 +39,7 @@ def gradient_of_sums(
     At a point without a derivative it is PyTorch's, except for hardswish at -3, where it is 0.
     """
     exact = gradient.astype(np.float64)
-    return exact * _SLOPES[workload.activation](sums[0].astype(np.float64)) if sums else exact
+    return exact * _DERIVATIVES[workload.activation](sums[0].astype(np.float64)) if sums else exact
 
 
 def _gelu(v: Array) -> Array:
@@ -64,7 +64,7 @@ def _sigmoid(v: Array) -> Array:
     return result
 
 
-def _slope_of_gelu(v: Array) -> Array:
+def _gelu_derivative(v: Array) -> Array:
     from scipy.special import erfc
 
     below: Array = erfc(-v * 0.5**0.5) / 2
@@ -76,11 +76,11 @@ def _steps(v: Array, low: float, high: float, between: Array, above: float) -> A
     return np.where(v <= low, 0.0, np.where(v >= high, above, between))
 
 
-_SLOPES: dict[str, Callable[[Array], Array]] = {
+_DERIVATIVES: dict[str, Callable[[Array], Array]] = {
     "none": np.ones_like,
     "relu": lambda v: np.where(v <= 0, 0.0, 1.0),
     "relu6": lambda v: _steps(v, 0.0, 6.0, np.ones_like(v), 0.0),
     "silu": lambda v: _sigmoid(v) * (1 + v * (1 - _sigmoid(v))),
-    "gelu": _slope_of_gelu,
+    "gelu": _gelu_derivative,
     "hardswish": lambda v: _steps(v, -3.0, 3.0, v / 3 + 0.5, 1.0),
 }

@@ -1,4 +1,5 @@
-// float32 on tensor cores that multiply halves: shared by the templates that use them.
+// Products of float32 on tensor cores: each number is split into a high and a low half of 16 bits. With one product
+// instead of three, numbers are only rounded to 16 bits.
 typedef unsigned int word;
 
 __device__ __forceinline__ unsigned short halves_narrow(float v) {
@@ -17,7 +18,7 @@ __device__ __forceinline__ float halves_widen(unsigned short h) {
 #endif
 }
 
-// Two neighbours as halves in one word, the first one low.
+// Rounds two neighbouring floats to halves and packs them into a word, `a` in its low half.
 __device__ __forceinline__ word halves_pack(float a, float b) {
 #if __CUDA_ARCH__ >= 800
   word h;
@@ -28,19 +29,19 @@ __device__ __forceinline__ word halves_pack(float a, float b) {
 #endif
 }
 
-// What the tensor cores multiply, and what it leaves out.
+// Splits two floats into their high halves, and the halves of the remainders if three products are summed.
 __device__ __forceinline__ void halves_split(float a, float b, word& high, word& low) {
   high = halves_pack(a, b);
   if (@PRODUCTS@ == 3) low = halves_pack(a - halves_widen(high & 0xffff), b - halves_widen(high >> 16));
 }
 
-// A fragment of 16 rows by 16 columns: each lane gives the address of one row's half.
+// Loads a fragment of 16 rows by 16 columns. Each lane passes the address of eight columns of one row.
 __device__ __forceinline__ void halves_rows(word (&a)[4], word address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(address));
 }
 
-// Its first eight columns.
+// Loads only the first eight columns of a fragment.
 __device__ __forceinline__ void halves_half_rows(word (&a)[4], word address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(a[0]), "=r"(a[1]) : "r"(address));
 }
@@ -71,7 +72,8 @@ __device__ __forceinline__ word halves_warp_max(word value) {
 #endif
 }
 
-// The exponent of the power of two that brings a magnitude, given by its bits, near the top of the half's range.
+// Returns the exponent of the power of two that scales a magnitude near to the largest half. `bits` are the
+// magnitude's.
 __device__ __forceinline__ int halves_exponent(word bits) {
   const int exponent = 14 - ((int)(bits >> 23) - 127);
   return exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;

@@ -33,7 +33,7 @@ def halves(arithmetic: str) -> dict[str, object]:
     return {"TYPE": type_, "IS_BF16": type_ == "bf16", "PRODUCTS": products}
 
 
-def are_multiplied(dtype: str, limits: DeviceLimits) -> bool:
+def has_tensor_cores_for(dtype: str, limits: DeviceLimits) -> bool:
     """Return whether the device's tensor cores multiply elements of this 16-bit dtype."""
     least = {"float16": 75, "bfloat16": 80}.get(dtype)
     return least is not None and capability(limits) >= least

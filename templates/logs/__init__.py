@@ -27,22 +27,25 @@ def read(content: bytes) -> Log:
     for pattern, reader in _READERS:
         if pattern.match(head):
             return reader(content)
-    return _own(content)
+    return _read_own(content)
 
 
 def _first_record(content: bytes) -> bytes:
     """Return the first record's beginning, after blank lines and comments."""
-    return _PASSED_OVER.sub(b"", content[: 4 * HEAD])[:HEAD]
+    before = _BLANKS_AND_COMMENTS.match(content)
+    start = before.end() if before else 0
+    return content[start : start + HEAD]
 
 
-def _own(content: bytes) -> Log:
+def _read_own(content: bytes) -> Log:
     records = parse(BytesIO(content))
     return Log("convtune", len(records), configs=records)
 
 
-_PASSED_OVER = re.compile(rb"\A(?:\s+|#[^\n]*\n)+")
+# Possessive, because a log of many such lines would otherwise take memory for each of them.
+_BLANKS_AND_COMMENTS = re.compile(rb"(?:\s++|#[^\n]*+\n)++")
 _READERS: tuple[tuple[re.Pattern[bytes], Callable[[bytes], Log]], ...] = (
-    (re.compile(rb'\{.*"(?:convtune|tuning_record)"\s*:', re.DOTALL), _own),
+    (re.compile(rb'\{.*"(?:convtune|tuning_record)"\s*:', re.DOTALL), _read_own),
     (re.compile(rb'\{.*"(?:input|i)"\s*:\s*\[\s*"', re.DOTALL), autotvm.read),
     (re.compile(rb'\{.*"i"\s*:\s*\[\s*\[', re.DOTALL), unusable.auto_scheduler),
     (re.compile(rb'\{.*"tune_params(?:_keys)?"\s*:', re.DOTALL), unusable.kernel_tuner_cache),

@@ -12,8 +12,8 @@ from io import BytesIO
 from typing import Any
 
 from templates import operators
-from templates.logs.log import Log, NotExpressible, Shape, Target, gathered
-from templates.logs.shapes import Window, conv1d, depthwise_conv2d, named
+from templates.logs.log import Log, NotExpressible, Shape, Target, log_of_shapes
+from templates.logs.shapes import Window, conv1d, depthwise_conv2d, workload_of
 from templates.records.record import MAX_LINE_BYTES
 from templates.spaces.knob import quoted
 
@@ -36,7 +36,7 @@ def read(content: bytes) -> Log:
 
     Raise InvalidRecords, which says what can be imported, if no shape can be.
     """
-    return gathered(NAME, TAKES, _records(content))
+    return log_of_shapes(NAME, TAKES, _records(content))
 
 
 def _records(content: bytes) -> Iterator[tuple[int, Shape | NotExpressible]]:
@@ -62,7 +62,7 @@ def _shape(line: bytes) -> Shape:
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError, IndexError) as error:
         raise NotExpressible("is no line of AutoTVM's log") from error
     if operator in [each.name for each in operators()]:
-        return Shape(named(operator, _pairs(arguments)), _TARGETS.get(kind, "auto"))
+        return Shape(workload_of(operator, _pairs(arguments)), _TARGETS.get(kind, "auto"))
     return Shape(_workload(task, arguments), _TARGETS.get(kind, "auto"))
 
 

@@ -51,7 +51,9 @@ class NotExpressible(Exception):
     """A record names no workload of this project. The message is the reason."""
 
 
-def gathered(name: str, takes: str, records: Iterable[tuple[int, Shape | NotExpressible]]) -> Log:
+def log_of_shapes(
+    name: str, takes: str, records: Iterable[tuple[int, Shape | NotExpressible]]
+) -> Log:
     """Return the importable part of another tool's log, given as records with their lines.
 
     Raise InvalidRecords if none can be imported, or if there are too many.

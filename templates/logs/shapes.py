@@ -44,13 +44,13 @@ def depthwise_conv2d(window: Window) -> Workload:
         "W": W,
         "KH": KH,
         "KW": KW,
-        "stride": _alike("stride", window.strides),
+        "stride": _same_both_ways("stride", window.strides),
         "padding": _sides(window.padding, 2),
-        "dilation": _alike("dilation", window.dilation),
+        "dilation": _same_both_ways("dilation", window.dilation),
         "multiplier": multiplier,
         "dtype": _dtype(window),
     }
-    return named("depthwise_conv2d", fields)
+    return workload_of("depthwise_conv2d", fields)
 
 
 def conv1d(window: Window) -> Workload:
@@ -66,16 +66,16 @@ def conv1d(window: Window) -> Workload:
         "F": F,
         "N": N,
         "groups": 1 if summed == C else C,
-        "stride": _each("stride", window.strides, 1)[0],
-        "dilation": _each("dilation", window.dilation, 1)[0],
+        "stride": _for_each_dimension("stride", window.strides, 1)[0],
+        "dilation": _for_each_dimension("dilation", window.dilation, 1)[0],
         "padding": _sides(window.padding, 1),
         "kind": "correlate",
         "dtype": _dtype(window),
     }
-    return named("conv1d", fields)
+    return workload_of("conv1d", fields)
 
 
-def named(name: str, fields: Any) -> Workload:
+def workload_of(name: str, fields: Any) -> Workload:
     """Return a workload of one of the operators. Raise NotExpressible if a field is wrong."""
     if not isinstance(fields, dict) or len(fields) > MAX_FIELDS:
         raise NotExpressible(
@@ -104,7 +104,7 @@ def _numbers(name: str, given: Any) -> list[int]:
     return numbers
 
 
-def _each(name: str, given: Any, dimensions: int) -> list[int]:
+def _for_each_dimension(name: str, given: Any, dimensions: int) -> list[int]:
     """Return one number for each dimension. A single number stands for all."""
     numbers = _numbers(name, given)
     if len(numbers) not in (1, dimensions):
@@ -112,9 +112,9 @@ def _each(name: str, given: Any, dimensions: int) -> list[int]:
     return numbers * dimensions if len(numbers) == 1 else numbers
 
 
-def _alike(name: str, given: Any) -> int:
+def _same_both_ways(name: str, given: Any) -> int:
     """Return the number of both dimensions. Raise NotExpressible if they differ."""
-    down, across = _each(name, given, 2)
+    down, across = _for_each_dimension(name, given, 2)
     if down != across:
         raise NotExpressible(f"its {name} is {down} and {across}; here both are the same")
     return down
@@ -128,7 +128,7 @@ def _sides(given: Any, dimensions: int) -> list[int]:
     numbers = _numbers("padding", given)
     if len(numbers) == 2 * dimensions:
         return numbers
-    return _each("padding", given, dimensions) * 2
+    return _for_each_dimension("padding", given, dimensions) * 2
 
 
 def _dtype(window: Window) -> Any:

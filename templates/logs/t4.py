@@ -12,8 +12,8 @@ from typing import Any
 
 from templates import operators
 from templates.errors import InvalidRecords, RecordFault
-from templates.logs.log import Log, NotExpressible, Shape, Target, gathered
-from templates.logs.shapes import named
+from templates.logs.log import Log, NotExpressible, Shape, Target, log_of_shapes
+from templates.logs.shapes import workload_of
 from templates.spaces.knob import quoted
 
 NAME = "Kernel Tuner's T4 results"
@@ -32,7 +32,7 @@ def read(content: bytes) -> Log:
     if not isinstance(results, list):
         message = f"is no JSON document of {NAME}, or not all of it"
         raise InvalidRecords([RecordFault(1, "log", message)])
-    return gathered(NAME, TAKES, _records(results))
+    return log_of_shapes(NAME, TAKES, _records(results))
 
 
 def _records(results: list[Any]) -> Iterator[tuple[int, Shape | NotExpressible]]:
@@ -52,4 +52,4 @@ def _shape(result: Any) -> Shape:
     if name not in [each.name for each in operators()]:
         raise NotExpressible(f"{quoted(name)} is no operator here")
     kind: Target = target if target in ("cpu", "cuda") else "auto"
-    return Shape(named(name, fields), kind)
+    return Shape(workload_of(name, fields), kind)

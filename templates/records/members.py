@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 
-class GivenTwice(ValueError):
+class DuplicateMember(ValueError):
     """An object has a member twice. Give the member that the message names once."""
 
     def __init__(self, name: str) -> None:
@@ -17,13 +17,13 @@ class GivenTwice(ValueError):
         self.name = name
 
 
-def each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_members(members: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the members as a dict; for ``object_pairs_hook`` of :func:`json.loads`.
 
-    Raise GivenTwice if a name repeats.
+    Raise DuplicateMember if a name repeats.
     """
     found = dict(members)
     if len(found) < len(members):
         [(name, _)] = Counter(name for name, _ in members).most_common(1)
-        raise GivenTwice(name)
+        raise DuplicateMember(name)
     return found

@@ -19,7 +19,7 @@ from templates import operator, operators
 from templates.errors import InvalidRecords, RecordFault, first_refused
 from templates.naive import NAME as NAIVE
 from templates.naive import naive_on
-from templates.records.members import GivenTwice, each_once
+from templates.records.members import DuplicateMember, unique_members
 from templates.records.trace import Trace
 from templates.spaces.knob import quoted
 from templates.workload import Workload
@@ -132,14 +132,14 @@ def _object(line: bytes) -> dict[str, Any]:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(items) > MAX_NAMES:
             raise _Refused("record", f"has an object with more than {MAX_NAMES} names")
-        return each_once(items)
+        return unique_members(items)
 
     def constant(text: str) -> Any:
         raise _Refused("record", f"{text} is no JSON")
 
     try:
         value = json.loads(line.decode(), object_pairs_hook=pairs, parse_constant=constant)
-    except GivenTwice as error:
+    except DuplicateMember as error:
         raise _Refused("record", str(error)) from error
     except RecursionError as error:
         raise _Refused("record", "is nested too deeply") from error
@@ -164,7 +164,7 @@ def _imported(number: int, value: dict[str, Any]) -> Imported:
         line = RecordLine.model_validate(value)
     except ValidationError as error:
         field, why = first_refused(error)
-        raise _Refused(_place(field), why) from error
+        raise _Refused(field or "record", why) from error
     workload = _workload(line)
     _check_template(line)
     _check_config(line)
@@ -185,7 +185,7 @@ def _workload(line: RecordLine) -> Workload:
         return operator(line.operator).workload.model_validate(line.workload)
     except ValidationError as error:
         field, why = first_refused(error)
-        raise _Refused(_place("workload", *([field] if field else [])), why) from error
+        raise _Refused(f"workload.{field}" if field else "workload", why) from error
 
 
 def _check_template(line: RecordLine) -> None:
@@ -236,11 +236,6 @@ def _scalar(value: Any, whole: bool) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     return value is None or isinstance(value, bool)
-
-
-def _place(*steps: str | int) -> str:
-    """Return a field's dotted name: '' for an empty step, "record" if there are no steps."""
-    return ".".join(str(step) or "''" for step in steps) or "record"
 
 
 def _time(time_us: float | None) -> float | None:

@@ -18,7 +18,7 @@ _PRAGMAS = ("pragma_auto_unroll_max_step", "pragma_unroll_explicit")
 """Pragmas of MetaSchedule's rules. Others can bring code, as ``pragma_import_llvm`` does."""
 
 
-def replayed(computation: Any, text: object) -> Any:
+def apply_trace(computation: Any, text: object) -> Any:
     """Return the ``tvm.s_tir.Schedule`` that results if a trace is applied to a TIR function.
 
     Raise InvalidConfig if ``text`` is not the JSON of a trace of this function.
@@ -42,7 +42,7 @@ def replayed(computation: Any, text: object) -> Any:
         raise InvalidConfig(
             f"trace: does not apply to this workload ({reason}); search again"
         ) from error
-    if text_of(schedule.trace) != text:
+    if trace_text(schedule.trace) != text:
         raise InvalidConfig(
             "trace: applied, it becomes another one: it is of another workload, or a decision is "
             "missing or changed; search again"
@@ -99,17 +99,17 @@ def _has(value: Any, *kinds: type) -> bool:
     )
 
 
-def text_of(trace: Any) -> str:
+def trace_text(trace: Any) -> str:
     """Return the JSON of a ``tvm.s_tir.schedule.Trace``."""
-    return json.dumps(plain(trace.as_json()), separators=(",", ":"))
+    return json.dumps(to_python(trace.as_json()), separators=(",", ":"))
 
 
-def plain(value: Any) -> Any:
+def to_python(value: Any) -> Any:
     """Return TVM's containers and numbers as Python's."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if hasattr(value, "items"):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_python(item) for key, item in value.items()}
     if hasattr(value, "__iter__"):
-        return [plain(item) for item in value]
+        return [to_python(item) for item in value]
     return value.value

@@ -49,5 +49,5 @@ class Trace:
 
         Raise InvalidConfig if the text is not a trace of this workload.
         """
-        room = importlib.import_module("templates.records.replay")
-        return room.replayed(self.computation(workload, config), config.get("trace"))
+        module = importlib.import_module("templates.records.replay")
+        return module.apply_trace(self.computation(workload, config), config.get("trace"))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from templates.errors import InvalidSpace, SpaceTooLarge
 from templates.spaces.codec import weights
+from templates.spaces.combinations import Combinations
 from templates.spaces.knob import Config, Knob
-from templates.spaces.partial import Partial
 
 MAX_TRIED = 2**22
 """The most partial combinations to try. 2^20 complete ones, of any shape, need fewer."""
@@ -60,7 +60,7 @@ def valid_codes(knobs: Sequence[Knob], constraints: Sequence[Constraint]) -> arr
     checks: list[list[Constraint]] = [[] for _ in range(len(knobs) + 1)]
     for constraint in constraints:
         checks[constraint.depth(knobs)].append(constraint)
-    found = _accepted(Partial.empty(), checks[0])
+    found = _accepted(Combinations.empty(), checks[0])
     tried = 0
     for knob, weight, after in zip(knobs, weights(knobs), checks[1:], strict=True):
         present = found.present(knob)
@@ -74,11 +74,11 @@ def valid_codes(knobs: Sequence[Knob], constraints: Sequence[Constraint]) -> arr
     return array("q", found.codes.tobytes())
 
 
-def _accepted(partial: Partial, constraints: Sequence[Constraint]) -> Partial:
+def _accepted(found: Combinations, constraints: Sequence[Constraint]) -> Combinations:
     # One after the other, because a later constraint may rely on an earlier one.
     for constraint in constraints:
         try:
-            partial = partial.kept(partial.accepted(constraint.holds))
+            found = found.kept(found.accepted(constraint.holds))
         except KeyError as error:
             raise constraint.unknown(error) from error
-    return partial
+    return found

@@ -12,7 +12,7 @@ from templates.errors import InvalidConfig, InvalidSpace
 from templates.spaces.codec import Codec
 from templates.spaces.enumeration import Constraint, valid_codes
 from templates.spaces.knob import Config, Knob, Value, condition, factorisations, quoted
-from templates.spaces.searched import SearchSpace
+from templates.spaces.search_space import SearchSpace
 
 
 class ConfigSpace(SearchSpace):

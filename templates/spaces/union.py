@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise, starmap
 
 from templates.errors import InvalidConfig, InvalidSpace
 from templates.spaces.knob import Config, Knob, Value, distinct, quoted
-from templates.spaces.searched import SearchSpace
+from templates.spaces.search_space import SearchSpace
 from templates.spaces.space import ConfigSpace
 
 

@@ -15,7 +15,7 @@ from db.fleet import devices
 from db.records.formats import WRITERS, export
 from db.records.records import Filters
 from db.results import artifacts, best, trials
-from templates.records.replay import text_of
+from templates.records.replay import trace_text
 from templates.records.trace import Trace
 from tests.tuner.measure.planted import PlantedSlow
 from tuner.build.compile import BuildOrder, program_of
@@ -37,7 +37,7 @@ def tiled(workload_key: str, seed: int) -> str:
     schedule = Schedule(tvm.IRModule({"main": function}), seed=seed)
     outputs, _ = schedule.get_loops(schedule.get_sblock("y"))
     schedule.split(outputs, schedule.sample_perfect_tile(outputs, 2))
-    return text_of(schedule.trace)
+    return trace_text(schedule.trace)
 
 
 def lost(database: Database, bench: Bench, job: queue.Job, traces: list[str]) -> None:

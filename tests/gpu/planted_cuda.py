@@ -28,7 +28,7 @@ class PlantedCuda(Planted):
     behaviours = ("right", *STATEMENTS)
 
     def computation(self, workload: Conv1dWorkload, config: Config) -> Any:
-        from templates.kernels.written import program
+        from templates.kernels.cuda_source import program
 
         source = SOURCE % STATEMENTS[config["behaviour"]]
         return program(workload, "planted", source, blocks=1, threads=32, words=1)

@@ -10,7 +10,7 @@ import numpy as np
 
 import templates
 from templates.dtypes import in_numpy
-from templates.kernels.written import Launch
+from templates.kernels.cuda_source import Launch
 from templates.workload import Workload
 from tests.templates.compiled import cpu_target
 from tests.templates.once import once

@@ -16,7 +16,7 @@ from templates.conv1d.cuda.gradients.schedules import backward_channels as progr
 from templates.conv1d.cuda.gradients.schedules import backward_rows as program_of_rows
 from templates.conv1d.cuda.gradients.schedules.backward import SLOPE
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import filled
+from templates.kernels.cuda_source import render
 from templates.naive import naive_on
 from tests.templates import emulated
 from tests.templates.cuda_source import cubin, source, taken
@@ -50,7 +50,7 @@ def assert_right(
         values.append(memory.reshape(argument.shape))
         values[-1][...] = array
     _, room, program = MODULES[work.layout]
-    text = filled(program.substitutions(work, config), *SLOPE, program.SOURCE)
+    text = render(program.substitutions(work, config), *SLOPE, program.SOURCE)
     launches, floats = program.launches(work, config), room.workspace(work, config)
     found = emulated.outputs(work, text, launches, values, floats)
     exact = templates.operator("conv1d").references(work, *values)

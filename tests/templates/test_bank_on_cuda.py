@@ -24,7 +24,7 @@ from templates.conv1d.cuda.implicit import (
 from templates.conv1d.cuda.schedules import implicit
 from templates.conv1d.reference import reference
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import Launch, filled
+from templates.kernels.cuda_source import Launch, render
 from templates.limits import DeviceLimits
 from tests.templates import emulated
 from tests.templates.cuda_source import cubin, is_serialised, registers_and_stack, source, taken
@@ -202,12 +202,12 @@ def streamed(layer: Conv1dWorkload, **knobs: Any) -> dict[str, Any]:
 def test_lanes_sum_a_few_filters_beyond_those_of_warpgroups(F: int, groups: int) -> None:
     layer = workload(dtype="float32", F=F, N=100, stride=16)
     config = CudaImplicit().default(layer, H200) | STREAMED | {"filter_warps": 4 * groups}
-    filled, few = filter_blocks(layer, config) * 64 * groups, filters_of_lanes(layer, config)
+    render, few = filter_blocks(layer, config) * 64 * groups, filters_of_lanes(layer, config)
     assert 0 <= few <= 4
     if few > 0:
-        assert filled + few == F
+        assert render + few == F
     else:
-        assert filled - 64 * groups < F <= filled
+        assert render - 64 * groups < F <= render
     assert filters_of_lanes(layer, config | {"streamed": 0}) == 0
 
 
@@ -227,7 +227,7 @@ def test_what_lanes_sum_is_right(fields: dict[str, Any], knobs: dict[str, Any]) 
     layer = workload(**few | fields)
     config = streamed(layer, **knobs)
     added = "".join(f"const void* {name}, " for name in ("bias", "residual") if layer.bias)
-    own = filled(
+    own = render(
         implicit.substitutions(layer, config), implicit.SIGNAL, implicit.OUTPUTS, implicit.REST
     )
     text = f"""constexpr bool HAS_BIAS = {int(layer.bias)};

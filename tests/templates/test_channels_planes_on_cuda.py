@@ -12,7 +12,7 @@ from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda.channels_planes import CudaChannelsPlanes, Layout
 from templates.depthwise_conv2d.cuda.schedules import channels_planes as program
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import Launch, filled
+from templates.kernels.cuda_source import Launch, render
 from tests.templates import emulated
 from tests.templates.cuda_source import taken
 from tests.templates.devices import H200, T4
@@ -110,7 +110,7 @@ def test_any_configuration_is_right(
     launch = Launch(
         "depthwise_channels_planes", layout.blocks, layout.threads, layout.shared_bytes // 4
     )
-    text = PRODUCTS.read_text() + filled(program.numbers(layer, config), program.SOURCE)
+    text = PRODUCTS.read_text() + render(program.numbers(layer, config), program.SOURCE)
     assert emulated.error(layer, text, [launch]) <= layer.max_error
 
 
@@ -119,7 +119,7 @@ def test_any_configuration_is_right(
 def test_a_tile_meets_all_its_columns(fields: dict[str, Any]) -> None:
     layer = workload(**fields)
     layout = Layout(layer, CudaChannelsPlanes().default(layer, H200))
-    reached = 8 + layer.used[1].count - 1
+    reached = 8 + layer.used_taps[1].count - 1
     assert 8 * (layout.distances - 1) < reached <= 8 * layout.distances
 
 

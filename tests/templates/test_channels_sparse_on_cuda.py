@@ -92,7 +92,7 @@ def test_all_that_a_block_reads_has_a_place(fields: dict[str, Any], place: float
     space = template.space(layer, H200)
     config = space[int(place * len(space))]
     layout, tile = Layout(layer, config), config["tile_rows"]
-    down, across = layer.used
+    down, across = layer.used_taps
     last_tile = (-(-layer.out_width // (8 // tile)) - 1) * (8 // tile)
     assert layout.pitch >= last_tile + 8 // tile + across.count - 1
     assert layout.deep >= layout.parts * config["stack"] * tile + down.count - 1

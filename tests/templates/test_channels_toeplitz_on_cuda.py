@@ -84,9 +84,9 @@ def test_a_grid_covers_all_outputs(fields: dict[str, Any], place: float) -> None
 def test_the_input_rows_of_a_tile_come_in_its_steps(fields: dict[str, Any], tile: int) -> None:
     layer = workload(**fields)
     layout = Layout(layer, {"tile_rows": tile, "rows": tile})  # one tile
-    last = (tile - 1) * layer.stride + (layer.near[0] - 1)
+    last = (tile - 1) * layer.stride + (layer.used_kernel[0] - 1)
     assert (layout.steps - 1) * layout.down <= last < layout.steps * layout.down
-    last = (4 // tile - 1) * layer.stride + layer.near[1] - 1
+    last = (4 // tile - 1) * layer.stride + layer.used_kernel[1] - 1
     assert 4 * (layout.parts - 1) <= last < 4 * layout.parts
 
 

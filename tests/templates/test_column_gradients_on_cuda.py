@@ -12,7 +12,7 @@ from templates.conv1d.cuda.gradients.input_channels import CudaInputChannels
 from templates.conv1d.cuda.gradients.weight_channels import CudaWeightChannels
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.cuda.gradients.schedules import input_channels, weight_channels
-from templates.kernels.written import DERIVATIVE, filled
+from templates.kernels.cuda_source import DERIVATIVE, render
 from tests.templates import emulated
 from tests.templates.cuda_source import taken
 from tests.templates.devices import H200, T4
@@ -64,12 +64,12 @@ def test_any_configuration_is_right(direction: str, data: st.DataObject) -> None
     config = space[data.draw(st.integers(0, len(space) - 1))]
     if direction == "backward_input":
         numbers = input_channels.numbers(image, config)
-        text = filled(numbers, DERIVATIVE, input_channels.SOURCE)
+        text = render(numbers, DERIVATIVE, input_channels.SOURCE)
         launches, floats = [input_channels.launch(image, config)], 0
     else:
         numbers = weight_channels.numbers(image, config)
-        text = filled(numbers, *weight_channels.sources(config))
-        launches = weight_channels.both(image, config)
+        text = render(numbers, *weight_channels.sources(config))
+        launches = weight_channels.both_launches(image, config)
         floats = weight_channels.work(image, config).workspace
     assert emulated.error(work, text, launches, floats) <= 2e-6
 

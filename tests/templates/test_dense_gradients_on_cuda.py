@@ -16,7 +16,7 @@ from templates.conv1d.cuda.gradients.schedules import products
 from templates.conv1d.cuda.gradients.weight_products import CudaWeightProducts, workspace
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import in_numpy
-from templates.kernels.written import filled
+from templates.kernels.cuda_source import render
 from tests.templates import emulated
 from tests.templates.cuda_source import cubin, registers_and_stack, source
 from tests.templates.devices import H200, T4
@@ -62,7 +62,7 @@ def layers(draw: st.DrawFn, dtype: str) -> dict[str, Any]:
 def error(work: Conv1dWorkload, config: dict[str, Any], form: Any = np.asarray) -> float:
     """Of the program, emulated, against the reference, on a form of normal inputs."""
     program = import_module(f"{products.__package__}.{config['template']}")
-    text = filled(program.substitutions(work, config), *products.sources(config, program.SOURCE))
+    text = render(program.substitutions(work, config), *products.sources(config, program.SOURCE))
     of_warps = config["multiplied_by"] == "warps"
     rng = np.random.default_rng(0)
     drawn = [form(rng.standard_normal(each.shape)) for each in work.given]

@@ -12,7 +12,7 @@ import templates
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.epilogue import Activation
-from templates.kernels.epilogue_exact import finished
+from templates.kernels.epilogue_exact import apply_epilogue
 from templates.kernels.halves import arithmetics
 from templates.naive import naive_on
 from tests.templates.compiled import Compiled
@@ -73,7 +73,7 @@ def test_the_reference_is_the_definition(activation: str) -> None:
     rng = np.random.default_rng(1)
     sums, residual = (4 * rng.standard_normal(work.output.shape) for _ in range(2))
     bias = rng.standard_normal(3)
-    found = finished(work, sums, (bias, residual), axis=1)
+    found = apply_epilogue(work, sums, (bias, residual), axis=1)
     for place in np.ndindex(*sums.shape):
         exact = BY_HAND[activation](sums[place] + bias[place[1]] + residual[place])
         assert found[place] == pytest.approx(exact, rel=1e-12, abs=1e-15)
@@ -105,7 +105,7 @@ def test_it_is_right_at_both_ends_and_keeps_a_nan(activation: str) -> None:
     work = Conv1dWorkload.model_validate({"M": len(x), "N": 1, "activation": activation})
     (template,) = templates.templates_for(work, CPU)
     y = Compiled(template, work, template.default(work, CPU)).run(x, np.ones(1, np.float32))
-    exact = finished(work, x[:-1].astype(np.float64), (), axis=1)
+    exact = apply_epilogue(work, x[:-1].astype(np.float64), (), axis=1)
     np.testing.assert_allclose(y[:-1], exact, rtol=5e-6, atol=5e-7)
     assert np.isnan(y[-1])
 

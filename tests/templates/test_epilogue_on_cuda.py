@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import in_numpy
 from templates.epilogue import Activation
-from templates.kernels.epilogue_exact import finished
-from templates.kernels.written import COARSE, EPILOGUE, epilogue, filled
+from templates.kernels.cuda_source import COARSE, EPILOGUE, epilogue, render
+from templates.kernels.epilogue_exact import apply_epilogue
 from tests.templates.once import once
 from tuner.build import kept, linker
 
@@ -102,7 +102,7 @@ def library(work: Conv1dWorkload, folder: Path) -> ctypes.CDLL:
         assert source.count(instruction) == 1
         source = source.replace(instruction, meaning)
     (code := folder / "epilogue.cpp").write_text(PRELUDE + source + CALLS)
-    text = filled({"IS_BF16": work.dtype == "bfloat16", **epilogue(work)}, code)
+    text = render({"IS_BF16": work.dtype == "bfloat16", **epilogue(work)}, code)
     path = folder / "epilogue.so"
 
     def compiled() -> kept.Entry:
@@ -147,7 +147,7 @@ def test_what_an_activation_is_off_by_leaves_room_for_rounding(
     """Whatever the largest sum is: errors count relative to the largest output."""
     work, values = workload(dtype, activation), representable(dtype)
     y = activated(library(work, tmp_path), values, error)
-    exact = finished(work, values.astype(np.float64), (), axis=1)
+    exact = apply_epilogue(work, values.astype(np.float64), (), axis=1)
     order = np.argsort(np.abs(values), kind="stable")
     off = np.maximum.accumulate(np.abs(y - exact)[order])
     largest = np.maximum.accumulate(np.abs(exact)[order])

@@ -12,7 +12,7 @@ from templates.conv1d.cuda.partitions import CudaPartitions, workspace
 from templates.conv1d.cuda.schedules import fft, partitions
 from templates.conv1d.roles import roles
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import Launch, filled
+from templates.kernels.cuda_source import Launch, render
 from tests.templates import emulated
 from tests.templates.cuda_source import cubin, registers_and_stack, source
 from tests.templates.devices import CPU, H200, T4
@@ -25,10 +25,10 @@ BOUNDED = settings(max_examples=6, derandomize=True, deadline=None, database=Non
 
 def launched(workload: Conv1dWorkload, config: dict[str, Any]) -> tuple[str, list[Launch], int]:
     if config["template"] == "fft":
-        text = filled(fft.substitutions(workload, config), *fft.TRANSFORMS, fft.SOURCE)
+        text = render(fft.substitutions(workload, config), *fft.TRANSFORMS, fft.SOURCE)
         extents = blocks(workload, config), threads(config), shared_words(config)
         return text, [Launch("conv1d_fft", *extents)], 0
-    text = filled(partitions.substitutions(workload, config), *fft.TRANSFORMS, partitions.SOURCE)
+    text = render(partitions.substitutions(workload, config), *fft.TRANSFORMS, partitions.SOURCE)
     return text, partitions.launches(workload, config), workspace(workload, config)
 
 

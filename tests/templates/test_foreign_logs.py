@@ -35,7 +35,7 @@ def t4(*results: Any) -> bytes:
 
 def shape(record: Any) -> dict[str, Any]:
     [found] = read(log(record)).shapes
-    return found.workload.said
+    return found.workload.key_fields
 
 
 def refusal(content: bytes) -> str:
@@ -124,6 +124,12 @@ def test_a_shape_is_ordered_once_for_each_kind_of_device() -> None:
     found = read(log("# pre-tuned", "", *(depthwise(target=target) for target in on)))
     assert [each.target for each in found.shapes] == ["cuda", "cpu", "auto"]
     assert found.records == len(on)
+
+
+def test_a_log_may_begin_with_a_long_comment() -> None:
+    comment = "# pre-tuned by TVM\n\n  # for CUDA\n" * 10_000
+    found = read(comment.encode() + log(depthwise()))
+    assert (found.format, len(found.shapes)) == ("AutoTVM's log", 1)
 
 
 NOT_EXPRESSIBLE: dict[str, tuple[dict[str, Any], str]] = {

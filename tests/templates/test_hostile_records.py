@@ -4,6 +4,7 @@ import json
 import re
 import tracemalloc
 from io import BytesIO
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -87,6 +88,23 @@ def test_the_name_of_a_field_is_anything(name: str) -> None:
         line | {"config": line["config"] | {name: 1}},
     ):
         assert isinstance(read(json.dumps(changed).encode()), InvalidRecords)
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"\ud800": 1}, "record"),
+        ({"": 1}, "''"),
+        ({"workload": {"M": 9, "N": 3, "\ud800": 1}}, "workload"),
+        ({"workload": {"M": 9, "N": 3, "": 1}}, "workload.''"),
+    ],
+    ids=["no text", "no name", "no text within", "no name within"],
+)
+def test_a_field_that_can_not_be_named(changed: dict[str, Any], field: str) -> None:
+    """A name that is no text is the whole record's fault, an empty one is a name of its own."""
+    refused = read(json.dumps(LINES[0] | changed).encode())
+    assert isinstance(refused, InvalidRecords)
+    assert refused.faults[0].field == field
 
 
 def test_a_huge_line() -> None:

@@ -13,7 +13,7 @@ from templates.depthwise_conv2d.cuda.gradients.input_planes import CudaInputPlan
 from templates.depthwise_conv2d.cuda.gradients.schedules import input_channels as program
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.epilogue import Activation
-from templates.kernels.written import DERIVATIVE, filled
+from templates.kernels.cuda_source import DERIVATIVE, render
 from tests.templates import emulated
 from tests.templates.cuda_source import taken
 from tests.templates.devices import H200, T4
@@ -46,7 +46,7 @@ def layers(draw: st.DrawFn, layout: str) -> DepthwiseConv2dWorkload:
 
 def assert_right(layer: DepthwiseConv2dWorkload, config: dict[str, Any], apart: int) -> None:
     """With tensors so many elements from a vector's boundary."""
-    text = filled(program.numbers(layer, config), DERIVATIVE, program.SOURCE)
+    text = render(program.numbers(layer, config), DERIVATIVE, program.SOURCE)
     assert emulated.error(layer, text, [program.launch(layer, config)], apart=apart) <= 2e-6
 
 

@@ -11,7 +11,7 @@ import templates
 from templates.conv1d.cuda.gradients.input_rows import CudaInputRows
 from templates.conv1d.cuda.gradients.schedules import input_rows as program
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import DERIVATIVE, filled
+from templates.kernels.cuda_source import DERIVATIVE, render
 from tests.templates import emulated
 from tests.templates.devices import H200
 from tests.templates.shapes import small_signals
@@ -28,7 +28,7 @@ def gradient(work: Conv1dWorkload, **fields: Any) -> Conv1dWorkload:
 
 def assert_right(work: Conv1dWorkload, config: dict[str, Any], apart: int) -> None:
     """With tensors so many elements from a vector's boundary."""
-    text = filled(program.substitutions(work, config), DERIVATIVE, program.SOURCE)
+    text = render(program.substitutions(work, config), DERIVATIVE, program.SOURCE)
     assert emulated.error(work, text, [program.launch(work, config)], apart=apart) <= 2e-6
 
 

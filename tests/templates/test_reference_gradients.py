@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import templates
 from templates.gradients import WithGradients
-from templates.kernels.epilogue_exact import finished
+from templates.kernels.epilogue_exact import apply_epilogue
 from tests.templates.shapes import SMALL, small_gradients
 
 EACH = pytest.mark.parametrize("operator", SMALL)
@@ -65,7 +65,9 @@ def test_a_step_changes_the_output_by_as_much(operator: str, data: st.DataObject
 
     def loss(by: float) -> float:
         there = values | {name: values[name] + by * step for name, step in steps.items()}
-        output = finished(work.model_copy(update={"bias": False}), sums_of(work, there), (), axis=1)
+        output = apply_epilogue(
+            work.model_copy(update={"bias": False}), sums_of(work, there), (), axis=1
+        )
         return float((output * values["output_gradient"]).sum())
 
     step = 1e-4

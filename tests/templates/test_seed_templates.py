@@ -33,11 +33,11 @@ class OnCpu:
     def schedule(self, workload: Workload, config: dict[str, Any]) -> Any:
         from tvm.s_tir import Schedule
 
-        room: Any = self.template._room()
+        module: Any = self.template._schedules_module()
         if self.template.name == "strategies":
-            return Schedule(room.computation(workload, config, "llvm"))
-        schedule = Schedule(room.computation(workload, config))
-        room.schedule(schedule, config, "llvm")
+            return Schedule(module.computation(workload, config, "llvm"))
+        schedule = Schedule(module.computation(workload, config))
+        module.schedule(schedule, config, "llvm")
         return schedule
 
 

@@ -12,7 +12,7 @@ from templates import templates_for
 from templates.conv1d.cuda.sharing.schedules import signals_fourier
 from templates.conv1d.cuda.sharing.signals_fourier import CudaSignalsFourier, workspace
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import filled
+from templates.kernels.cuda_source import render
 from tests.templates import emulated
 from tests.templates.cuda_source import cubin, registers_and_stack, source
 from tests.templates.devices import H200, T4
@@ -95,7 +95,7 @@ def test_any_configuration_is_right(
     layer, folder = data.draw(layers()), tmp_path_factory.mktemp("cases")
     space = TEMPLATE.space(layer, H200)
     config = space[data.draw(st.integers(0, len(space) - 1))]
-    written = filled(
+    written = render(
         signals_fourier.substitutions(layer, config),
         HALVES,
         signals_fourier.RADIX,

@@ -16,7 +16,7 @@ from templates.conv1d.cuda.signals_toeplitz import (
     threads,
 )
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import Launch, filled
+from templates.kernels.cuda_source import Launch, render
 from tests.templates import emulated
 from tests.templates.cuda_source import taken
 from tests.templates.devices import H200, T4
@@ -87,7 +87,7 @@ def test_any_configuration_is_right(
     layer, folder = data.draw(layers()), tmp_path_factory.mktemp("cases")
     space = TEMPLATE.space(layer, H200)
     config = space[data.draw(st.integers(0, len(space) - 1))]
-    source = filled(
+    source = render(
         signals_toeplitz.substitutions(layer, config),
         MATRIX,
         signals_toeplitz.TRANSPOSE,

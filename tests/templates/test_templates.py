@@ -1,6 +1,7 @@
 """What every template promises, without building anything."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,12 @@ from hypothesis import strategies as st
 import templates
 from templates.conv1d.cpu.fft import CpuFft
 from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.cpu.tiled import CpuTiled
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.errors import InvalidConfig
 from templates.limits import DeviceLimits
 from templates.workload import Workload
-from tests.templates.devices import CPU, LIMITS
+from tests.templates.devices import CPU, H200, LIMITS
 from tests.templates.shapes import WORKLOADS
 
 Case = tuple[Any, Workload, DeviceLimits]
@@ -72,3 +76,22 @@ def test_names_and_versions_identify_a_template(operator: templates.Operator) ->
     assert len({(each.kind, each.name) for each in operator.templates}) == len(operator.templates)
     for each in operator.templates:
         assert each.version >= 1
+
+
+@pytest.mark.parametrize("suffix", ["a", "f"])
+@pytest.mark.parametrize("operator", templates.operators(), ids=lambda operator: operator.name)
+def test_an_architecture_may_have_a_suffix(operator: templates.Operator, suffix: str) -> None:
+    workload = operator.workload.model_validate(operator.example)
+    specific = replace(H200, arch=H200.arch + suffix)
+    for template in templates.templates_for(workload, H200):
+        space = template.space(workload, specific)
+        assert space.knobs == template.space(workload, H200).knobs
+
+
+def test_a_refusal_says_how_many_sums_there_may_be() -> None:
+    workload = DepthwiseConv2dWorkload(B=1, C=1, H=64, W=64, K=3)
+    space = CpuTiled().space(workload, CPU)
+    config = CpuTiled().default(workload, CPU) | {"rows": 8}
+    assert config | {"vectors": 2} in space
+    with pytest.raises(InvalidConfig, match="at most 16 vectors of sums"):
+        space.index(config | {"vectors": 3})

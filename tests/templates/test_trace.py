@@ -11,7 +11,7 @@ from tvm.s_tir import Schedule
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.errors import InvalidConfig
-from templates.records.replay import text_of
+from templates.records.replay import trace_text
 from templates.records.trace import Trace
 
 WORKLOAD = Conv1dWorkload(M=60, N=5)
@@ -30,7 +30,7 @@ def tiled() -> Schedule:
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return text_of(tiled().trace)
+    return trace_text(tiled().trace)
 
 
 def test_it_replays_to_the_same_program(text: str) -> None:
@@ -106,7 +106,7 @@ def test_code_of_others_is_not_taken_in(key: str, value: str, says: str) -> None
     schedule = tiled()
     schedule.annotate(schedule.get_loops(schedule.get_sblock("y"))[0], key, value)
     with pytest.raises(InvalidConfig, match=f"trace: {says}"):
-        TRACE.schedule(WORKLOAD, TRACE.config(text_of(schedule.trace)))
+        TRACE.schedule(WORKLOAD, TRACE.config(trace_text(schedule.trace)))
 
 
 def test_what_metaschedule_annotates_is_taken() -> None:
@@ -114,7 +114,7 @@ def test_what_metaschedule_annotates_is_taken() -> None:
     outer = schedule.get_loops(schedule.get_sblock("y"))[0]
     schedule.annotate(outer, "pragma_auto_unroll_max_step", 16)
     schedule.annotate(schedule.get_sblock("y"), "meta_schedule.tiling_structure", "SSRSRS")
-    TRACE.schedule(WORKLOAD, TRACE.config(text_of(schedule.trace)))
+    TRACE.schedule(WORKLOAD, TRACE.config(trace_text(schedule.trace)))
 
 
 def test_a_layout_made_of_calls_is_not_taken_in() -> None:
@@ -122,4 +122,4 @@ def test_a_layout_made_of_calls_is_not_taken_in() -> None:
     schedule = tiled()
     schedule.transform_layout("y", ("write", 0), lambda i: (i // 4, i % 4), pad_value=None)
     with pytest.raises(InvalidConfig, match="is no name"):
-        TRACE.schedule(WORKLOAD, TRACE.config(text_of(schedule.trace)))
+        TRACE.schedule(WORKLOAD, TRACE.config(trace_text(schedule.trace)))

@@ -20,7 +20,7 @@ from templates.depthwise_conv2d.cuda.gradients.weight_matrices import (
 )
 from templates.depthwise_conv2d.cuda.gradients.weight_planes import CudaWeightPlanes
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import filled
+from templates.kernels.cuda_source import render
 from tests.templates import emulated
 from tests.templates.cuda_source import cubin, registers_and_stack, source, taken
 from tests.templates.devices import H200, T4
@@ -44,29 +44,34 @@ def workload(**fields: Any) -> DepthwiseConv2dWorkload:
 
 
 @st.composite
-def layers(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
-    """Small ones: one channel, planes of one row or column and kernels larger than them often."""
+def layers(draw: st.DrawFn, inputs: str = "registers") -> DepthwiseConv2dWorkload:
+    """Small ones: one channel, planes of one row or column and kernels larger than them often.
+
+    Most of them can have their inputs in the way that is asked for.
+    """
     extent = st.sampled_from([1, 2, 7, 13]) | st.integers(1, 17)
     fields = draw(windows(most=9)) | {"bias": draw(st.booleans())}
     fields["activation"] = draw(st.sampled_from(["none", "none", "silu", "gelu"]))
-    shape = {"B": draw(st.integers(1, 5)), "C": draw(st.sampled_from([1, 3, 4, 8, 12]))}
+    if inputs != "registers":
+        fields["multiplier"] = 1
+    channels = [4, 8, 12] if inputs == "shared" else [1, 3, 4, 8, 12]
+    shape = {"B": draw(st.integers(1, 5)), "C": draw(st.sampled_from(channels))}
     plane = {"H": draw(extent), "W": draw(extent), "K": None}
     return workload(**fields | shape | plane | {"layout": "NHWC"})
 
 
 def error(work: DepthwiseConv2dWorkload, config: dict[str, Any], apart: int = 0) -> float:
     """Of the program, emulated, against the reference."""
-    text = filled(program.numbers(work, config), *program.sources(config))
+    text = render(program.numbers(work, config), *program.sources(config))
     floats = program.work(work, config).workspace
-    return emulated.error(work, text, program.both(work, config), floats, apart)
+    return emulated.error(work, text, program.both_launches(work, config), floats, apart)
 
 
 @pytest.mark.parametrize("inputs", ["registers", "private", "shared"])
 @BOUNDED
 @given(data=st.data())
 def test_any_configuration_is_right(inputs: str, data: st.DataObject) -> None:
-    layer = data.draw(layers())
-    assume(inputs == "registers" or layer.multiplier == 1)
+    layer = data.draw(layers(inputs))
     space = CudaWeightChannels().space(layer, H200)
     config = space[data.draw(st.integers(0, len(space) - 1))]
     for _ in range(40):  # both forms alike, where there are both
@@ -87,9 +92,12 @@ def test_any_configuration_of_matrices_is_right(bias: bool, data: st.DataObject)
     assume(CudaWeightMatrices().applies(layer, H200))
     space = CudaWeightMatrices().space(layer, H200)
     config = space[data.draw(st.integers(0, len(space) - 1))]
-    text = PRODUCTS.read_text() + filled(products.numbers(layer, config), *products.SOURCES)
+    text = PRODUCTS.read_text() + render(products.numbers(layer, config), *products.SOURCES)
     floats = products.work(layer, config).workspace
-    assert emulated.error(layer, text, products.both(layer, config), floats) <= layer.max_error
+    assert (
+        emulated.error(layer, text, products.both_launches(layer, config), floats)
+        <= layer.max_error
+    )
 
 
 @settings(BOUNDED, max_examples=200)
@@ -98,7 +106,7 @@ def test_a_bias_is_summed_where_every_row_of_the_gradient_meets_the_input(
     layer: DepthwiseConv2dWorkload,
 ) -> None:
     """And no tap is: eight outputs and those taps reach the first 15 of a product's columns."""
-    tap, (down, across) = bias_tap(layer), layer.used
+    tap, (down, across) = bias_tap(layer), layer.used_taps
     first = [i * layer.stride - layer.pads[0] for i in range(layer.out_height)]
     meeting = [
         t

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from templates.conv1d.cuda.schedules import window
 from templates.conv1d.cuda.window import CudaWindow, blocks
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import Launch, filled
+from templates.kernels.cuda_source import Launch, render
 from tests.templates import emulated
 from tests.templates.cuda_source import cubin, registers_and_stack, source
 from tests.templates.devices import H200, T4
@@ -86,7 +86,7 @@ def test_every_way_to_read_is_right(reads: str, apart: int, added: dict[str, Any
     config = CudaWindow().default(signals, H200) | {"outputs": 4, "vector": 4, "steps": 2}
     config["reads"] = reads
     assert config in CudaWindow().space(signals, H200)
-    own = filled(
+    own = render(
         window.substitutions(signals, config), window.SOURCE, window.source_of_sums(config)
     )
     launch = Launch("conv1d_window", blocks(signals, config), config["threads"], 0)

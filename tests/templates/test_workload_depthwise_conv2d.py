@@ -170,7 +170,7 @@ def test_counts(workload: DepthwiseConv2dWorkload) -> None:
 def test_taps_that_are_not_used_only_meet_padding(workload: DepthwiseConv2dWorkload) -> None:
     pads, outputs = workload.pads, (workload.out_height, workload.out_width)
     for axis, (extent, taps) in enumerate(
-        zip((workload.H, workload.W), workload.used, strict=True)
+        zip((workload.H, workload.W), workload.used_taps, strict=True)
     ):
         size = workload.kernel[axis]
         ends = (0, (outputs[axis] - 1) * workload.stride)

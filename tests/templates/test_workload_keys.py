@@ -10,7 +10,7 @@ from templates import operator, parse_key
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import LEAST_ERROR
 from templates.errors import UnknownOperator
-from templates.workload import Later, Workload
+from templates.workload import AddedLater, Workload
 from tests.templates.shapes import WORKLOADS, small_conv1d, small_gradients
 
 GRADIENTS = small_gradients("conv1d") | small_gradients("depthwise_conv2d")
@@ -40,8 +40,8 @@ def test_keys_are_stable() -> None:
 class Widened(Conv1dWorkload):
     """As a later release has it, with fields that came after the keys above were stored."""
 
-    copies: Annotated[int, Later()] = 1
-    parts: Annotated[int | None, Later(), Field(ge=1)] = None
+    copies: Annotated[int, AddedLater()] = 1
+    parts: Annotated[int | None, AddedLater(), Field(ge=1)] = None
 
 
 def test_a_later_field_at_its_default_stays_out_of_the_key() -> None:
@@ -61,11 +61,11 @@ def test_a_key_gives_its_workload_back(workload: Workload, max_error: float) -> 
     assert again.key == exact.key
 
 
-UNSAID: dict[str, object] = {
+DEFAULTS: dict[str, object] = {
     **{"bias": False, "residual": False, "activation": "none", "direction": "forward"},
     **dict.fromkeys(["K", "KH", "KW", "padding"]),
 }
-UNSAID_OF: dict[str, dict[str, object]] = {
+DEFAULTS_OF: dict[str, dict[str, object]] = {
     "conv1d": {"B": 1, "C": 1, "stride": 1, "dilation": 1, "layout": "NCW"},
     "depthwise_conv2d": {"dilation": 1, "multiplier": 1, "layout": "NCHW"},
 }
@@ -76,10 +76,10 @@ def test_a_key_is_canonical_json(workload: Workload) -> None:
     """Of all fields but those that came later and stand at their defaults."""
     fields = json.loads(workload.key)
     whole = workload.model_dump(mode="json").items()
-    unsaid = UNSAID | UNSAID_OF[workload.operator]
+    defaults = DEFAULTS | DEFAULTS_OF[workload.operator]
     assert fields == {
         "operator": workload.operator,
-        **{name: value for name, value in whole if name not in unsaid or value != unsaid[name]},
+        **{name: value for name, value in whole if name not in defaults or value != defaults[name]},
     }
     assert workload.key == json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
@@ -98,3 +98,9 @@ def test_the_order_of_the_fields_does_not_matter(workload: Workload) -> None:
 def test_an_unknown_operator_is_told_the_known_ones() -> None:
     with pytest.raises(UnknownOperator, match=r"'conv3d'; known are: conv1d, depthwise_conv2d"):
         operator("conv3d")
+
+
+@pytest.mark.parametrize("key", ["{}", '{"M":9,"N":3}'])
+def test_a_key_without_an_operator_is_told_the_known_ones(key: str) -> None:
+    with pytest.raises(UnknownOperator, match=r"''; known are: conv1d, depthwise_conv2d"):
+        parse_key(key)

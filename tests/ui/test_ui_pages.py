@@ -111,7 +111,7 @@ def test_ten_thousand_trials_stay_smooth(page: "Page", service: Service, long_jo
     page.goto(path_of("job", long_job))
     page.wait_for_function("() => document.querySelector('.curve').dataset.trials == '9999'")
     drawn = int(page.locator(".curve").first.get_attribute("data-points") or 0)
-    assert 0 < drawn < 1300
+    assert 0 < drawn <= 900
     device = devices.upsert_device(service.engine, GPU | {"limits": LIMITS})
     trials.add(service.engine, long_job.id, long_job.attempt, [new_trial(device, 5)])
     page.wait_for_function("() => document.querySelector('.curve').dataset.trials == '10000'")

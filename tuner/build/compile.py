@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import templates
-from templates.as_forward import AsForward, serving
+from templates.as_forward import AsForward, adapt
 from templates.conv1d.workload import Conv1dWorkload
 from tuner.build import kept, parameters
 from tuner.build.alignment import element_aligned
@@ -91,7 +91,7 @@ def scheduled(order: BuildOrder) -> Any:
     workload = templates.parse_key(order.workload_key)
     if order.config is None:
         return program(order)(workload, order.target["kind"])
-    return serving(program(order)(), workload).schedule(workload, order.config)
+    return adapt(program(order)(), workload).schedule(workload, order.config)
 
 
 def build(order: BuildOrder, keep: Path | None = None) -> Built:

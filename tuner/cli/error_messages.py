@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from db.sql.errors import StorageError
 from templates.errors import TemplateError, first_refused
-from templates.errors.near import like
+from templates.errors.suggestions import suggest_name
 from tuner.errors import TunerError
 
 
@@ -38,7 +38,7 @@ def rewrite_message(error: typer.TyperException) -> None:
     said: Any = error
     if hasattr(said, "possibilities") and said.ctx:
         known = {name: each.help or "" for each in said.ctx.command.params for name in each.opts}
-        meant = like(said.option_name, known)
+        meant = suggest_name(said.option_name, known)
         said.message, said.possibilities = f"{said.message}{meant and f'; {meant}'}", None
     if isinstance(error, typer.BadParameter) and error.param and isinstance(cause, ValidationError):
         error.message = first_refused(cause)[1]

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from templates.records.members import GivenTwice, each_once
+from templates.records.members import DuplicateMember, unique_members
 from tuner.cli.common import say
 from tuner.errors import BadOrder, MissingRuntime, UnusableFile, UnusableModel
 
@@ -49,10 +49,10 @@ def name_and_workloads(
 def read_workloads(path: Path) -> list[dict[str, Any]]:
     """Read a JSON file with a list of workloads, which are not checked yet. Raises UnusableFile."""
     try:
-        found = json.loads(path.read_bytes(), object_pairs_hook=each_once)
+        found = json.loads(path.read_bytes(), object_pairs_hook=unique_members)
     except OSError as error:
         raise UnusableFile(path, error.strerror or str(error)) from error
-    except GivenTwice as error:
+    except DuplicateMember as error:
         raise UnusableFile(path, str(error)) from error
     except (ValueError, RecursionError) as error:
         raise UnusableFile(path, f"is no JSON: {error}; {_FORM}") from error
@@ -74,7 +74,7 @@ def _capture(
             "PyTorch is not installed, which builds a model",
             "pip install torch, or list the layers in a file",
         )
-    from tuner.torch.model.built import workloads_of
+    from tuner.torch.model.named_models import workloads_of
 
     sizes = None if shape is None else _sizes(shape)
     found = workloads_of(

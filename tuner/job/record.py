@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import templates
-from templates.as_forward import serving
-from templates.records.replay import plain
+from templates.as_forward import adapt
+from templates.records.replay import to_python
 from tuner.build.compile import BuildOrder, program, scheduled
 
 
@@ -23,7 +23,7 @@ def metaschedule_record(order: BuildOrder, run_seconds: float) -> dict[str, Any]
     from tvm.s_tir import meta_schedule
 
     workload = templates.parse_key(order.workload_key)
-    function = serving(program(order)(), workload).computation(workload, order.config or {})
+    function = adapt(program(order)(), workload).computation(workload, order.config or {})
     module = tvm.IRModule({"main": function})
     stored = meta_schedule.database.Workload(module)
     record = meta_schedule.database.TuningRecord(
@@ -33,4 +33,4 @@ def metaschedule_record(order: BuildOrder, run_seconds: float) -> dict[str, Any]
         tvm.target.Target(order.target),
         meta_schedule.arg_info.ArgInfo.from_prim_func(module["main"]),
     )
-    return {"workload": plain(stored.as_json()), "tuning_record": plain(record.as_json())}
+    return {"workload": to_python(stored.as_json()), "tuning_record": to_python(record.as_json())}

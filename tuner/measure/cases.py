@@ -123,7 +123,7 @@ def _distinct(workload: Workload, name: str) -> Workload:
     few = any(output.elements <= FEW for output in workload.outputs)
     if name == CASES[0] or workload.bytes < LARGE or few:
         return workload
-    return workload.fewer(SIGNALS, CHANNELS)
+    return workload.reduced_to(SIGNALS, CHANNELS)
 
 
 def _exact(

@@ -14,7 +14,7 @@ from typing import Any
 
 import templates
 from templates.errors import InvalidConfig
-from templates.records.replay import text_of
+from templates.records.replay import trace_text
 from templates.records.trace import Trace
 from tuner.device.device import Device
 from tuner.plan.intrinsics import register_intrinsics
@@ -117,7 +117,7 @@ class Evolution:
         """Run one evolution; return whether it proposed anything new."""
         fresh = False
         for candidate in self._context.generate_measure_candidates() or ():
-            config = self._template.config(text_of(candidate.sch.trace))
+            config = self._template.config(trace_text(candidate.sch.trace))
             if config["trace"] not in self._seen:
                 self._seen.add(config["trace"])
                 self._asked[config["trace"]] = candidate

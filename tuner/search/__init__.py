@@ -1,7 +1,7 @@
 """Search strategies, by name. They know spaces and times, but nothing of kernels and devices.
 MetaSchedule's search is not among them, because it has no space: see :mod:`tuner.plan.traced`."""
 
-from templates.spaces.searched import SearchSpace
+from templates.spaces.search_space import SearchSpace
 from tuner.errors import UnknownStrategy
 from tuner.search.evolutionary import Evolutionary
 from tuner.search.features import Featurize

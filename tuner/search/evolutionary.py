@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from templates.spaces.searched import SearchSpace
+from templates.spaces.search_space import SearchSpace
 from tuner.search.features import FeatureTable, Featurize
 from tuner.search.seeds import seeds
 from tuner.search.spread import spread

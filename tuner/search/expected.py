@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from templates.spaces.searched import SearchSpace
+from templates.spaces.search_space import SearchSpace
 from tuner.search.strategy import Prior
 
 SCORE_ALL = 1_500

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from templates.spaces.knob import Knob
-from templates.spaces.searched import SearchSpace
+from templates.spaces.search_space import SearchSpace
 
 Rows = NDArray[np.float32]
 Featurize = Callable[[dict[str, Any]], dict[str, float]]

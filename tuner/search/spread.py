@@ -4,7 +4,7 @@ from collections.abc import Container
 
 import numpy as np
 
-from templates.spaces.searched import SearchSpace
+from templates.spaces.search_space import SearchSpace
 from tuner.search.features import FeatureTable
 
 CANDIDATES = 16

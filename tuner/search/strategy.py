@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from templates.spaces.searched import SearchSpace
+from templates.spaces.search_space import SearchSpace
 from tuner.search.features import Featurize
 
 Prior = Callable[[Sequence[dict[str, Any]]], NDArray[np.float32]]

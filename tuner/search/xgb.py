@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from templates.spaces.searched import SearchSpace
+from templates.spaces.search_space import SearchSpace
 from tuner.search.apart import apart
 from tuner.search.expected import Expected
 from tuner.search.features import FeatureTable, Featurize, Rows

@@ -9,5 +9,5 @@ def as_options(workload: Workload) -> str:
     """Return the options that give the workload on the command line, without fields at default."""
     return " ".join(
         f"--{name.replace('_', '-')}" + ("" if value is True else f" {in_text(value)}")
-        for name, value in workload.told.items()
+        for name, value in workload.explicit_fields.items()
     )

@@ -19,20 +19,19 @@ from torch.autograd import forward_ad
 
 from tuner.errors import WrongArgument
 from tuner.library.torch_transforms import quiet
-from tuner.torch.beyond_kernels import beyond_kernels
 from tuner.torch.functional import autocast
 from tuner.torch.gradients.call import (
     Calls,
     Differentiated,
-    Of,
+    PerTensor,
     Saved,
-    Some,
-    computed,
-    described,
-    in_place,
-    laid_out,
+    compute_gradients,
+    fake_gradients,
+    operator_outputs,
+    per_tensor,
 )
-from tuner.torch.gradients.shortcut import GradientShortcut, Remembers, recognised
+from tuner.torch.gradients.shortcut import GradientShortcut, LayerWithShortcut, recognised
+from tuner.torch.pytorch_only import not_none, why_no_library
 
 NAME = "convtune::module"
 _SCHEMA = "(Tensor input, Tensor weight, Tensor? bias, Tensor? residual, int number) -> Tensor"
@@ -42,40 +41,48 @@ _SCHEMA_OF_GRADIENTS = (
 )
 
 
-class Called(Remembers, Protocol):
+class OperatorModule(LayerWithShortcut, Protocol):
     """A module, as the operator needs it.
 
     The graph is compiled for the strides that the operator describes, so every output and gradient
     is laid out with these.
     """
 
-    def recognised(self, x: Tensor, weight: Tensor, bias: Some, in_graph: bool) -> Some:
+    def recognised(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, in_graph: bool
+    ) -> Tensor | None:
         """Return the output if the call is like the last one that a kernel computed, else None."""
 
-    def computed_in_graph(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
+    def computed_in_graph(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None
+    ) -> Tensor:
         """Return the output, by a tuned kernel or by PyTorch, with the strides described."""
 
-    def plain(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
+    def plain(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None
+    ) -> Tensor:
         """Return the output by PyTorch alone."""
 
     @property
-    def only_plain(self) -> bool:
+    def only_pytorch(self) -> bool:
         """Whether PyTorch computes all gradients."""
 
 
 # the first is random: a graph that PyTorch keeps on disk must not find another process's module
 _numbers = itertools.count(secrets.randbits(62))
-_modules: WeakValueDictionary[int, Called] = WeakValueDictionary()
+_modules: WeakValueDictionary[int, OperatorModule] = WeakValueDictionary()
 
 
-def numbered(module: Called) -> int:
+def register(module: OperatorModule) -> int:
     """Return a new number, by which the operator finds the module while the module lives."""
     number = next(_numbers)
     _modules[number] = module
     return number
 
 
-def call(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
+def call(
+    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, number: int
+) -> Tensor:
     """Return the output of the module with that number, by the operator.
 
     The shape is looked up when the graph runs, not when it is compiled.
@@ -90,28 +97,34 @@ def is_transformed() -> bool:
     return transformed or forward_ad._current_level >= 0
 
 
-def needs_derivative(*tensors: Some) -> bool:
+def needs_derivative(*tensors: Tensor | None) -> bool:
     """Return whether derivatives by one of the tensors are needed, in backward or forward mode."""
     grad, forward = torch.is_grad_enabled(), forward_ad._current_level >= 0
     if not grad and not forward:
         return False
-    given = [each for each in tensors if each is not None]
+    given = not_none(*tensors)
     return (grad and any(each.requires_grad for each in given)) or (
         forward and any(forward_ad.unpack_dual(each).tangent is not None for each in given)
     )
 
 
-def _called(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
+def _compute(
+    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, number: int
+) -> Tensor:
     return _module(number).computed_in_graph(x, weight, bias, residual)
 
 
-def _described(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
+def _fake_output(
+    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, number: int
+) -> Tensor:
     """Return the output without data: its shape, dtype and strides."""
     module = _module(number)
     return module.laid_out(module.convolved(x, weight, bias), x)
 
 
-def _differentiated(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
+def _differentiated(
+    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, number: int
+) -> Tensor:
     """Return the output, with gradients if they are needed.
 
     The gradients are an operator of the graph too. If the call is transformed, PyTorch's
@@ -125,69 +138,74 @@ def _differentiated(x: Tensor, weight: Tensor, bias: Some, residual: Some, numbe
         if is_plain(x, weight, bias, residual):
             return module.computed_in_graph(x, weight, bias, residual)
         return _below_autograd(number, x, weight, bias, residual)
-    if module.only_plain or is_transformed():
+    if module.only_pytorch or is_transformed():
         return module.laid_out(module.plain(x, weight, bias, residual), x)
     calls = Calls(
         module.activation,
         partial(_below_autograd, number),
         partial(_by_operator, number),
-        partial(computed, module, tuned=False),
+        partial(compute_gradients, module, tuned=False),
     )
     apply: Any = Differentiated.apply
     differentiated: Tensor = apply(calls, x, weight, bias, residual)
     return differentiated
 
 
-def is_plain(*tensors: Some) -> bool:
+def is_plain(*tensors: Tensor | None) -> bool:
     """Return whether nothing below autograd listens, so that no second dispatch is needed.
 
     A second dispatch takes as long as the work itself. Below autograd the dispatch state is another
     one, so that a shortcut made there would not recognise calls above it.
     """
-    if torch.is_grad_enabled() or not quiet(torch) or beyond_kernels(*tensors) is not None:
+    if torch.is_grad_enabled() or not quiet(torch) or why_no_library(*tensors) is not None:
         return False
     return all(each is None or each.is_cpu or each.is_cuda for each in tensors)
 
 
-def _below_autograd(number: int, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
+def _below_autograd(
+    number: int, x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None
+) -> Tensor:
     with torch._C._AutoDispatchBelowAutograd():
         return call(x, weight, bias, residual, number)
 
 
-def _cast(x: Tensor, weight: Tensor, bias: Some, residual: Some, number: int) -> Tensor:
+def _cast(
+    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, number: int
+) -> Tensor:
     kind = x.device.type
     given: list[Any] = [*autocast.cast(kind, x, weight, bias, residual), number]
     with torch.autocast(kind, enabled=False):
         return call(*given)
 
 
-def _by_operator(number: int, grad: Tensor, saved: Saved, needed: Of) -> Of:
+def _by_operator(number: int, grad: Tensor, saved: Saved, needed: PerTensor) -> PerTensor:
     found = torch.ops.convtune.module_gradients.default(grad, *saved, list(needed), number)
-    return in_place(found, needed)
+    return per_tensor(found, needed)
 
 
 def _gradients(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
-    needed: list[bool], number: int,
+    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None,
+    residual: Tensor | None, output: Tensor | None, needed: list[bool], number: int,
 ) -> list[Tensor]:  # fmt: skip
-    module, saved, of = _module(number), Saved(x, weight, bias, residual, output), Of(*needed)
-    found = laid_out(module, computed(module, grad, saved, of), grad, x)
-    made = GradientShortcut.of(module, grad, saved, of)
+    module, saved = _module(number), Saved(x, weight, bias, residual, output)
+    flags = PerTensor(*needed)
+    found = operator_outputs(module, compute_gradients(module, grad, saved, flags), grad, x)
+    made = GradientShortcut.of(module, grad, saved, flags)
     if made is not None:
         module.gradient_shortcut = made
     return found
 
 
-def _described_gradients(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
-    needed: list[bool], number: int,
+def _fake_gradients(
+    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None,
+    residual: Tensor | None, output: Tensor | None, needed: list[bool], number: int,
 ) -> list[Tensor]:  # fmt: skip
-    return described(_module(number), grad, x, weight, needed)
+    return fake_gradients(_module(number), grad, x, weight, needed)
 
 
 def _differentiated_gradients(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
-    needed: list[bool], number: int,
+    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None,
+    residual: Tensor | None, output: Tensor | None, needed: list[bool], number: int,
 ) -> list[Tensor]:  # fmt: skip
     """Return gradients. PyTorch computes them if their own derivatives are needed."""
     module = _module(number)
@@ -196,7 +214,9 @@ def _differentiated_gradients(
         return known
     if needs_derivative(grad, x, weight, bias, residual):
         saved = Saved(x, weight, bias, residual, output)
-        return laid_out(module, computed(module, grad, saved, Of(*needed), tuned=False), grad, x)
+        return operator_outputs(
+            module, compute_gradients(module, grad, saved, PerTensor(*needed), tuned=False), grad, x
+        )
     if is_plain(grad, x, weight, bias, residual, output):
         return _gradients(grad, x, weight, bias, residual, output, needed, number)
     with torch._C._AutoDispatchBelowAutograd():
@@ -225,13 +245,15 @@ def _recognised_first(operator: Any, recognise: Callable[..., Any]) -> None:
     operator._op = called
 
 
-def _output(module: Called, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Some:
+def _output(
+    module: OperatorModule, x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None
+) -> Tensor | None:
     return None if residual is not None else module.recognised(x, weight, bias, in_graph=True)
 
 
 def _recognised_gradients(
-    module: Called, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some,
-    output: Some, needed: list[bool],
+    module: OperatorModule, grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None,
+    residual: Tensor | None, output: Tensor | None, needed: list[bool],
 ) -> list[Tensor] | None:  # fmt: skip
     return recognised(module, grad, x, weight, bias, residual, needed)
 
@@ -242,7 +264,7 @@ def _is_watched() -> bool:
     return seen or torch.autograd.profiler._is_profiler_enabled
 
 
-def _module(number: int) -> Called:
+def _module(number: int) -> OperatorModule:
     module = _modules.get(number)
     if module is None:
         raise WrongArgument(f"{NAME} is called for module {number}, which is gone")
@@ -255,10 +277,10 @@ _recognised_first(torch.ops.convtune.module.default, _output)
 _library.define(f"module_gradients{_SCHEMA_OF_GRADIENTS}", tags=(torch.Tag.pt2_compliant_tag,))
 _recognised_first(torch.ops.convtune.module_gradients.default, _recognised_gradients)
 for _kind in ("CPU", "CUDA"):
-    _library.impl("module", _called, _kind)
+    _library.impl("module", _compute, _kind)
     _library.impl("module", _cast, f"Autocast{_kind}")
     _library.impl("module_gradients", _gradients, _kind)
 _library.impl("module", _differentiated, "Autograd")
 _library.impl("module_gradients", _differentiated_gradients, "Autograd")
-torch.library.register_fake(NAME, _described, lib=_library)
-torch.library.register_fake(f"{NAME}_gradients", _described_gradients, lib=_library)
+torch.library.register_fake(NAME, _fake_output, lib=_library)
+torch.library.register_fake(f"{NAME}_gradients", _fake_gradients, lib=_library)

@@ -26,7 +26,8 @@ from tuner.errors import WrongArgument
 from tuner.torch import arguments
 from tuner.torch import replaced as torch_replaced
 from tuner.torch.functional import convolutions
-from tuner.torch.replaced import only
+from tuner.torch.functional.padding import Sides, conv1d_padding, conv2d_padding, same_padding
+from tuner.torch.replaced import require
 from tuner.torch.tuned_module import Tuned
 
 __all__ = ["Conv1d", "DepthwiseConv2d", "Tuned"]
@@ -96,7 +97,7 @@ class Conv1d(Tuned):
         parametrisations. Raises WrongArgument if the module, its class or its hooks may compute
         something that the operator does not."""
         torch_replaced.check(module, torch.nn.Conv1d)
-        only(module, padding_mode="zeros")
+        require(module, padding_mode="zeros")
         if module.groups not in (1, module.in_channels):
             raise WrongArgument(
                 f"{module} has {module.groups} groups, and the operator 1 or as many as channels"
@@ -105,7 +106,7 @@ class Conv1d(Tuned):
             module.weight,
             module.bias,
             source=source,
-            padding=_ends(module),
+            padding=conv1d_padding(module),
             kind="correlate",
             stride=module.stride[0],
             dilation=module.dilation[0],
@@ -115,7 +116,7 @@ class Conv1d(Tuned):
         torch_replaced.take_over(module, made)
         return made
 
-    def becomes_causal(self) -> bool:
+    def make_causal(self) -> bool:
         """Compute only as many outputs as there are samples, if the others are all that the zeros
         behind the input give. Return whether this is so."""
         zeros = (self.taps - 1) * self._dilation
@@ -255,10 +256,11 @@ class DepthwiseConv2d(Tuned):
         if len(shape) != 4 or shape[1] != 1 or shape[0] % (channels or shape[0]):
             of = "C" if channels is None else f"a multiple of {channels}"
             raise WrongArgument(f"the weight must have shape ({of}, 1, KH, KW), but has {shape}")
-        if stride not in STRIDES:
+        self._stride = arguments.whole("stride", stride)
+        if self._stride not in STRIDES:
             raise WrongArgument(f"stride is {stride}, and the operator's 1 to {STRIDES[-1]}")
         arguments.bias(self.bias, shape[0])
-        self._stride, self._dilation = stride, arguments.whole("dilation", dilation)
+        self._dilation = arguments.whole("dilation", dilation)
         self.channels = channels or shape[0]
         self.multiplier = shape[0] // self.channels
         self.size: tuple[int, int] = shape[2:]
@@ -276,12 +278,12 @@ class DepthwiseConv2d(Tuned):
         pads by the input's size. The layer has its parameters and parametrisations. Raises
         WrongArgument if the module, its class or its hooks may compute something else."""
         torch_replaced.check(module, torch.nn.Conv2d, SAME)
-        padding: Any = _sides(module)
+        padding: Any = conv2d_padding(module)
         if torch_replaced.kind_of(module).__name__ == SAME:
-            only(module, padding=(0, 0))  # it pads the input itself, before the convolution
+            require(module, padding=(0, 0))  # it pads the input itself, before the convolution
             padding = "same"
         stride, dilation = module.stride[0], module.dilation[0]
-        only(
+        require(
             module,
             groups=module.in_channels,
             stride=(stride, stride),
@@ -324,16 +326,12 @@ class DepthwiseConv2d(Tuned):
             wanted,
         )
 
-    def _sides_for(self, x: Any) -> tuple[int, int, int, int]:
+    def _sides_for(self, x: Any) -> Sides:
         """Return the zeros at the top, left, bottom and right of that input."""
         if self._padding != "same":
-            given: tuple[int, int, int, int] = self._padding
+            given: Sides = self._padding
             return given
-        height, width = (
-            max(0, (taps - 1) * self._dilation - (size - 1) % self._stride)
-            for size, taps in zip(x.shape[-2:], self.size, strict=True)
-        )
-        return (height // 2, width // 2, height - height // 2, width - width // 2)
+        return same_padding(x.shape[-2:], self.size, self._stride, self._dilation)
 
     def _fields(self, x: Any) -> dict[str, Any] | str:
         if x.ndim not in (3, 4) or x.shape[-3] != self.channels:
@@ -376,25 +374,3 @@ class DepthwiseConv2d(Tuned):
 def _last(x: Any) -> bool:
     """Return whether the channels of an image, or of a part of one, lie beside each other."""
     return bool(x.ndim == 4 and x.shape[1] > 1 and x.stride(1) == 1)
-
-
-def _ends(module: Any) -> tuple[int, int]:
-    """Return a module's zeros before and behind. PyTorch's "same" has the odd one behind."""
-    if module.padding == "valid":
-        return (0, 0)
-    if module.padding == "same":
-        zeros = module.dilation[0] * (module.kernel_size[0] - 1)
-        return (zeros // 2, zeros - zeros // 2)
-    return (module.padding[0], module.padding[0])
-
-
-def _sides(module: Any) -> tuple[int, int, int, int]:
-    """Return a module's padding. PyTorch's "same" has the odd zeros at the bottom and right."""
-    if module.padding == "valid":
-        return (0, 0, 0, 0)
-    if module.padding == "same":
-        steps = zip(module.dilation, module.kernel_size, strict=True)
-        height, width = (step * (taps - 1) for step, taps in steps)
-        return (height // 2, width // 2, height - height // 2, width - width // 2)
-    height, width = module.padding
-    return (height, width, height, width)

@@ -33,12 +33,11 @@ from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.torch_transforms import quiet
 from tuner.torch import arguments
-from tuner.torch.beyond_kernels import NEEDS_GRAD, beyond_kernels, only_pytorchs
 from tuner.torch.functional import activations, autocast, convolutions
-from tuner.torch.gradients.by_name import OperatorGradients, Terms
-from tuner.torch.gradients.call import Some
+from tuner.torch.gradients.by_name import CallArguments, OperatorGradients
 from tuner.torch.module_operator import needs_derivative
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
+from tuner.torch.pytorch_only import NEEDS_GRAD, why_no_library, why_pytorch
 from tuner.torch.shortcut import Shortcut
 from tuner.torch.tuned_module import Tuned
 
@@ -107,9 +106,9 @@ class _Operator:
         self._shortcuts: dict[Any, Shortcut | None] = {}
 
     def _computed(
-        self, x: Tensor, weight: Tensor, bias: Some = None, stride: Ints = (1,),
+        self, x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = (1,),
         padding: Ints = (0,), dilation: Ints = (1,), groups: int | None = None, *,
-        residual: Some = None, activation: str = "none", max_error: float | None = None,
+        residual: Tensor | None = None, activation: str = "none", max_error: float | None = None,
     ) -> Tensor:  # fmt: skip
         """Return the output by a tuned kernel if there is one, else by PyTorch.
 
@@ -125,28 +124,32 @@ class _Operator:
                 x, weight, bias, stride, padding, dilation, groups,
                 residual=residual, activation=activation,
             )  # fmt: skip
+        if residual is not None:
+            how = self._how(tuple(stride), tuple(padding), tuple(dilation), activation)
+            steps = how.stride, how.padding, how.dilation
+            _must_fit(residual, convolutions.output_shape(x, weight, *steps))
         trained = needs_derivative(x, weight, bias, residual)
-        y: Any = (layer.trained if trained else layer.by_kernel)(x, weight, bias, residual)
+        y: Any = (layer.with_gradients if trained else layer.by_kernel)(x, weight, bias, residual)
         if isinstance(y, str):
             y = self.kind.laid_out(layer.by_pytorch(x, weight, bias, residual, y), x)
         elif residual is None and not trained:
             if len(shortcuts) >= MOST_SHORTCUTS:
                 shortcuts.clear()
             named = stride, padding, dilation, groups, activation, max_error
-            shortcuts[_as_said(x, weight, bias, *named)] = layer.shortcut(x, weight, bias, y)
-        if residual is not None:
-            _must_fit(residual, y, x)
+            shortcuts[_shortcut_key(x, weight, bias, *named)] = layer.shortcut(x, weight, bias, y)
         return y  # type: ignore[no-any-return]
 
     def _recognised(
-        self, x: Tensor, weight: Tensor, bias: Some = None, stride: Ints = (1,),
+        self, x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = (1,),
         padding: Ints = (0,), dilation: Ints = (1,), groups: int | None = None, *,
-        residual: Some = None, activation: str = "none", max_error: float | None = None,
+        residual: Tensor | None = None, activation: str = "none", max_error: float | None = None,
     ) -> Tensor | None:  # fmt: skip
         """Return the output if the call is like one that a kernel has computed, else None."""
-        said = _as_said(x, weight, bias, stride, padding, dilation, groups, activation, max_error)
+        key = _shortcut_key(
+            x, weight, bias, stride, padding, dilation, groups, activation, max_error
+        )
         try:
-            shortcut = self._shortcuts.get(said)
+            shortcut = self._shortcuts.get(key)
         except TypeError:  # a graph's symbolic integers have no hash
             return None
         if shortcut is None or residual is not None:
@@ -176,9 +179,9 @@ class _Operator:
             return layer
 
     def _by_pytorch(
-        self, x: Tensor, weight: Tensor, bias: Some = None, stride: Ints = (1,),
+        self, x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Ints = (1,),
         padding: Ints = (0,), dilation: Ints = (1,), groups: int | None = None, *,
-        residual: Some = None, activation: str = "none", max_error: float | None = None,
+        residual: Tensor | None = None, activation: str = "none", max_error: float | None = None,
     ) -> Tensor:  # fmt: skip
         """Return the output by PyTorch's own operators, which have derivatives and transforms.
 
@@ -190,35 +193,35 @@ class _Operator:
         groups = self._groups(x) if groups is None else groups
         y = convolved(x, weight, bias, how.stride, how.padding, how.dilation, groups)
         if residual is not None:
-            _must_fit(residual, y, x)
+            _must_fit(residual, tuple(y.shape))
             y = y + residual
         laid_out: Tensor = self.kind.laid_out(activations.applied(how.activation, y), x)
         return laid_out
 
     def _dispatched(
-        self, x: Tensor, weight: Tensor, bias: Some = None, *how: Any, residual: Some = None,
-        **named: Any,
+        self, x: Tensor, weight: Tensor, bias: Tensor | None = None, *how: Any,
+        residual: Tensor | None = None, **named: Any,
     ) -> Tensor:  # fmt: skip
         y = self._recognised(x, weight, bias, *how, residual=residual, **named)
         if y is not None:
             return y
-        ours = only_pytorchs(x, weight, bias, residual) is None
-        compute = self._computed if ours else self._by_pytorch
+        by_library = why_pytorch(x, weight, bias, residual) is None
+        compute = self._computed if by_library else self._by_pytorch
         return compute(x, weight, bias, *how, residual=residual, **named)
 
     def _differentiated(
-        self, x: Tensor, weight: Tensor, bias: Some = None, *how: Any, residual: Some = None,
-        **named: Any,
+        self, x: Tensor, weight: Tensor, bias: Tensor | None = None, *how: Any,
+        residual: Tensor | None = None, **named: Any,
     ) -> Tensor:  # fmt: skip
         y = self._recognised(x, weight, bias, *how, residual=residual, **named)
         if y is not None:
             return y
-        beyond = beyond_kernels(x, weight, bias, residual)
-        if (x.is_cpu or x.is_cuda) and beyond in (None, NEEDS_GRAD) and quiet(torch):
+        reason = why_no_library(x, weight, bias, residual)
+        if (x.is_cpu or x.is_cuda) and reason in (None, NEEDS_GRAD) and quiet(torch):
             # nothing below autograd listens, and another dispatch takes as long as the work itself
             return self._computed(x, weight, bias, *how, residual=residual, **named)
 
-        def below(*given: Some) -> Tensor:
+        def below(*given: Tensor | None) -> Tensor:
             with torch._C._AutoDispatchBelowAutograd():
                 y: Tensor = self._call(*given[:3], *how, residual=given[3], **named)
             return y
@@ -235,14 +238,14 @@ class _Operator:
     def _terms(
         self, x: Tensor, stride: Ints = (1,), padding: Ints = (0,), dilation: Ints = (1,),
         groups: int | None = None, *, activation: str = "none", max_error: float | None = None,
-    ) -> Terms:  # fmt: skip
+    ) -> CallArguments:  # fmt: skip
         how = self._how(tuple(stride), tuple(padding), tuple(dilation), activation)
         groups = self._groups(x) if groups is None else groups
         return how.stride, how.padding, how.dilation, groups, how.activation, max_error
 
     def _cast(
-        self, x: Tensor, weight: Tensor, bias: Some = None, *how: Any, residual: Some = None,
-        **named: Any,
+        self, x: Tensor, weight: Tensor, bias: Tensor | None = None, *how: Any,
+        residual: Tensor | None = None, **named: Any,
     ) -> Tensor:  # fmt: skip
         """Return the output under autocast, in its dtype, as PyTorch's convolutions do."""
         kind = x.device.type
@@ -258,11 +261,11 @@ class _Operator:
         why and return None."""
         self._must_be_weight(weight)
         if _source is None:
-            _say(self.kind.operator, "no source is set; call tuner.torch.use(source)")
+            _log_once(self.kind.operator, "no source is set; call tuner.torch.use(source)")
             return None
         alike = len(set(how.stride)) == len(set(how.dilation)) == 1
         if not alike:
-            _say(self.kind.operator, "stride or dilation differ between the axes")
+            _log_once(self.kind.operator, "stride or dilation differ between the axes")
             return None
         shape = weight.shape
         given = (
@@ -282,7 +285,7 @@ class _Operator:
                 return Conv1d(*given, **of, kind="correlate", groups=groups)
             return DepthwiseConv2d(*given, **of, channels=groups)
         except WrongArgument as error:
-            _say(self.kind.operator, str(error))
+            _log_once(self.kind.operator, str(error))
             return None
 
     def _groups(self, x: Tensor) -> int:
@@ -321,24 +324,24 @@ class _Operator:
         )
 
 
-def _as_said(x: Tensor, weight: Tensor, bias: Some, *named: Any) -> tuple[Any, ...]:
+def _shortcut_key(x: Tensor, weight: Tensor, bias: Tensor | None, *named: Any) -> tuple[Any, ...]:
     """Return the key of a call's shortcut, which then checks the tensors itself."""
     stride, padding, dilation, *others = named
     ways = tuple(stride), tuple(padding), tuple(dilation)
     return x.shape, weight.shape, bias is None, *ways, *others
 
 
-def _must_fit(residual: Tensor, y: Tensor, x: Tensor) -> None:
-    """Raise WrongArgument unless the residual has the output's shape, and no axis was added."""
-    if residual.shape != y.shape or y.ndim != x.ndim:
+def _must_fit(residual: Tensor, shape: tuple[int, ...]) -> None:
+    """Raise WrongArgument unless the residual has the output's ``shape``: it is not broadcast."""
+    if residual.shape != shape:
         raise WrongArgument(
-            f"residual has shape {tuple(residual.shape)}, and must have the output's, "
-            f"{tuple(y.shape)}; expand it to that"
+            f"residual has shape {tuple(residual.shape)}, and must have the output's, {shape}; "
+            "expand it to that"
         )
 
 
 @cache
-def _say(operator: str, reason: str) -> None:
+def _log_once(operator: str, reason: str) -> None:
     """Log why PyTorch computes an operator, once for each reason."""
     log.warning("%s is computed by pytorch: %s", operator, reason)
 

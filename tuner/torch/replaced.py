@@ -102,7 +102,7 @@ def hand_back(replacement: Module, module: Module) -> None:
     parametrize.transfer_parametrizations_and_params(replacement, module)
 
 
-def only(module: Module, **expected: Any) -> None:
+def require(module: Module, **expected: Any) -> None:
     """Raise WrongArgument if one of the named attributes has another value than the one given."""
     for name, value in expected.items():
         if getattr(module, name) != value:

@@ -8,22 +8,25 @@ passed it need not be described to the kernel, which takes their addresses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import torch
 from torch._C._dynamo import guards
 
 from tuner.library.load import Library
 from tuner.library.torch_transforms import active
+from tuner.torch.pytorch_only import not_none
 
-Order = tuple[int, ...]
-EMPTY: dict[str, Any] = {kind: vars(guards)[f"_empty_strided_{kind}"] for kind in ("cpu", "cuda")}
+AxisOrder = tuple[int, ...]
+EMPTY_STRIDED: dict[str, Any] = {
+    kind: vars(guards)[f"_empty_strided_{kind}"] for kind in ("cpu", "cuda")
+}
 """By kind of device, what allocates a tensor of a shape, strides and a dtype in compiled graphs."""
 _current_gpu: Any = getattr(torch._C, "_cuda_getDevice", None)  # PyTorch may know no CUDA
 
 
-class Alike:
+class DispatchGuard:
     """A check whether tensors are dispatched by PyTorch as those of an earlier call were.
 
     It compares class, dtype, device, shape and strides, and all else by which PyTorch dispatches:
@@ -51,21 +54,50 @@ class Shortcut:
     its output back; None if the library takes and gives the tensors as they are.
     """
 
+    @classmethod
+    def of(
+        cls,
+        library: Library,
+        activation: str,
+        orders: Mapping[str | None, tuple[AxisOrder, AxisOrder]],
+        given: tuple[Any, Any, Any],
+        output: Any,
+    ) -> Self | None:
+        """Return a shortcut for calls like one in which the library gave that output.
+
+        ``given`` are the call's input, weight and bias or None. ``orders`` are the layer's, by the
+        layout of its input. Return None if the library can't do alone what the layer does.
+        """
+        x, weight, bias = given
+        work: Any = library.workload
+        first, second = library.arguments[:2]
+        if (
+            torch.is_grad_enabled()
+            or (work.bias, work.activation) != (bias is not None, activation)
+            or weight.shape != second.shape
+        ):
+            return None
+        order = orders.get(first.layout)
+        if order is None and x.shape != first.shape:
+            return None
+        return cls(not_none(x, weight, bias), output, library, order)
+
     def __init__(
         self,
         tensors: Sequence[Any],
         output: Any,
         library: Library,
-        orders: tuple[Order, Order] | None,
+        orders: tuple[AxisOrder, AxisOrder] | None,
     ) -> None:
         """Remember a call on these tensors that gave that output, while no gradients are recorded.
 
         ``tensors`` are input, weight and perhaps bias.
         """
-        self._alike = Alike(tensors)
+        self._guard = DispatchGuard(tensors)
         self._has_bias = len(tensors) > 2
         self._orders, self._compute = orders, library.of_tensors
-        self._at, self._empty = library.by_address(self._alike.gpu), EMPTY[library.kind]
+        self._by_address = library.by_address(self._guard.gpu)
+        self._empty = EMPTY_STRIDED[library.kind]
         self._like = tuple(output.shape), output.stride(), output.dtype
         self.reason: str = library.manifest["template"]
 
@@ -74,14 +106,14 @@ class Shortcut:
         if torch.is_grad_enabled() or (bias is not None) is not self._has_bias:
             return None
         given = (weight, bias) if self._has_bias else (weight,)
-        if not self._alike(x, *given):
+        if not self._guard(x, *given):
             return None
-        if self._at is not None:
+        if self._by_address is not None:
             y = self._empty(*self._like)
             if self._has_bias:
-                self._at(x.data_ptr(), weight.data_ptr(), bias.data_ptr(), y.data_ptr())
+                self._by_address(x.data_ptr(), weight.data_ptr(), bias.data_ptr(), y.data_ptr())
             else:
-                self._at(x.data_ptr(), weight.data_ptr(), y.data_ptr())
+                self._by_address(x.data_ptr(), weight.data_ptr(), y.data_ptr())
             return y
         if self._orders is None:
             return self._compute(x, *given)

@@ -16,26 +16,26 @@ from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.load import Library
 from tuner.torch import arguments, module_operator
-from tuner.torch.beyond_kernels import (
-    NEEDS_GRAD,
-    NORM_NEEDS_GRAD,
-    PLAIN,
-    only_pytorchs,
-    recorded,
-    there,
-)
 from tuner.torch.functional import activations, autocast
 from tuner.torch.functional.folding import BatchNorm
 from tuner.torch.gradients import call as gradients
 from tuner.torch.gradients.shortcut import GradientShortcut
 from tuner.torch.in_place import InPlace
-from tuner.torch.looks_up import LooksUp, Purpose, Shared
-from tuner.torch.lookup import Found
-from tuner.torch.said import Said
-from tuner.torch.shortcut import Order, Shortcut
+from tuner.torch.pytorch_only import (
+    NEEDS_GRAD,
+    NORM_NEEDS_GRAD,
+    PLAIN,
+    not_none,
+    trace_call,
+    why_pytorch,
+)
+from tuner.torch.reason_log import ReasonLog
+from tuner.torch.shortcut import AxisOrder, Shortcut
+from tuner.torch.source_lookup import Found
+from tuner.torch.workload_lookup import LookupMixin, Purpose, SharedSource
 
 
-class Tuned(InPlace, LooksUp):
+class Tuned(InPlace, LookupMixin):
     """A convolution that a tuned kernel computes if there is one for the shape, and PyTorch if not.
 
     ``source`` is a Client or a Local database, and ``max_error`` the accuracy that is asked for, by
@@ -53,11 +53,11 @@ class Tuned(InPlace, LooksUp):
 
     operator: ClassVar[str]
     AXES: ClassVar[int]
-    ORDERS: ClassVar[dict[str | None, tuple[Order, Order]]]
+    ORDERS: ClassVar[dict[str | None, tuple[AxisOrder, AxisOrder]]]
     """For each layout with channels last: the axes with which ``permute`` turns an input into it,
     and an output in it into PyTorch's order."""
     bias: torch.nn.Parameter | None
-    said: Said
+    reason_log: ReasonLog
     used: Literal["tuned", "pytorch"] | None = None
     reason: str = ""
     used_backward: dict[str, str]
@@ -80,24 +80,24 @@ class Tuned(InPlace, LooksUp):
         self.bias_in_kernel = True
         self.norm: BatchNorm | None = None
         self.used_backward = {}
-        self._number = module_operator.numbered(self)
-        self.said = Said()
+        self._number = module_operator.register(self)
+        self.reason_log = ReasonLog()
         self.forget()
 
     def forget(self) -> None:
         """Have every shape looked up again."""
         self._found: dict[Any, Found] = {}
-        self.said.forget()
+        self.reason_log.forget()
         # for eager mode and for graphs, in which PyTorch's dispatch state is another one
         self._shortcuts: list[Shortcut | None] = [None, None]
         self.gradient_shortcut: GradientShortcut | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, activations.known(value) if name == "activation" else value)
-        if name in ("activation", "max_error", "source") and "said" in vars(self):
+        if name in ("activation", "max_error", "source") and "reason_log" in vars(self):
             self.forget()
 
-    def take_in(self, norm: BatchNorm | None, activation: Activation) -> None:
+    def fuse(self, norm: BatchNorm | None, activation: Activation) -> None:
         """Compute a batch norm and an activation, too, that follow the convolution in a model.
         Their modules keep their places, and must return their input there."""
         self.norm, self.activation = norm, activation  # to set the latter forgets what was found
@@ -105,21 +105,21 @@ class Tuned(InPlace, LooksUp):
     def __getstate__(self) -> dict[str, Any]:
         # libraries are loaded in this process only
         own: dict[str, Any] = {"_found": {}, "_shortcuts": [None, None]}
-        own |= {"gradient_shortcut": None, "source": Shared(self.source)}
+        own |= {"gradient_shortcut": None, "source": SharedSource(self.source)}
         return self.__dict__ | own
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(  # type: ignore[no-untyped-call]
             state | {"source": state["source"].source}
         )
-        self._number = module_operator.numbered(self)
+        self._number = module_operator.register(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # without this method PyTorch gives a parametrised module one that skips __setstate__
         state = Tuned.__getstate__(self)
-        stays_behind = self.taken_in is not None and not memo
+        stays_behind = self.fused_modules is not None and not memo
         if stays_behind:
-            state["taken_in"] = None
+            state["fused_modules"] = None
         copied = self.__new__(type(self))
         memo[id(self)] = copied
         Tuned.__setstate__(copied, deepcopy(state, memo))
@@ -129,16 +129,16 @@ class Tuned(InPlace, LooksUp):
 
     def forward(self, input: Any, residual: Any = None) -> Any:  # noqa: A002
         """Return the output. ``residual`` has its shape, and is added before the activation."""
-        if self.taken_in is not None and self.taken_in.parted(self):
-            self.part()
+        if self.fused_modules is not None and self.fused_modules.must_unfuse(self):
+            self.unfuse()
         # the flag, because torch.compiler.is_exporting() is true in any graph in PyTorch 2.11
         if torch.compiler._is_exporting_flag or torch.compiler.is_compiling():
-            return self.on(input, self.weight, self.bias, residual)
+            return self.call_with(input, self.weight, self.bias, residual)
         if isinstance(input, torch.fx.Proxy):
-            return recorded(self, input, residual)
-        return self.on(input, self._current("weight"), self._current("bias"), residual)
+            return trace_call(self, input, residual)
+        return self.call_with(input, self._current("weight"), self._current("bias"), residual)
 
-    def on(self, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
+    def call_with(self, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
         """Return the output for this weight and bias, in eager mode, in a graph or in an export."""
         if torch.compiler._is_exporting_flag:
             return self.plain(x, weight, bias, residual)
@@ -152,7 +152,7 @@ class Tuned(InPlace, LooksUp):
         return self.computed(x, weight, bias, residual)
 
     @property
-    def only_plain(self) -> bool:
+    def only_pytorch(self) -> bool:
         """Whether PyTorch computes all gradients."""
         return self.norm is not None
 
@@ -160,7 +160,7 @@ class Tuned(InPlace, LooksUp):
         """Return the output in a graph, by one operator. PyTorch's operators compute what only they
         can, in forward-mode differentiation, and a batch norm that is in training mode, needs
         gradients or is under autocast."""
-        given = there(x, weight, bias, residual)
+        given = not_none(x, weight, bias, residual)
         known = x.device.type in ("cpu", "cuda") and all(type(each) in PLAIN for each in given)
         forward = torch.autograd.forward_ad._current_level >= 0
         normed = self.norm is not None and (
@@ -190,7 +190,7 @@ class Tuned(InPlace, LooksUp):
         shortcut = self._shortcuts[in_graph]
         y = shortcut and shortcut(x, weight, bias)
         if shortcut is not None and y is not None and self.used != "tuned":
-            self._tell("tuned", shortcut.reason)
+            self._record_use("tuned", shortcut.reason)
         return y
 
     def computed_in_graph(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
@@ -201,9 +201,9 @@ class Tuned(InPlace, LooksUp):
         y = self.recognised(x, weight, bias, in_graph) if residual is None else None
         if y is not None:
             return y
-        reason = only_pytorchs(x, weight, bias, residual)
+        reason = why_pytorch(x, weight, bias, residual)
         if reason is NEEDS_GRAD:
-            y = self.trained(x, weight, bias, residual)
+            y = self.with_gradients(x, weight, bias, residual)
         else:
             y = reason or self.by_kernel(x, weight, bias, residual)
         if isinstance(y, str):
@@ -212,11 +212,11 @@ class Tuned(InPlace, LooksUp):
             self._shortcuts[in_graph] = self.shortcut(x, weight, bias, y)
         return self.laid_out(y, x) if in_graph else y
 
-    def trained(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
+    def with_gradients(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """Return the output with gradients if a kernel computes it or one of them, else why none
         does."""
-        x = self.densely(x)
-        unready = self._unready(x) or self._unfit(x, weight)
+        x = self.as_dense(x)
+        unready = self._why_not_ready(x) or self._why_unfit(x, weight)
         if unready is not None:
             return unready
         asked: list[tuple[bool, Purpose]] = [(residual is not None, "forward")]
@@ -230,7 +230,7 @@ class Tuned(InPlace, LooksUp):
             return NORM_NEEDS_GRAD
         if not any(self.found_for(x, x.device, *each).library for each in asked):
             return NEEDS_GRAD
-        backward = partial(gradients.computed, self)
+        backward = partial(gradients.compute_gradients, self)
         calls = gradients.Calls(
             self.activation, self.computed, backward, partial(backward, tuned=False)
         )
@@ -239,13 +239,13 @@ class Tuned(InPlace, LooksUp):
 
     def gradient_library(self, x: Any, weight: Any, purpose: Purpose) -> Library | None:
         """Return the tuned kernel for that purpose, or None."""
-        if self._unfit(x, weight) is not None:
+        if self._why_unfit(x, weight) is not None:
             return None
         return self.found_for(x, x.device, False, purpose).library
 
     def sums(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """Return the output before the activation."""
-        if self._unfit(x, weight) is None:
+        if self._why_unfit(x, weight) is None:
             library = self.found_for(x, x.device, residual is not None, "sums").library
             if library is not None:
                 return self._by_library(library, x, weight, bias, residual, "none")
@@ -256,40 +256,28 @@ class Tuned(InPlace, LooksUp):
         """Return a shortcut for calls like one by which a kernel gave y; None if more was done."""
         found = self._found.get(self._key(x, x.device, False))
         library: Any = found and found.library
-        if library is None:  # forget() was called meanwhile
-            return None
-        work, (first, second) = library.workload, library.arguments[:2]
-        if (
-            torch.is_grad_enabled()
-            or not self.is_dense(x)
-            or self.norm is not None
-            or (work.bias, work.activation) != (bias is not None, self.activation)
-            or weight.shape != second.shape
-        ):
-            return None
-        orders = self.ORDERS.get(first.layout)
-        if orders is None and x.shape != first.shape:
-            return None
-        return Shortcut(there(x, weight, bias), y, library, orders)
+        if library is None or self.norm is not None or not self.is_dense(x):
+            return None  # no library: forget() was called meanwhile
+        return Shortcut.of(library, self.activation, self.ORDERS, (x, weight, bias), y)
 
     def by_kernel(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """Return the output by a tuned kernel, in the layout of its input, or why there is none.
-        Only for tensors for which :func:`only_pytorchs` returns None."""
-        unready = self._unready(x)
+        Only for tensors for which :func:`why_pytorch` returns None."""
+        unready = self._why_not_ready(x)
         if unready is not None:
             return unready
-        x = self.densely(x)
+        x = self.as_dense(x)
         known = self._found.get(self._key(x, x.device, residual is not None))
         library: Any = known and known.library
         if library is None:  # a library that is known refuses unfit tensors itself
-            library = self._unfit(x, weight) or self._library(x, residual)
+            library = self._why_unfit(x, weight) or self._library(x, residual)
             if isinstance(library, str):
                 return library
         try:
             y = self._by_library(library, x, weight, bias, residual, self.activation)
         except WrongArgument as error:
             return str(error)
-        self._tell("tuned", library.manifest["template"])
+        self._record_use("tuned", library.manifest["template"])
         return y
 
     def _by_library(
@@ -300,14 +288,14 @@ class Tuned(InPlace, LooksUp):
             weight, bias = self.norm.folded(weight, bias)
         work: Any = library.workload
         first, second, output = library.arguments[0], library.arguments[1], library.arguments[-1]
-        taken = [self.taken(x, first), weight]
+        taken = [self.as_library_view(x, first), weight]
         if weight.shape != second.shape:
             taken[1] = weight.view(second.shape)
         if work.bias:
             taken.append(bias)
         if work.residual:
-            taken.append(self.taken(residual, output))
-        y = self._given_back(library.of_tensors(*taken), x, output)
+            taken.append(self.as_library_view(residual, output))
+        y = self._as_pytorch_view(library.of_tensors(*taken), x, output)
         if bias is not None and not work.bias:
             y += bias.detach().view(self._shape_of_bias)
         if residual is not None and not work.residual:
@@ -329,20 +317,20 @@ class Tuned(InPlace, LooksUp):
 
     def by_pytorch(self, x: Any, weight: Any, bias: Any, residual: Any, reason: str) -> Any:
         """Return the output by PyTorch, and log the reason."""
-        self._tell("pytorch", reason)
+        self._record_use("pytorch", reason)
         return self.plain(x, weight, bias, residual)
 
-    def _tell(self, used: Literal["tuned", "pytorch"], reason: str) -> None:
+    def _record_use(self, used: Literal["tuned", "pytorch"], reason: str) -> None:
         if self.used != used or self.reason != reason:  # to set a module's attribute takes long
             self.used, self.reason = used, reason
-        self.said.say(type(self).__name__, used, reason)
+        self.reason_log.log(type(self).__name__, used, reason)
 
     def _needs_grad(self, given: Sequence[Any]) -> bool:
         return any(each.requires_grad for each in given) or (
             self.norm is not None and self.norm.needs_grad
         )
 
-    def _unready(self, x: Any) -> str | None:
+    def _why_not_ready(self, x: Any) -> str | None:
         """Return why no library may be called at the moment, or None."""
         if self.norm is not None:
             if self.norm.needs_grad and torch.is_grad_enabled():
@@ -357,7 +345,7 @@ class Tuned(InPlace, LooksUp):
         found = self.found_for(x, x.device, residual is not None)
         return found.library or found.reason
 
-    def taken(self, x: Any, argument: Argument) -> Any:
+    def as_library_view(self, x: Any, argument: Argument) -> Any:
         """Return a view of the input, or of a tensor of the output's shape, as the library takes
         it. Raises WrongArgument if shape or strides do not allow one."""
         orders = self.ORDERS.get(argument.layout)
@@ -373,7 +361,7 @@ class Tuned(InPlace, LooksUp):
                 f"{argument.shape}"
             ) from error
 
-    def _given_back(self, y: Any, x: Any, output: Argument) -> Any:
+    def _as_pytorch_view(self, y: Any, x: Any, output: Argument) -> Any:
         """Return a view of the output, as PyTorch would return it for ``x``."""
         orders = self.ORDERS.get(output.layout)
         if orders is not None:

@@ -148,7 +148,7 @@ def best_search(request: Request, engine: EngineDep) -> Response:
         device_id,
         LISTED,
         asked.get("cursor"),
-        chosen.unsaid if chosen else {},
+        chosen.defaults_of_added_fields if chosen else {},
     )
     more = None
     if page.next_cursor:

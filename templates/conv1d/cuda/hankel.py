@@ -7,7 +7,7 @@ from math import gcd
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.halves import are_multiplied
+from templates.kernels.halves import has_tensor_cores_for
 from templates.kernels.occupancy import occupancy, registers_each, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -41,7 +41,7 @@ class CudaHankel(Template[Conv1dWorkload]):
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
         return (
             super().applies(workload, limits)
-            and are_multiplied(workload.dtype, limits)
+            and has_tensor_cores_for(workload.dtype, limits)
             and not (workload.is_dense or workload.is_basic)
             and (workload.layout == "NCW" or workload.C == workload.out_channels == 1)
             and workload.stride == workload.dilation == 1

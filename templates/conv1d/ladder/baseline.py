@@ -9,8 +9,8 @@ from tvm.s_tir import Schedule
 
 from templates.conv1d import backward, gradients
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.epilogue import finished
-from templates.kernels.one_by_one import one_by_one
+from templates.kernels.epilogue import apply_epilogue
+from templates.kernels.naive_schedule import naive_schedule
 from templates.kernels.parameters import placeholders
 
 
@@ -50,7 +50,7 @@ def computation(workload: Conv1dWorkload) -> Any:
         return te.create_prim_func([x, w, sums])
     y = te.compute(
         workload.output.shape,
-        lambda *at: finished(workload, sums[at], added, workload.axes(at)[1], at),
+        lambda *at: apply_epilogue(workload, sums[at], added, workload.axes(at)[1], at),
         name="y",
     )
     return te.create_prim_func([x, w, *added, y])
@@ -67,4 +67,4 @@ def naive(workload: Conv1dWorkload, kind: str) -> Schedule:
     """
     several = len(workload.outputs) > 1
     stages = {output.symbol if several else "y": len(output.shape) for output in workload.outputs}
-    return one_by_one(computation(workload), stages, kind)
+    return naive_schedule(computation(workload), stages, kind)

@@ -38,7 +38,7 @@ class CpuChannels(Template[DepthwiseConv2dWorkload]):
         )
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        _, width = workload.near
+        _, width = workload.used_kernel
         space = ConfigSpace(self.name, self.version)
         space.knob("lanes", [lanes for lanes in (1, 2, 4, 8, 16) if lanes <= workload.C])
         space.knob("vectors", [1, 2, 4])
@@ -91,7 +91,7 @@ class CpuChannels(Template[DepthwiseConv2dWorkload]):
         used = min(tasks, limits.units) if config["threading"] == PARALLEL else 1
         across = ceil_div(workload.out_width, columns) * columns
         deep = ceil_div(workload.C, channels) * channels
-        _, width = workload.used
+        _, width = workload.used_taps
         segment = (columns - 1) * workload.stride + width.span
         return {
             "tasks": tasks,

@@ -11,7 +11,7 @@ from templates.depthwise_conv2d.cpu.pieces import (
     Piece,
     add_knobs,
     axes,
-    is_last,
+    channels_are_last,
     limit_staged,
     smallest_piece,
     threads_of,
@@ -80,7 +80,7 @@ class CpuInputPieces(Template[DepthwiseConv2dWorkload]):
                 or c["vectors"]
                 <= (
                     c["columns"]
-                    if is_last(workload)
+                    if channels_are_last(workload)
                     else ceil_div(piece(workload, c).flat, c["lanes"])
                 )
             ),
@@ -110,7 +110,7 @@ class CpuInputPieces(Template[DepthwiseConv2dWorkload]):
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         here, width = piece(workload, config), config["lanes"]
-        blocks = ceil_div(workload.C, width) if is_last(workload) else workload.C
+        blocks = ceil_div(workload.C, width) if channels_are_last(workload) else workload.C
         tasks = workload.B * blocks * here.bands * here.strips
         used = threads_of(config, tasks, limits.units)
         return {
@@ -139,7 +139,7 @@ def staged(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     computed, and the results before they are brought into their order.
     """
     here = piece(workload, config)
-    if is_last(workload):
+    if channels_are_last(workload):
         return int(workload.multiplier * here.window * config["lanes"])
     return (workload.multiplier + 1 + min(workload.stride, workload.W)) * here.window
 

@@ -56,11 +56,11 @@ def axes(workload: DepthwiseConv2dWorkload) -> tuple[Axis, Axis]:
     def axis(taps: Taps) -> Axis:
         return Axis(taps.count, taps.step, taps.before, workload.stride)
 
-    down, across = workload.used
+    down, across = workload.used_taps
     return axis(down), axis(across)
 
 
-def is_last(workload: DepthwiseConv2dWorkload) -> bool:
+def channels_are_last(workload: DepthwiseConv2dWorkload) -> bool:
     """Return whether vectors are of channels, which are last; otherwise of neighbouring columns."""
     return workload.layout == "NHWC"
 
@@ -123,7 +123,7 @@ def add_knobs(
 
 def lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
     """Return the lanes that a vector may have."""
-    if not is_last(workload):
+    if not channels_are_last(workload):
         return [4, 8, VECTOR]
     of_input = workload.direction == "backward_input"
     channels = workload.C if of_input else workload.out_channels

@@ -45,7 +45,7 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         rows, columns = workload.out_height, workload.out_width
-        height, _ = workload.near
+        height, _ = workload.used_kernel
         space = ConfigSpace(self.name, self.version)
         space.knob("form", ["rows", "flat", "bands"])
         space.knob("lanes", [4, 8, 16])
@@ -114,7 +114,7 @@ def pitch(workload: DepthwiseConv2dWorkload) -> int:
 
     With stride 1 the padding at the right of a row is also that at the left of the next row.
     """
-    return workload.out_width + workload.near[1] // 2
+    return workload.out_width + workload.used_kernel[1] // 2
 
 
 def flat_outputs(workload: DepthwiseConv2dWorkload) -> int:
@@ -127,7 +127,7 @@ def phase(workload: DepthwiseConv2dWorkload, rows: int) -> int:
 
     With stride 2 it is those of each of the four phases.
     """
-    last = (rows - 1) * workload.stride + workload.near[0] - 1
+    last = (rows - 1) * workload.stride + workload.used_kernel[0] - 1
     return (last // workload.stride + 1) * pitch(workload)
 
 
@@ -136,4 +136,4 @@ def padded_bytes(workload: DepthwiseConv2dWorkload, rows: int, patch: int) -> in
 
     They include what a last patch of ``patch`` outputs reads beyond it.
     """
-    return 4 * (workload.stride**2 * phase(workload, rows) + workload.near[1] + patch)
+    return 4 * (workload.stride**2 * phase(workload, rows) + workload.used_kernel[1] + patch)

@@ -12,6 +12,7 @@ from templates.template import Config, Template
 WHOLE_ROW = 4096
 STRIP = 1024
 MAX_STAGED_BYTES = 2**24
+MAX_SUMS = 16  # the most vectors of sums in registers
 
 
 class CpuTiled(Template[DepthwiseConv2dWorkload]):
@@ -47,7 +48,7 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
             lambda c: c["tiles_per_task"] == 1 or c["rows"] * c["tiles_per_task"] < 2 * height,
         )
         space.constraint(
-            "at most 64 vector registers of sums", lambda c: c["rows"] * c["vectors"] <= 16
+            f"at most {MAX_SUMS} vectors of sums", lambda c: c["rows"] * c["vectors"] <= MAX_SUMS
         )
         space.constraint(
             "at most 1024 vector multiply-adds unrolled",
@@ -119,11 +120,11 @@ def _task(workload: DepthwiseConv2dWorkload, config: Config) -> tuple[int, int]:
 def _staged_bytes(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     height, width = (
         (outputs - 1) * workload.stride + taps.span
-        for outputs, taps in zip(_task(workload, config), workload.used, strict=True)
+        for outputs, taps in zip(_task(workload, config), workload.used_taps, strict=True)
     )
     return 4 * height * width
 
 
 def _unrolled_taps(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    height, width = workload.near
+    height, width = workload.used_kernel
     return {"none": 1, "columns": width, "rows": height * width}[config["unroll"]]

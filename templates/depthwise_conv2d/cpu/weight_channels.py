@@ -40,7 +40,7 @@ class CpuWeightChannels(Template[DepthwiseConv2dWorkload]):
         )
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        down, across = workload.near
+        down, across = workload.used_kernel
         widths = {across} if across <= MAX_SUMS else {8}
         space = ConfigSpace(self.name, self.version)
         space.knob("lanes", _lanes(workload))
@@ -59,7 +59,7 @@ class CpuWeightChannels(Template[DepthwiseConv2dWorkload]):
             "template": self.name,
             "lanes": max(lanes for lanes in _lanes(workload) if lanes <= most),
             "tap_rows": 1,
-            "tap_columns": workload.near[1] if workload.near[1] <= MAX_SUMS else 8,
+            "tap_columns": workload.used_kernel[1] if workload.used_kernel[1] <= MAX_SUMS else 8,
             "threading": "serial",
         }
 
@@ -83,7 +83,7 @@ class CpuWeightChannels(Template[DepthwiseConv2dWorkload]):
 
 def padded_plane(workload: DepthwiseConv2dWorkload) -> tuple[int, int]:
     """Return the rows and columns of a plane with what the used taps reach beside it."""
-    down, across = workload.used
+    down, across = workload.used_taps
     return (
         (workload.out_height - 1) * workload.stride + down.span,
         (workload.out_width - 1) * workload.stride + across.span,

@@ -11,7 +11,7 @@ from templates.depthwise_conv2d.cpu.pieces import (
     Piece,
     add_knobs,
     axes,
-    is_last,
+    channels_are_last,
     limit_staged,
     smallest_piece,
     threads_of,
@@ -134,7 +134,7 @@ def pieces(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Return the channels, or the vectors of them."""
     channels = workload.out_channels
-    return ceil_div(channels, config["lanes"]) if is_last(workload) else channels
+    return ceil_div(channels, config["lanes"]) if channels_are_last(workload) else channels
 
 
 def staged(workload: DepthwiseConv2dWorkload, config: Config) -> int:
@@ -143,7 +143,7 @@ def staged(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     They are the input's phases, the sums' gradients, and the tensors from which these are computed.
     """
     here, (down, across) = piece(workload, config), axes(workload)
-    each = config["lanes"] if is_last(workload) else 1
+    each = config["lanes"] if channels_are_last(workload) else 1
     return int((down.phases * across.phases + 2) * here.window * each)
 
 

@@ -160,9 +160,12 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
             "registers": registers,
             "channels": channels,
             "outputs_per_thread": outputs * channels,
-            "work_per_thread": outputs * channels * workload.near[0] * workload.near[1],
+            "work_per_thread": outputs
+            * channels
+            * workload.used_kernel[0]
+            * workload.used_kernel[1],
             "fetched_bytes": fetched * BYTES_PER_ELEMENT[workload.dtype],
-            "loads_per_fma": read / (outputs * workload.near[0] * workload.near[1]),
+            "loads_per_fma": read / (outputs * workload.used_kernel[0] * workload.used_kernel[1]),
             "reads_per_output": read / (outputs * workload.stride**2),
             "padded_share": excess(workload.out_height, rows) * excess(workload.out_width, columns),
             "streaming": config["stores"] == "streaming",
@@ -198,14 +201,16 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
         height, width = workload.kernel
         size = BYTES_PER_ELEMENT[workload.dtype]
         return int(ceil_div(channels * height * width * size, 4))
-    return int(2 * workload.near[1] * (channels + config["channels"]))
+    return int(2 * workload.used_kernel[1] * (channels + config["channels"]))
 
 
 def _weights(workload: DepthwiseConv2dWorkload) -> list[str]:
     """Return where the weights can be."""
     height, width = workload.kernel
     in_registers = height * width <= MAX_TAPS
-    in_shared = workload.near[0] * workload.near[1] >= MIN_TAPS_SHARED or not in_registers
+    in_shared = (
+        workload.used_kernel[0] * workload.used_kernel[1] >= MIN_TAPS_SHARED or not in_registers
+    )
     return [*(["registers"] if in_registers else []), *(["shared"] if in_shared else [])]
 
 
@@ -228,36 +233,36 @@ def _vectors(workload: DepthwiseConv2dWorkload) -> Config:
     return {"channels": 1, "lanes": _lanes(workload)[-1]}
 
 
-def _used(outputs: int, taps: int, workload: DepthwiseConv2dWorkload) -> int:
+def _inputs_reached(outputs: int, taps: int, workload: DepthwiseConv2dWorkload) -> int:
     """Return the input rows or columns that meet a tap of some of ``outputs`` outputs."""
-    return _met(outputs, taps, workload.stride, workload.dilation)
+    return _count_reached(outputs, taps, workload.stride, workload.dilation)
 
 
 @cache
-def _met(outputs: int, taps: int, stride: int, dilation: int) -> int:
+def _count_reached(outputs: int, taps: int, stride: int, dilation: int) -> int:
     return len({o * stride + t * dilation for o in range(outputs) for t in range(taps)})
 
 
 def _rows(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Return the input rows that a thread reads."""
-    return _used(config.get("rows", 1), workload.near[0], workload)
+    return _inputs_reached(config.get("rows", 1), workload.used_kernel[0], workload)
 
 
 def _columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Return the input columns that a thread reads."""
-    return _used(config["columns"], workload.near[1], workload)
+    return _inputs_reached(config["columns"], workload.used_kernel[1], workload)
 
 
 def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Return the multiply-adds in the code."""
-    height, width = workload.near
+    height, width = workload.used_kernel
     row = config["columns"] * config["channels"] * width
     return int(row if config["weights"] == "shared" else row * config["rows"] * height)
 
 
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Return the estimated registers: weights, sums, input rows held and fetched, addresses."""
-    height, width = workload.near
+    height, width = workload.used_kernel
     channels, size = config["channels"], BYTES_PER_ELEMENT[workload.dtype]
     columns, words = config["columns"], ceil_div(channels * size, 4)
     if config["weights"] == "shared":  # only inputs and weights of a row that are near each other

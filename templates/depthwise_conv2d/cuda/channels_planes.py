@@ -5,7 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.halves import are_multiplied
+from templates.kernels.halves import has_tensor_cores_for
 from templates.kernels.occupancy import MAX_RESIDENT, occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -46,7 +46,7 @@ class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
         """
         return (
             super().applies(workload, limits)
-            and are_multiplied(workload.dtype, limits)
+            and has_tensor_cores_for(workload.dtype, limits)
             and (workload.layout, workload.multiplier) == ("NHWC", 1)
             and workload.stride == workload.dilation == 1
             and workload.C % CHANNELS == 0
@@ -76,7 +76,7 @@ class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
         )
         space.constraint(
             "the threads and the registers of the resident blocks fit",
-            lambda c: _room(workload, c, limits),
+            lambda c: _resident_blocks_fit(workload, c, limits),
         )
         space.constraint(
             f"at most {limits.shared_memory} bytes of shared memory for the resident blocks",
@@ -102,8 +102,8 @@ class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
             layout.threads, registers, limits, limits.unit_shared_memory // layout.shared_bytes
         )
         tiles, groups = config["column_tiles"], config["groups"]
-        products = workload.used[0].count * groups * tiles * layout.distances / 2
-        loads = workload.used[0].count * (groups * layout.chunks + 2 * layout.distances)
+        products = workload.used_taps[0].count * groups * tiles * layout.distances / 2
+        loads = workload.used_taps[0].count * (groups * layout.chunks + 2 * layout.distances)
         outputs = workload.out_height * workload.out_width * workload.B * workload.C
         computed = layout.blocks * layout.threads // 32 * config["walks"] * groups * tiles * 128
         staged = layout.blocks * config["walks"] * layout.images * layout.rows * layout.chunks * 64
@@ -127,7 +127,7 @@ class Layout:
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: Config) -> None:
         self._workload, self._config = workload, config
-        down, across = workload.used
+        down, across = workload.used_taps
         self._taps = down.count
         self.images: int = 16 // config["fragment_rows"]
         self.distances: int = (across.count + 14) // 8
@@ -181,7 +181,9 @@ def _column_tiles(workload: DepthwiseConv2dWorkload) -> list[int]:
     return [n for n in range(1, min(whole, 8) + 1) if ceil_div(whole, ceil_div(whole, n)) == n]
 
 
-def _room(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
+def _resident_blocks_fit(
+    workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
+) -> bool:
     """Return whether a unit has threads and registers for the resident blocks."""
     threads = Layout(workload, config).threads
     registers = _registers(workload, config)

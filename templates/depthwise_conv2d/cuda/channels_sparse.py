@@ -68,7 +68,7 @@ class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
             and (workload.stride, workload.dilation, workload.residual) == (1, 1, False)
             and workload.C % VECTOR == 0
             and workload.out_width >= MIN_WIDTH
-            and all(least <= axis.count <= most for axis in workload.used)
+            and all(least <= axis.count <= most for axis in workload.used_taps)
             and any(_fits(workload, c, limits) for c in _smallest(workload))
         )
 
@@ -85,12 +85,12 @@ class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
         space.knob("stores", ["cached", "streaming"])
         space.constraint(
             f"at most {MAX_TAPS} words of taps and {MAX_REGISTERS} registers a thread",
-            lambda c: _held(workload, c),
+            lambda c: _fits_registers(workload, c),
             reads=("tile_rows", "stack", "each"),
         )
         space.constraint(
             "a block's threads are whole warps, and no more than a block may have",
-            lambda c: _whole(c, limits),
+            lambda c: _has_whole_warps(c, limits),
             reads=("channels",),
         )
         space.constraint(
@@ -108,7 +108,7 @@ class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
         )
         space.constraint(
             "the threads, the registers and the shared memory of the resident blocks fit",
-            lambda c: _room(workload, c, limits),
+            lambda c: _resident_blocks_fit(workload, c, limits),
             reads=("resident",),
         )
         return space
@@ -240,7 +240,7 @@ class Layout:
 
     @property
     def shared_bytes(self) -> int:
-        height, width = (axis.count for axis in self._workload.used)
+        height, width = (axis.count for axis in self._workload.used_taps)
         words = self._config["channels"] // 2 * (self.plane + height * width)
         return int(4 * ceil_div(words, 4) * 4)
 
@@ -259,7 +259,7 @@ def _products(workload: DepthwiseConv2dWorkload, tile: int) -> tuple[int, int]:
 
     A product takes eight input columns of two input rows.
     """
-    down, across = workload.used
+    down, across = workload.used_taps
     return ceil_div(TILE // tile + across.count - 1, 8), ceil_div(tile + down.count - 1, 2)
 
 
@@ -313,12 +313,12 @@ def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     return max(_sums(workload, config), reading)
 
 
-def _held(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+def _fits_registers(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
     """Return whether a thread has registers for taps and sums."""
     return _taps(workload, config) <= MAX_TAPS and _sums(workload, config) <= MAX_REGISTERS
 
 
-def _whole(config: Config, limits: DeviceLimits) -> bool:
+def _has_whole_warps(config: Config, limits: DeviceLimits) -> bool:
     """Return whether all warps have as many pairs, and a block an allowed number of threads."""
     threads = 32 * (config["channels"] // 2) // config["each"]
     return bool(
@@ -350,14 +350,16 @@ def _smallest(workload: DepthwiseConv2dWorkload) -> list[Config]:
 
 def _fits(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
     return (
-        _held(workload, config)
-        and _whole(config, limits)
+        _fits_registers(workload, config)
+        and _has_whole_warps(config, limits)
         and _filled(workload, config)
-        and _room(workload, config, limits)
+        and _resident_blocks_fit(workload, config, limits)
     )
 
 
-def _room(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
+def _resident_blocks_fit(
+    workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
+) -> bool:
     """Return whether a unit has threads, registers and shared memory for the resident blocks."""
     layout, resident = Layout(workload, config), config["resident"]
     registers = limits.registers_per_unit // (layout.threads * resident) // 8 * 8

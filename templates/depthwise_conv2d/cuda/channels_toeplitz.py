@@ -7,7 +7,7 @@ from functools import cached_property
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.halves import are_multiplied
+from templates.kernels.halves import has_tensor_cores_for
 from templates.kernels.occupancy import MAX_RESIDENT, occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -52,7 +52,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
         """
         return (
             super().applies(workload, limits)
-            and are_multiplied(workload.dtype, limits)
+            and has_tensor_cores_for(workload.dtype, limits)
             and (workload.layout, workload.multiplier) == ("NHWC", 1)
             and workload.C % VECTOR == 0
             and workload.taps > 1
@@ -84,7 +84,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
         )
         space.constraint(
             "the threads and the registers of the resident blocks fit",
-            lambda c: _room(workload, c, limits),
+            lambda c: _resident_blocks_fit(workload, c, limits),
             reads=("resident",),
         )
         space.constraint(
@@ -134,7 +134,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
             max(1, MAX_RESIDENT // threads),
         )
         row = layout.warps * config["fragments"] * config["warp_channels"] // 2  # tiles, pairs
-        rows_of_tile = len(_met(workload, config["tile_rows"]))
+        rows_of_tile = len(_rows_reached(workload, config["tile_rows"]))
         strip = layout.steps * layout.down
         products = row * rows_of_tile * ceil_div(layout.parts, 2)
         return {
@@ -245,12 +245,14 @@ def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
 def _fits(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
     return (
         _registers(workload, config) <= MAX_REGISTERS
-        and _room(workload, config, limits)
+        and _resident_blocks_fit(workload, config, limits)
         and Layout(workload, config).shared_bytes <= limits.shared_memory
     )
 
 
-def _room(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
+def _resident_blocks_fit(
+    workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
+) -> bool:
     """Return whether a unit has threads and registers for the resident blocks."""
     layout, resident = Layout(workload, config), config["resident"]
     registers = _registers(workload, config) - SPARED
@@ -300,17 +302,17 @@ def _rows(workload: DepthwiseConv2dWorkload, tile: int) -> list[int]:
 
 def _reach(workload: DepthwiseConv2dWorkload, tile: int) -> int:
     """Return the input rows from the first to the last that a tile meets."""
-    return (tile - 1) * workload.stride + workload.used[0].span
+    return (tile - 1) * workload.stride + workload.used_taps[0].span
 
 
 def _parts(workload: DepthwiseConv2dWorkload, tile: int) -> int:
     """Return the input columns that a tile reaches, by fours."""
-    return ceil_div((4 // tile - 1) * workload.stride + workload.used[1].span, 4)
+    return ceil_div((4 // tile - 1) * workload.stride + workload.used_taps[1].span, 4)
 
 
-def _met(workload: DepthwiseConv2dWorkload, tile: int) -> set[int]:
+def _rows_reached(workload: DepthwiseConv2dWorkload, tile: int) -> set[int]:
     """Return the input rows that meet some tap of a tile."""
-    rows, taps = range(tile), range(workload.near[0])
+    rows, taps = range(tile), range(workload.used_kernel[0])
     return {i * workload.stride + k * workload.dilation for i in rows for k in taps}
 
 
@@ -334,7 +336,7 @@ def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     tile, fragments = config["tile_rows"], config["fragments"]
     parts = _parts(workload, tile)
     ring = ceil_div(_reach(workload, tile), tile * workload.stride)
-    taps = len(_met(workload, tile)) * parts
+    taps = len(_rows_reached(workload, tile)) * parts
     sums, row = 4 * ring * fragments, fragments * (parts + workload.stride)
     pairs = config["warp_channels"] // 2
     return int(pairs * (taps + sums + row) + 2 * fragments + BESIDE)

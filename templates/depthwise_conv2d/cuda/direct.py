@@ -35,7 +35,7 @@ class CudaDirect(Template[DepthwiseConv2dWorkload]):
         return super().applies(workload, limits) and not faster
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        height, width = workload.near
+        height, width = workload.used_kernel
         space = ConfigSpace(self.name, self.version)
         space.knob("threads", [t for t in (32, 64, 128, 256, 512) if t <= limits.threads_per_block])
         space.knob("columns", [1, 2, 3, 4, 6, 7, 8])
@@ -65,7 +65,7 @@ class CudaDirect(Template[DepthwiseConv2dWorkload]):
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         columns, threads = config["columns"], config["threads"]
-        height, width = workload.near
+        height, width = workload.used_kernel
         across = ceil_div(workload.out_width, columns)
         rows = workload.B * workload.out_channels * workload.out_height
         blocks = ceil_div(rows * across, threads)

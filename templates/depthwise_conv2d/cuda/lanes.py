@@ -8,8 +8,8 @@ from typing import Any
 from templates.dtypes import BYTES_PER_ELEMENT
 
 SECTOR_BYTES = 32  # memory is read in whole sectors
-MOST = 0.85  # the share of threads that should have a lane
-USUAL = 128
+MIN_FILLED_SHARE = 0.85  # the share of threads that should have a lane
+USUAL_THREADS = 128
 
 
 def divisors(channels: int, limits: Sequence[int]) -> list[int]:
@@ -27,12 +27,14 @@ def are_wide_enough(config: dict[str, Any], lanes: Sequence[int], dtype: str) ->
 
 def are_filled(threads: int, lanes: int, choices: Sequence[int]) -> bool:
     """Return whether most threads have a lane, or as many as with the best of the choices."""
-    return _share(threads, lanes) >= min(MOST, max(_share(each, lanes) for each in choices))
+    return _share(threads, lanes) >= min(
+        MIN_FILLED_SHARE, max(_share(each, lanes) for each in choices)
+    )
 
 
 def usual_threads(lanes: int, choices: Sequence[int]) -> int:
     """Return 128, or the first of the choices that is filled if 128 threads are not."""
-    return next(n for n in (USUAL, *choices) if are_filled(n, lanes, choices))
+    return next(n for n in (USUAL_THREADS, *choices) if are_filled(n, lanes, choices))
 
 
 def _share(threads: int, lanes: int) -> float:

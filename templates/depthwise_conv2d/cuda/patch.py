@@ -48,7 +48,7 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
         """Accept basic workloads on CUDA with five near taps or more along either side."""
-        return limits.kind == "cuda" and max(workload.near) >= 5 and workload.is_basic
+        return limits.kind == "cuda" and max(workload.used_kernel) >= 5 and workload.is_basic
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         height, width = workload.out_height, workload.out_width
@@ -191,7 +191,7 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
 
 def row_sums(workload: DepthwiseConv2dWorkload) -> bool:
     """Return whether each row of taps is summed separately, because one sum is too inexact."""
-    taps_h, taps_w = workload.near
+    taps_h, taps_w = workload.used_kernel
     met = min(taps_h, workload.H) * min(taps_w, workload.W)
     return CHAIN_ERROR * math.sqrt(met) > workload.error_of_sums(met)
 
@@ -237,7 +237,7 @@ class Layout:
         """Return the 32-bit words of shared memory."""
         workload, config = self._workload, self._config
         rows, columns = _patch(config)
-        taps_h, taps_w = workload.near
+        taps_h, taps_w = workload.used_kernel
         stride, left = workload.stride, taps_w // 2
         high, wide = config["patches_down"] * rows, config["patches_across"] * columns
         if config["edges"] == "exact" and self._tiles_across == 1:
@@ -253,7 +253,7 @@ class Layout:
     @property
     def near_rows(self) -> int:
         """Return the most input rows that an output row needs."""
-        return min(self._workload.near[0], self._workload.H)
+        return min(self._workload.used_kernel[0], self._workload.H)
 
     @property
     def pairs(self) -> int:
@@ -272,14 +272,14 @@ class Layout:
         times = 1
         if self._config["unroll"] == "rows":  # a patch of the plane's height meets fewer
             whole = self._workload.out_height <= self._config["rows_per_thread"]
-            times = self.near_rows if whole else self._workload.near[0]
+            times = self.near_rows if whole else self._workload.used_kernel[0]
         return int(row * self._config["rows_per_thread"] * times)
 
     @property
     def loads(self) -> int:
         """Return the reads of 16 bytes for the multiply-adds that ``pairs`` counts."""
         rows, columns = _patch(self._config)
-        taps = self._workload.near[1]
+        taps = self._workload.used_kernel[1]
         segment = self._segment
         return ceil_div(self._workload.out_width, columns) * (
             ceil_div(segment, 4 * rows) + ceil_div(taps, 4)
@@ -292,7 +292,7 @@ class Layout:
         They are sums, the shorter of inputs and weights, what streams by, and addresses.
         """
         rows, columns = _patch(self._config)
-        taps, segment = self._workload.near[1], self._segment
+        taps, segment = self._workload.used_kernel[1], self._segment
         kept = segment if rows > 1 else min(segment, taps)
         if self._config["edges"] == "exact":
             columns = min(columns, self._workload.out_width)
@@ -306,7 +306,7 @@ class Layout:
     def _segment(self) -> int:
         """Return the most inputs of a row that a patch needs."""
         columns = self._config["columns_per_thread"]
-        segment = (columns - 1) * self._workload.stride + self._workload.near[1]
+        segment = (columns - 1) * self._workload.stride + self._workload.used_kernel[1]
         if self._config["edges"] == "exact":
             segment = min(segment, self._workload.W)
         return int(segment)
@@ -324,7 +324,7 @@ class Layout:
     def _codes(self) -> dict[int, int]:
         """Return the places along a row with code of their own, and how many patches take each."""
         workload, columns = self._workload, self._config["columns_per_thread"]
-        step, left = columns * workload.stride, workload.near[1] // 2
+        step, left = columns * workload.stride, workload.used_kernel[1] // 2
         patches = ceil_div(workload.out_width, columns)
         first = min(patches, ceil_div(left, step))
         last = workload.W - 1 - left - (columns - 1) * workload.stride
@@ -337,7 +337,7 @@ class Layout:
     def _pairs(self, place: int) -> int:
         """Return the multiply-adds of a patch's row of outputs at a place, and a row of inputs."""
         workload, columns = self._workload, self._config["columns_per_thread"]
-        taps = workload.near[1]
+        taps = workload.used_kernel[1]
         if self._config["edges"] == "padded":
             return int(columns * taps)
         outputs = range(place * columns, min((place + 1) * columns, workload.out_width))
@@ -367,7 +367,7 @@ def _weights(workload: DepthwiseConv2dWorkload) -> list[str]:
 
 
 def _weight_registers(workload: DepthwiseConv2dWorkload) -> int:
-    taps_h, taps_w = workload.near
+    taps_h, taps_w = workload.used_kernel
     return taps_h * ceil_div(taps_w, 4) * 4
 
 

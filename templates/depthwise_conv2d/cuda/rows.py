@@ -6,6 +6,7 @@ from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
+from templates.kernels.halves import capability
 from templates.kernels.occupancy import MAX_RESIDENT, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -46,7 +47,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
         """Accept basic workloads on CUDA whose weights fit into a thread's registers."""
-        height, width = workload.near
+        height, width = workload.used_kernel
         fits = height * width <= MAX_TAPS and width <= MAX_TAPS_WIDE
         return limits.kind == "cuda" and fits and workload.is_basic
 
@@ -81,7 +82,9 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
         )
         space.constraint(
             f"code for each strip only of whole warps, and at most {MAX_UNROLLED} multiply-adds",
-            lambda c: c["reads"] == "global" or c["strips"] == "alike" or _each(workload, c),
+            lambda c: (
+                c["reads"] == "global" or c["strips"] == "alike" or _may_have_own_code(workload, c)
+            ),
         )
         space.constraint(
             "no further ahead than a strip has rows",
@@ -89,7 +92,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
         )
         space.constraint(
             "as many channels of each image, none left over",
-            lambda c: c["reads"] == "global" or _divides(workload, c),
+            lambda c: c["reads"] == "global" or _has_equal_images(workload, c),
         )
         space.constraint(
             "strips in shared memory begin at a vector's boundary",
@@ -213,7 +216,7 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 def row_words(workload: DepthwiseConv2dWorkload, columns: int) -> int:
     """Return the registers of one fetched input row, as ``rows.cu`` cuts it into vectors."""
-    size, left = BYTES_PER_ELEMENT[workload.dtype], workload.near[1] // 2
+    size, left = BYTES_PER_ELEMENT[workload.dtype], workload.used_kernel[1] // 2
     vector = _vector(workload.W, columns * workload.stride, size)
     sides = (left, max(0, left - workload.stride + 1))
     whole = columns * workload.stride + sum(side // vector * vector for side in sides)
@@ -250,12 +253,11 @@ def _staging(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[st
 
     Elements that are converted on the way go through registers.
     """
-    capability = int(limits.arch.removeprefix("sm_"))
     since = {"registers": 0, "async": 80, "bulk": 90}
     return [
         staging
         for staging, first in since.items()
-        if first == 0 or (capability >= first and workload.dtype == "float32")
+        if first == 0 or (capability(limits) >= first and workload.dtype == "float32")
     ]
 
 
@@ -263,13 +265,13 @@ def _strips(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     return ceil_div(workload.out_height, int(config["rows"]))
 
 
-def _divides(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+def _has_equal_images(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
     """Return whether a block has as many channels of each image, with none left over."""
     planes, images = config["planes"], config["images"]
     return bool(images == 1 or (planes % images == 0 and workload.C % (planes // images) == 0))
 
 
-def _each(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+def _may_have_own_code(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
     """Return whether strips can have code of their own."""
     strips = _strips(workload, config)
     return bool(
@@ -298,11 +300,11 @@ def _columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 def _rows(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Return the input rows of a strip."""
-    return int((config["rows"] - 1) * workload.stride + workload.near[0])
+    return int((config["rows"] - 1) * workload.stride + workload.used_kernel[0])
 
 
 def _taps(workload: DepthwiseConv2dWorkload) -> int:
-    height, width = workload.near
+    height, width = workload.used_kernel
     return height * width
 
 
@@ -315,9 +317,11 @@ def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     columns, rows = _columns(workload, config), config["rows"]
     if config["reads"] == "shared":
         return int(_taps(workload) + rows * columns + 2 * workload.W + 20)
-    alive = min(rows, ceil_div(workload.near[0], workload.stride))
+    alive = min(rows, ceil_div(workload.used_kernel[0], workload.stride))
     fetched = (config["ahead"] + 1) * row_words(workload, columns)
-    unpacked = 0 if workload.dtype == "float32" else columns * workload.stride + workload.near[1]
+    unpacked = (
+        0 if workload.dtype == "float32" else columns * workload.stride + workload.used_kernel[1]
+    )
     return int(_taps(workload) + alive * columns + fetched + unpacked + 20)
 
 

@@ -36,7 +36,7 @@ class CudaSplits(Template[DepthwiseConv2dWorkload]):
         space.split("row_split", workload.out_height, 2, max_factor=most)
         space.split("column_split", workload.out_width, 2, max_factor=most)
         space.knob("staging", ["none", "shared"])
-        taps_h, taps_w = workload.near
+        taps_h, taps_w = workload.used_kernel
         space.split("tap_row_split", taps_h, 2)
         space.split("tap_column_split", taps_w, 2)
         space.knob("taps", ["rows first", "columns first"])
@@ -55,7 +55,7 @@ class CudaSplits(Template[DepthwiseConv2dWorkload]):
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
-        taps_h, taps_w = workload.near
+        taps_h, taps_w = workload.used_kernel
         return {
             "template": self.name,
             "row_split": _split(workload.out_height, 16),
@@ -77,7 +77,7 @@ class CudaSplits(Template[DepthwiseConv2dWorkload]):
         resident = min(
             max(1, 2048 // threads), 32, max(1, limits.unit_shared_memory // (shared + 1))
         )
-        taps_h, taps_w = workload.near
+        taps_h, taps_w = workload.used_kernel
         read = (high + taps_h - 1) * (wide + taps_w - 1)
         return {
             **occupancy(blocks, threads, resident, limits),
@@ -97,7 +97,7 @@ class CudaSplits(Template[DepthwiseConv2dWorkload]):
 def _shared_bytes(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     if config["staging"] == "none":
         return 0
-    (taps_h, taps_w), s = workload.near, workload.stride
+    (taps_h, taps_w), s = workload.used_kernel, workload.stride
     high, wide = (
         (config["row_split"][1] - 1) * s + taps_h,
         (config["column_split"][1] - 1) * s + taps_w,

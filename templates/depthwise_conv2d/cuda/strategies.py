@@ -94,7 +94,7 @@ class CudaStrategies(Template[DepthwiseConv2dWorkload]):
         chunk_y, chunk_x = taps_per_pass(workload, config)
         down, across = ceil_div(workload.out_height, high), ceil_div(workload.out_width, wide)
         blocks = workload.B * workload.C * down * across
-        taps_h, taps_w = workload.near
+        taps_h, taps_w = workload.used_kernel
         passes = ceil_div(taps_h, chunk_y) * ceil_div(taps_w, chunk_x)
         shared = _shared_bytes(workload, config)
         resident = max(1, 2048 // threads)
@@ -148,7 +148,7 @@ def taps_per_pass(workload: DepthwiseConv2dWorkload, config: Config) -> tuple[in
         longest = config["threads_y"] // 2 + 1, config["threads_x"] // 2 + 1
     rows, columns = (
         ceil_div(taps, ceil_div(taps, most))
-        for taps, most in zip(workload.near, longest, strict=True)
+        for taps, most in zip(workload.used_kernel, longest, strict=True)
     )
     return rows, columns
 

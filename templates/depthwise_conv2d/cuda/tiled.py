@@ -113,7 +113,7 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
             threads, registers, limits, limits.unit_shared_memory // max(1, shared)
         )
         rows, columns = config["rows_per_thread"], config["columns_per_thread"]
-        _, taps_w = workload.near
+        _, taps_w = workload.used_kernel
         return {
             **occupancy(blocks, threads, resident, limits),
             "shared_bytes": shared,
@@ -166,10 +166,10 @@ def _tile(config: Config) -> tuple[int, int]:
 
 
 def _shared_bytes(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    near = workload.near
+    near = workload.used_kernel
     height, width = (
         (outputs - 1) * workload.stride + taps.span
-        for outputs, taps in zip(_tile(config), workload.used, strict=True)
+        for outputs, taps in zip(_tile(config), workload.used_taps, strict=True)
     )
     if config["row_pitch"] == "aligned":
         width = ceil_div(width, 4) * 4
@@ -180,7 +180,7 @@ def _shared_bytes(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Return the estimated registers: sums, the input rows and weights in flight, addresses."""
     rows, columns = config["rows_per_thread"], config["columns_per_thread"]
-    _, taps = workload.used
+    _, taps = workload.used_taps
     segment = (columns - 1) * workload.stride + taps.span
     staged = rows * segment + taps.count if config["staging"] == "registers" else segment
     return int(rows * columns + min(staged, 160) + 24)
@@ -188,6 +188,6 @@ def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Return the multiply-adds in the code."""
-    height, width = workload.near
+    height, width = workload.used_kernel
     taps = height * width if config["unroll"] == "rows" else width
     return _patch(config) * taps

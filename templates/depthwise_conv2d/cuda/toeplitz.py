@@ -277,7 +277,7 @@ class Layout:
         return self._tap_rows("short") if self._config["sums"] == "short" else 2 * self.reach + 1
 
     def _tap_rows(self, sums: str) -> int:
-        error = self._workload.error_of_sums(_met(self._workload))
+        error = self._workload.error_of_sums(_taps_of_middle(self._workload))
         steps = int(STEPS_PER_ERROR[sums] * error)
         return max(1, steps // (self.products * ceil_div(self.distances, 2)))
 
@@ -327,10 +327,10 @@ def _summed(workload: DepthwiseConv2dWorkload, config: Config) -> Config:
 
 def _arithmetics(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[str]:
     """Return the arithmetics that keep max_error."""
-    return arithmetics(workload, _met(workload), limits)
+    return arithmetics(workload, _taps_of_middle(workload), limits)
 
 
-def _met(workload: DepthwiseConv2dWorkload) -> int:
+def _taps_of_middle(workload: DepthwiseConv2dWorkload) -> int:
     """Return the taps that an output at the middle of the plane meets."""
     return min(workload.kernel[0], workload.H) * min(workload.kernel[0], workload.W)
 

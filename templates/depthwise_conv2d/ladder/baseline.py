@@ -9,7 +9,7 @@ from tvm.s_tir import Schedule
 from templates.depthwise_conv2d import gradients
 from templates.depthwise_conv2d.compute import guarded
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.one_by_one import one_by_one
+from templates.kernels.naive_schedule import naive_schedule
 
 
 def computation(workload: DepthwiseConv2dWorkload) -> Any:
@@ -33,4 +33,4 @@ def naive(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
 
     On CUDA each output has a thread, in blocks of 256.
     """
-    return one_by_one(computation(workload), {"y": len(workload.output.shape)}, kind)
+    return naive_schedule(computation(workload), {"y": len(workload.output.shape)}, kind)

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from tests.benchmarks.models.causal import PREFIX, causal_model, tokens
-from tuner.torch.model.dataflow import watched
+from tuner.torch.model.dataflow import record_dataflow
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 SETTLED_ON = 8
@@ -98,7 +98,7 @@ def settle_(model: nn.Module, x: torch.Tensor) -> None:
 def fold_(model: nn.Module, x: torch.Tensor) -> None:
     """Fold each batch norm that alone takes a convolution's output into it, as a user of PyTorch
     would before any measuring. A norm with an activation of its own leaves that in its place."""
-    flow = watched(model, (x,), {}, lambda module: isinstance(module, nn.Conv2d))
+    flow = record_dataflow(model, (x,), {}, lambda module: isinstance(module, nn.Conv2d))
     for convolution, calls in flow.calls.items():
         if len(calls) != 1 or not calls[0].behind:
             continue

@@ -32,7 +32,7 @@ def live(
 ) -> dict[str, Any]:
     """A part, as :func:`tests.benchmarks.parts.measured`."""
     drawn = [
-        Shape(_name(each), each.operator, each.operator, each.told)
+        Shape(_name(each), each.operator, each.operator, each.explicit_fields)
         for each in to_judge(device.kind, options.shapes)
     ]
     command = (
@@ -92,7 +92,7 @@ def _row(tuning: Bench, shape: Shape, options: Namespace) -> Row:
 
 
 def _name(workload: Workload) -> str:
-    return f"{workload.operator} {knobs(workload.told)}"
+    return f"{workload.operator} {knobs(workload.explicit_fields)}"
 
 
 def _in_the_round(row: Row, config: dict[str, Any]) -> float:

@@ -140,7 +140,7 @@ def _measure_some(shapes: Sequence[_Shape], kind: str, until: float) -> None:
 def _told(shape: _Shape) -> Recorded:
     times = sorted(time_us for _, time_us in shape.trials if time_us is not None)
     print(
-        f"{shape.workload.operator} {shape.workload.told}: {len(shape.trials)} trials, "
+        f"{shape.workload.operator} {shape.workload.explicit_fields}: {len(shape.trials)} trials, "
         f"{len(shape.trials) - len(times)} failed, best {times[0] if times else 0:.2f} µs",
         file=sys.stderr,
         flush=True,

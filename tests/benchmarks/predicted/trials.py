@@ -34,7 +34,7 @@ class Recorded:
 
     @classmethod
     def of(cls, workload: Workload, trials: Sequence[Timed]) -> Recorded:
-        made = cls(workload.operator, workload.told)
+        made = cls(workload.operator, workload.explicit_fields)
         for config, time_us in trials:
             names = list(config)
             if names not in made.knobs:

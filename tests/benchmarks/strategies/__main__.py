@@ -151,7 +151,7 @@ def _live(options: argparse.Namespace) -> None:
         "device": device.fingerprint(),
         "date": datetime.now(UTC).date().isoformat(),
         "operator": shape.operator,
-        "workload": shape.told,
+        "workload": shape.explicit_fields,
         "configurations": len(plan.space),
         "runs": [
             {

@@ -10,7 +10,7 @@ from itertools import accumulate, groupby, pairwise, starmap
 
 from templates.errors import InvalidConfig
 from templates.spaces.knob import Config, Knob, distinct
-from templates.spaces.searched import SearchSpace
+from templates.spaces.search_space import SearchSpace
 
 
 class RecordedSpace(SearchSpace):

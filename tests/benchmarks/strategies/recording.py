@@ -12,7 +12,7 @@ from typing import Any
 
 import templates
 from templates.limits import DeviceLimits
-from templates.spaces.searched import SearchSpace
+from templates.spaces.search_space import SearchSpace
 from templates.spaces.union import UnionSpace
 from templates.workload import Workload
 from tests.benchmarks.predicted.known import SAMPLES

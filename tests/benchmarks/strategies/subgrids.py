@@ -9,7 +9,7 @@ from itertools import chain, zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
-from templates.spaces.searched import SearchSpace
+from templates.spaces.search_space import SearchSpace
 from tuner.search.strategy import Strategy
 
 EVEN = 1 / 4

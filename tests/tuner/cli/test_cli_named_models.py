@@ -19,7 +19,7 @@ from tuner.errors import BadOrder, TunerError, UnusableModel
 
 pytestmark = pytest.mark.torch
 pytest.importorskip("torch", reason="PyTorch is not installed")
-from tuner.torch.model.built import workloads_of  # noqa: E402
+from tuner.torch.model.named_models import workloads_of  # noqa: E402
 
 NETS = """
 import torch

@@ -52,7 +52,7 @@ CHANNELS: list[Workload] = [
 
 
 def told(workload: Workload) -> str:
-    return f"{workload.operator} {' '.join(map(str, workload.told.values()))}"
+    return f"{workload.operator} {' '.join(map(str, workload.explicit_fields.values()))}"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -93,7 +93,7 @@ def test_the_first_alone_has_all_signals(written: tuple[Workload, list[Case], Pa
     workload, (first, *others), folder = written
     shapes = [argument.shape for argument in workload.given]
     assert [array.shape for array in first.given] == shapes
-    few = workload.fewer(cases.SIGNALS, cases.CHANNELS)
+    few = workload.reduced_to(cases.SIGNALS, cases.CHANNELS)
     assert few.bytes < workload.bytes
     for case in others:
         assert [array.shape for array in case.given] == [each.shape for each in few.given]
@@ -150,7 +150,7 @@ def test_an_error_is_found_wherever_a_reference_stands_again(known: int, place: 
 )
 def test_channels_that_are_not_repeated_in_memory_are_all_drawn(fields: dict[str, Any]) -> None:
     work = Conv1dWorkload.model_validate(SIGNALS | {"B": 1, "C": 301, "bias": True} | fields)
-    assert work.fewer(cases.SIGNALS, cases.CHANNELS) == work
+    assert work.reduced_to(cases.SIGNALS, cases.CHANNELS) == work
 
 
 def test_an_output_with_few_numbers_needs_all_signals() -> None:

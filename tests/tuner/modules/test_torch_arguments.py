@@ -42,6 +42,8 @@ def test_of_a_conv1d(given: dict[str, Any], says: str) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
+        ({"stride": 2.0}, r"stride is 2\.0, and must be a whole number of 1 or more"),
+        ({"stride": 5}, "stride is 5, and the operator's 1 to 4"),
         ({"padding": 0}, r"padding is 0, and must be 4 .* \(top, left, bottom, right\)"),
         ({"padding": (1, 1)}, r"padding is \(1, 1\)"),
         ({"padding": "valid"}, "padding is 'valid'"),

@@ -102,6 +102,15 @@ def test_what_is_parted_from_its_layer_computes_again(
     assert close(outputs(model, x), y)  # and says nothing more
 
 
+def test_a_hook_that_parts_nothing_is_not_named(source: Local, x: Any) -> None:
+    model, plain = changed(TAKEN_IN["another activation"])
+    optimize_(model, x, source=source)
+    model.conv.register_forward_pre_hook(lambda module, given: None)
+    TAKEN_IN["another activation"](model)
+    with pytest.warns(UserWarning, match="another module stands in the place of act"):
+        assert close(outputs(model, x), outputs(plain, x))
+
+
 @pytest.mark.parametrize("change", [puts_into_the_norm("act"), puts_into_the_norm("drop")])
 def test_so_does_a_norm_with_an_activation(
     source: Local, x: Any, change: Callable[[Any], object]

@@ -16,7 +16,7 @@ from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
 import tuner.errors  # noqa: E402
 import tuner.torch  # noqa: E402
 from tuner.torch import capture, optimize_, restore_  # noqa: E402
-from tuner.torch.model.built import workloads_of  # noqa: E402
+from tuner.torch.model.named_models import workloads_of  # noqa: E402
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
 pytestmark = [

@@ -1,6 +1,7 @@
 """The operators by name: what they compute, by what, and as which nodes of PyTorch's graphs."""
 
 import logging
+import re
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -313,6 +314,24 @@ def test_bad_arguments(given: dict[str, Any], says: str, with_source: bool, sour
             named[name] = signals(*given[name])
     with pytest.raises(WrongArgument, match=says):
         call(x, **named)
+
+
+@pytest.mark.parametrize("needs_grad", [False, True])
+@pytest.mark.parametrize("with_source", [False, True])
+@pytest.mark.parametrize("name", ["untuned", "rows"])
+@pytest.mark.parametrize("more", [{0: 2}, {-1: 7}])
+def test_a_residual_enlarges_no_output(
+    name: str, more: dict[int, int], with_source: bool, needs_grad: bool, source: Local
+) -> None:
+    tuner.torch.use(source if with_source else None)
+    call, (x, w, b), named = made(name)
+    output = reference(name).shape
+    shape = list(output)
+    for axis, size in more.items():
+        shape[axis] = size
+    says = re.escape(f"residual has shape {tuple(shape)}, and must have the output's, ")
+    with pytest.raises(WrongArgument, match=f"{says}{re.escape(str(tuple(output)))}"):
+        call(x, w.requires_grad_(needs_grad), b, residual=signals(*shape), **named)
 
 
 def test_a_source_that_is_none() -> None:

@@ -34,7 +34,7 @@ def tried(engine: Engine, workload: Workload, device_id: int) -> None:
     order = queue.JobOrder(
         operator=workload.operator,
         workload_key=workload.key,
-        workload=workload.told,
+        workload=workload.explicit_fields,
         target="cuda",
         trials=1,
     )

@@ -51,6 +51,29 @@ def depthwise_conv2d(
     )
 
 
+def output_shape(
+    x: Any,
+    weight: Any,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> tuple[int, ...]:
+    """Return the shape that a convolution's output has. It has as many axes as ``x``.
+
+    ``padding`` is the zeros before on each axis, then those behind on each. ``x`` may lack the axis
+    of the batch or, if there is one channel and one kernel, that of the channels too.
+    """
+    axes = weight.ndim - 2
+    lengths = [
+        (size + before + behind - step * (taps - 1) - 1) // pace + 1
+        for size, taps, pace, before, behind, step in zip(
+            x.shape[-axes:], weight.shape[2:], stride, padding[:axes], padding[axes:], dilation,
+            strict=False,
+        )
+    ]  # fmt: skip
+    return (*x.shape[: -axes - 1], weight.shape[0], *lengths)[-x.ndim :]
+
+
 def gradients(
     g: Any,
     x: Any,

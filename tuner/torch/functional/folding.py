@@ -50,7 +50,7 @@ class BatchNorm:
 
     def normalised(self, y: torch.Tensor) -> torch.Tensor:
         """Return the norm of ``y``, by the class: the module's own ``forward`` may be
-        :class:`~tuner.torch.in_place.Passed`, which returns its input."""
+        :class:`~tuner.torch.in_place.PassThrough`, which returns its input."""
         taken: torch.Tensor = torch.nn.modules.batchnorm._BatchNorm.forward(self.module, y)
         return taken
 

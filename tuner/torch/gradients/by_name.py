@@ -15,13 +15,12 @@ from tuner.torch.functional import activations, convolutions
 from tuner.torch.gradients.call import (
     Calls,
     Differentiated,
-    Of,
+    PerTensor,
     Saved,
-    Some,
-    computed,
-    described,
-    in_place,
-    laid_out,
+    compute_gradients,
+    fake_gradients,
+    operator_outputs,
+    per_tensor,
 )
 from tuner.torch.gradients.shortcut import GradientShortcut, recognised
 from tuner.torch.module_operator import is_plain, is_transformed, needs_derivative
@@ -33,11 +32,11 @@ _SCHEMA = (
     "bool[] needed, int[] stride, int[] padding, int[] dilation, int groups, str activation, "
     "float? max_error) -> Tensor[]"
 )
-Terms = tuple[Sequence[int], Sequence[int], Sequence[int], int, str, float | None]
+CallArguments = tuple[Sequence[int], Sequence[int], Sequence[int], int, str, float | None]
 """Stride, padding of each side, dilation, groups, activation and ``max_error``."""
 
 
-class Named(Protocol):
+class NamedOperator(Protocol):
     """An operator by name, as its gradients need it."""
 
     kind: type[Conv1d | DepthwiseConv2d]
@@ -48,17 +47,19 @@ class Named(Protocol):
 class OperatorGradients:
     """The gradients of one operator, registered with PyTorch under its name and ``_gradients``."""
 
-    def __init__(self, operator: Named, library: Any) -> None:
+    def __init__(self, operator: NamedOperator, library: Any) -> None:
         self._operator = operator
         name = f"{operator.kind.operator}_gradients"
         library.define(f"{name}{_SCHEMA}", tags=(torch.Tag.pt2_compliant_tag,))
         for device in ("CPU", "CUDA"):
             library.impl(name, self._computed, device)
         library.impl(name, self._differentiated, "Autograd")
-        torch.library.register_fake(f"convtune::{name}", self._described, lib=library)
+        torch.library.register_fake(f"convtune::{name}", self._fake, lib=library)
         self._call = getattr(torch.ops.convtune, name).default
 
-    def of(self, below: Callable[..., Tensor], given: Sequence[Any], terms: Terms) -> Tensor | None:
+    def of(
+        self, below: Callable[..., Tensor], given: Sequence[Any], terms: CallArguments
+    ) -> Tensor | None:
         """Return the output with gradients, or None if only PyTorch can compute those.
 
         ``given`` are input, weight, bias and residual, of which ``below`` computes the output.
@@ -77,45 +78,51 @@ class OperatorGradients:
         output: Tensor = apply(calls, *given)
         return output
 
-    def _by_operator(self, terms: Terms, grad: Tensor, saved: Saved, needed: Of) -> Of:
-        return in_place(self._call(grad, *saved, list(needed), *terms), needed)
+    def _by_operator(
+        self, terms: CallArguments, grad: Tensor, saved: Saved, needed: PerTensor
+    ) -> PerTensor:
+        return per_tensor(self._call(grad, *saved, list(needed), *terms), needed)
 
-    def _by_pytorch(self, terms: Terms, grad: Tensor, saved: Saved, needed: Of) -> Of:
-        return computed(_Plain(self._operator.kind, terms), grad, saved, needed, tuned=False)
+    def _by_pytorch(
+        self, terms: CallArguments, grad: Tensor, saved: Saved, needed: PerTensor
+    ) -> PerTensor:
+        return compute_gradients(
+            _PyTorchLayer(self._operator.kind, terms), grad, saved, needed, tuned=False
+        )
 
     def _computed(
-        self, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
-        needed: list[bool], *terms: Any,
+        self, grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None,
+        residual: Tensor | None, output: Tensor | None, needed: list[bool], *terms: Any,
     ) -> list[Tensor]:  # fmt: skip
-        saved, of = Saved(x, weight, bias, residual, output), Of(*needed)
-        has_bias = of.bias or bias is not None
+        saved, flags = Saved(x, weight, bias, residual, output), PerTensor(*needed)
+        has_bias = flags.bias or bias is not None
         tuned = self._operator.layer_of(x, weight, has_bias, *terms)
         if tuned is None:
-            layer = _Plain(self._operator.kind, terms)
-            return laid_out(layer, computed(layer, grad, saved, of), grad, x)
+            layer = _PyTorchLayer(self._operator.kind, terms)
+            return operator_outputs(layer, compute_gradients(layer, grad, saved, flags), grad, x)
         known = recognised(tuned, grad, x, weight, bias, residual, needed)
         if known is not None:
             return known
-        found = laid_out(tuned, computed(tuned, grad, saved, of), grad, x)
-        tuned.gradient_shortcut = GradientShortcut.of(tuned, grad, saved, of)
+        found = operator_outputs(tuned, compute_gradients(tuned, grad, saved, flags), grad, x)
+        tuned.gradient_shortcut = GradientShortcut.of(tuned, grad, saved, flags)
         return found
 
-    def _described(
-        self, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
-        needed: Sequence[bool], *terms: Any,
+    def _fake(
+        self, grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None,
+        residual: Tensor | None, output: Tensor | None, needed: Sequence[bool], *terms: Any,
     ) -> list[Tensor]:  # fmt: skip
-        return described(_Plain(self._operator.kind, terms), grad, x, weight, needed)
+        return fake_gradients(_PyTorchLayer(self._operator.kind, terms), grad, x, weight, needed)
 
     def _differentiated(
-        self, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some, output: Some,
-        needed: list[bool], *terms: Any,
+        self, grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None,
+        residual: Tensor | None, output: Tensor | None, needed: list[bool], *terms: Any,
     ) -> list[Tensor]:  # fmt: skip
         """Return gradients. PyTorch computes them if their own derivatives are needed."""
         saved = Saved(x, weight, bias, residual, output)
         if needs_derivative(grad, x, weight, bias, residual):
-            layer = _Plain(self._operator.kind, terms)
-            found = computed(layer, grad, saved, Of(*needed), tuned=False)
-            return laid_out(layer, found, grad, x)
+            layer = _PyTorchLayer(self._operator.kind, terms)
+            found = compute_gradients(layer, grad, saved, PerTensor(*needed), tuned=False)
+            return operator_outputs(layer, found, grad, x)
         if is_plain(grad, x, weight, bias, residual, output):
             return self._computed(grad, x, weight, bias, residual, output, needed, *terms)
         with torch._C._AutoDispatchBelowAutograd():
@@ -123,7 +130,7 @@ class OperatorGradients:
         return below
 
 
-class _Plain:
+class _PyTorchLayer:
     """A layer for which PyTorch computes everything."""
 
     ORDERS: ClassVar[dict[str | None, Any]] = {}
@@ -137,11 +144,13 @@ class _Plain:
     def gradient_library(self, x: Tensor, weight: Tensor, purpose: object) -> None:
         return None
 
-    def sums(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
+    def sums(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None
+    ) -> Tensor:
         y = self.convolved(x, weight, bias)
         return self.laid_out(y if residual is None else y + residual, x)
 
-    def convolved(self, x: Tensor, weight: Tensor, bias: Some) -> Tensor:
+    def convolved(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         call = getattr(convolutions, self._kind.operator)
         how = self._stride, self._padding, self._dilation, self._groups
         output: Tensor = call(x, weight, bias, *how)
@@ -153,7 +162,7 @@ class _Plain:
         how = self._stride, self._padding, self._dilation, self._groups
         return convolutions.gradients(g, x, weight, *how, wanted)
 
-    def taken(self, x: Any, argument: object) -> Any:
+    def as_library_view(self, x: Any, argument: object) -> Any:
         return x
 
     def laid_out(self, y: Tensor, x: Tensor) -> Tensor:

@@ -13,14 +13,12 @@ from torch._C import _functorch as functorch
 from templates.argument import Argument
 from templates.epilogue import Activation
 from tuner.library.load import Library
-from tuner.torch.beyond_kernels import only_pytorchs
 from tuner.torch.functional import activations
-from tuner.torch.looks_up import Purpose
+from tuner.torch.pytorch_only import not_none, why_pytorch
+from tuner.torch.workload_lookup import Purpose
 
-Some = Tensor | None
 
-
-class Of(NamedTuple):
+class PerTensor(NamedTuple):
     """One value for each tensor of a call: its gradient, or a flag whether that is needed."""
 
     input: Any
@@ -37,9 +35,9 @@ class Saved(NamedTuple):
 
     input: Tensor
     weight: Tensor
-    bias: Some
-    residual: Some
-    output: Some
+    bias: Tensor | None
+    residual: Tensor | None
+    output: Tensor | None
 
 
 class Layer(Protocol):
@@ -59,24 +57,26 @@ class Layer(Protocol):
     def gradient_library(self, x: Tensor, weight: Tensor, purpose: Purpose) -> Library | None:
         """Return the tuned kernel for that purpose, or None."""
 
-    def sums(self, x: Tensor, weight: Tensor, bias: Some, residual: Some) -> Tensor:
+    def sums(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None
+    ) -> Tensor:
         """Return the output before the activation."""
 
-    def convolved(self, x: Tensor, weight: Tensor, bias: Some) -> Tensor: ...
+    def convolved(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor: ...
 
     def differentiated(
         self, g: Tensor, x: Tensor, weight: Tensor, wanted: tuple[bool, bool]
     ) -> tuple[Any, Any]:
         """Return gradients of input and weight, those that are ``wanted``, by PyTorch alone."""
 
-    def taken(self, x: Any, argument: Argument) -> Any:
+    def as_library_view(self, x: Any, argument: Argument) -> Any:
         """Return a view of a tensor as a library takes it."""
 
     def laid_out(self, y: Tensor, x: Tensor) -> Tensor: ...
 
 
-Compute = Callable[[Tensor, Saved, Of], Of]
-Forward = Callable[[Tensor, Tensor, Some, Some], Tensor]
+Compute = Callable[[Tensor, Saved, PerTensor], PerTensor]
+Forward = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
 
 
 class Calls(NamedTuple):
@@ -100,7 +100,12 @@ class Differentiated(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, calls: Calls, x: Tensor, weight: Tensor, bias: Some, residual: Some
+        ctx: Any,
+        calls: Calls,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        residual: Tensor | None,
     ) -> Tensor:
         given = [None if each is None else each.detach() for each in (x, weight, bias, residual)]
         # .data is no view, and what follows may write into it
@@ -116,7 +121,7 @@ class Differentiated(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        needed = Of(*ctx.needs_input_grad[1:])
+        needed = PerTensor(*ctx.needs_input_grad[1:])
         compute = ctx.calls.by_pytorch if torch.is_grad_enabled() else ctx.calls.backward
         return None, *compute(grad, Saved(*ctx.saved_tensors), needed)
 
@@ -165,13 +170,15 @@ class _Call:
         given = [
             named[argument.name].view(argument.shape)
             if argument.role in ("weight", "bias")
-            else layer.taken(named[argument.name], argument)
+            else layer.as_library_view(named[argument.name], argument)
             for argument in library.workload.given
         ]
         return library, library.of_tensors(*given)
 
 
-def computed(layer: Layer, grad: Tensor, saved: Saved, needed: Of, tuned: bool = True) -> Of:
+def compute_gradients(
+    layer: Layer, grad: Tensor, saved: Saved, needed: PerTensor, tuned: bool = True
+) -> PerTensor:
     """Return the gradients that are needed, and None for the others.
 
     If ``tuned``, kernels compute those that they can. Sets the layer's ``used_backward``.
@@ -179,7 +186,7 @@ def computed(layer: Layer, grad: Tensor, saved: Saved, needed: Of, tuned: bool =
     x, weight = saved.input, saved.weight
     # torch.autograd.grad with is_grads_batched, which shows nowhere else
     several_at_once = functorch.is_legacy_batchedtensor(grad)
-    if several_at_once or only_pytorchs(x, weight, grad, saved.bias) is not None:
+    if several_at_once or why_pytorch(x, weight, grad, saved.bias) is not None:
         tuned = False
     call = _Call(layer, layer.laid_out(grad, x) if tuned else grad, saved, tuned)
     dx = dw = db = None
@@ -214,13 +221,13 @@ def computed(layer: Layer, grad: Tensor, saved: Saved, needed: Of, tuned: bool =
     if needed.bias and db is None:
         channels = call.derived.ndim - layer.AXES - 1
         db = call.derived.sum([at for at in range(call.derived.ndim) if at != channels]).view(-1)
-    return Of(dx, dw, db, call.derived if needed.residual else None)
+    return PerTensor(dx, dw, db, call.derived if needed.residual else None)
 
 
-def laid_out(layer: Layer, found: Of, grad: Tensor, x: Tensor) -> list[Tensor]:
+def operator_outputs(layer: Layer, found: PerTensor, grad: Tensor, x: Tensor) -> list[Tensor]:
     """Return the gradients that are not None, as an operator must return them.
 
-    They have the strides that :func:`described` gives, and share memory with no other tensor.
+    They have the strides that :func:`fake_gradients` gives, and share memory with no other tensor.
     """
     dx, dw, db, dr = found
     ordered = [
@@ -229,12 +236,12 @@ def laid_out(layer: Layer, found: Of, grad: Tensor, x: Tensor) -> list[Tensor]:
         None if db is None else db.clone(),  # it may lie in the memory of the weight's gradient
         None if dr is None else layer.laid_out(dr, x),
     ]
-    there = [each for each in ordered if each is not None]
     native: Any = torch._C
-    return [each.clone() if native._is_alias_of(each, grad) else each for each in there]
+    tensors = not_none(*ordered)
+    return [each.clone() if native._is_alias_of(each, grad) else each for each in tensors]
 
 
-def described(
+def fake_gradients(
     layer: Layer, grad: Tensor, x: Tensor, weight: Tensor, needed: Sequence[bool]
 ) -> list[Tensor]:
     """Return what :func:`laid_out` would, as tensors without data."""
@@ -248,7 +255,7 @@ def described(
     return [made for made, is_needed in zip(each, needed, strict=True) if is_needed]
 
 
-def in_place(found: Sequence[Tensor], needed: Of) -> Of:
+def per_tensor(found: Sequence[Tensor], needed: PerTensor) -> PerTensor:
     """Return the gradients that an operator ``found``, with None for those not ``needed``."""
     rest = iter(found)
-    return Of(*(next(rest) if is_needed else None for is_needed in needed))
+    return PerTensor(*(next(rest) if is_needed else None for is_needed in needed))

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from tuner.library.load import Library
-from tuner.torch.gradients.call import Layer, Of, Saved, Some
-from tuner.torch.looks_up import Purpose
-from tuner.torch.shortcut import EMPTY, Alike, Order
+from tuner.torch.gradients.call import Layer, PerTensor, Saved
+from tuner.torch.shortcut import EMPTY_STRIDED, AxisOrder, DispatchGuard
+from tuner.torch.workload_lookup import Purpose
 
 
-class Remembers(Layer, Protocol):
+class LayerWithShortcut(Layer, Protocol):
     """A layer that keeps the shortcut for gradients of its last call."""
 
     gradient_shortcut: GradientShortcut | None
@@ -31,7 +31,7 @@ class GradientShortcut:
     """
 
     @classmethod
-    def of(cls, layer: Layer, grad: Tensor, saved: Saved, needed: Of) -> Self | None:
+    def of(cls, layer: Layer, grad: Tensor, saved: Saved, needed: PerTensor) -> Self | None:
         """Return a shortcut for calls like the last one, which was on these tensors.
 
         Return None if more is to be done than to call kernels, or gradients are recorded.
@@ -70,19 +70,19 @@ class GradientShortcut:
     def __init__(
         self,
         tensors: list[Tensor],
-        needed: Of,
+        needed: PerTensor,
         kernels: dict[Purpose, Library],
-        orders: Mapping[str | None, tuple[Order, Order]],
+        orders: Mapping[str | None, tuple[AxisOrder, AxisOrder]],
     ) -> None:
         """Remember a call on these ``tensors``: the output's gradient, input, weight, perhaps bias.
 
         ``kernels`` compute the gradients. ``orders`` has two permutations of axes for each layout
         with channels last: from PyTorch's order to the kernel's, and back.
         """
-        self._alike = Alike(tensors)
+        self._guard = DispatchGuard(tensors)
         self._has_bias = len(tensors) > 3
         self._needed = list(needed)
-        called = {each: _called(kernels[each], orders, self._alike.gpu) for each in kernels}
+        called = {each: _as_function(kernels[each], orders, self._guard.gpu) for each in kernels}
         self._at_once = called.get("backward")
         self._of_input = called.get("backward_input")
         self._of_weight = called.get("backward_weight")
@@ -95,10 +95,10 @@ class GradientShortcut:
         self.used = {name: "tuned" for name, is_needed in needs if is_needed}
 
     def __call__(
-        self, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some,
-        needed: list[bool],
+        self, grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None,
+        residual: Tensor | None, needed: list[bool],
     ) -> list[Tensor] | None:  # fmt: skip
-        """Return the gradients that are needed, in the order of :class:`Of`.
+        """Return the gradients that are needed, in the order of :class:`PerTensor`.
 
         Return None if the call is not like the one remembered.
         """
@@ -107,7 +107,7 @@ class GradientShortcut:
         if (bias is not None) is not self._has_bias:
             return None
         biases = () if bias is None else (bias,)
-        if not self._alike(grad, x, weight, *biases):
+        if not self._guard(grad, x, weight, *biases):
             return None
         if self._at_once is not None:
             return self._at_once(x, grad, weight, *biases)[: 2 + needed[2]]
@@ -123,8 +123,8 @@ class GradientShortcut:
 
 
 def recognised(
-    layer: Remembers, grad: Tensor, x: Tensor, weight: Tensor, bias: Some, residual: Some,
-    needed: list[bool],
+    layer: LayerWithShortcut, grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None,
+    residual: Tensor | None, needed: list[bool],
 ) -> list[Tensor] | None:  # fmt: skip
     """Return the gradients if the call is like the last one that kernels computed, else None."""
     shortcut = layer.gradient_shortcut
@@ -136,7 +136,7 @@ def recognised(
     return found
 
 
-def _kernels(layer: Layer, x: Tensor, weight: Tensor, needed: Of) -> dict[Purpose, Library]:
+def _kernels(layer: Layer, x: Tensor, weight: Tensor, needed: PerTensor) -> dict[Purpose, Library]:
     """Return the kernels that compute the needed gradients of input and weight.
 
     Return no kernels if something else is computed first: for an activation that no kernel of all
@@ -158,8 +158,8 @@ def _kernels(layer: Layer, x: Tensor, weight: Tensor, needed: Of) -> dict[Purpos
     return {purpose: library for purpose, library in found.items() if library is not None}
 
 
-def _called(
-    library: Library, orders: Mapping[str | None, tuple[Order, Order]], gpu: int | None
+def _as_function(
+    library: Library, orders: Mapping[str | None, tuple[AxisOrder, AxisOrder]], gpu: int | None
 ) -> Callable[..., list[Tensor]]:
     """Return the library as a function of tensors, which gives a list of its outputs.
 
@@ -177,7 +177,7 @@ def _called(
             return [*map(_permuted, several, given_back)]
 
         return by_tensors
-    run, empty, likes = by_address, EMPTY[library.kind], []
+    run, empty, likes = by_address, EMPTY_STRIDED[library.kind], []
     for output, order in zip(outputs, given_back, strict=True):
         dtype = getattr(torch, output.dtype)
         like = _permuted(torch.empty(output.shape, dtype=dtype, device="meta"), order)
@@ -191,5 +191,5 @@ def _called(
     return at_once
 
 
-def _permuted(x: Tensor, order: Order | None) -> Tensor:
+def _permuted(x: Tensor, order: AxisOrder | None) -> Tensor:
     return x if order is None else x.permute(order)

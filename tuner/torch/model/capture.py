@@ -11,11 +11,11 @@ from torch import nn
 from templates.workload import Workload
 from tuner.errors import WrongArgument
 from tuner.torch import arguments
-from tuner.torch.looks_up import Purpose
-from tuner.torch.lookup import workload_of
 from tuner.torch.model.functions import layers_of
-from tuner.torch.model.survey import FUSE, Layer, Mode, Terms, survey
+from tuner.torch.model.survey import FUSE, Mode, ModelLayer, Terms, survey
+from tuner.torch.source_lookup import workload_of
 from tuner.torch.tuned_module import Tuned
+from tuner.torch.workload_lookup import Purpose
 
 
 @dataclass
@@ -79,14 +79,14 @@ def capture(
     return list(found.values())
 
 
-def _captured(layer: Layer, x: Any, calls: int, purpose: Purpose) -> Captured:
+def _captured(layer: ModelLayer, x: Any, calls: int, purpose: Purpose) -> Captured:
     workload = workload_for(layer, x, purpose)
     if isinstance(workload, str):
         return Captured(layer.operator, None, calls, list(layer.names), workload)
     return Captured(layer.operator, workload, calls, list(layer.names))
 
 
-def workload_for(layer: Layer, x: Any, purpose: Purpose) -> Workload | str:
+def workload_for(layer: ModelLayer, x: Any, purpose: Purpose) -> Workload | str:
     """Return the workload for that purpose of a layer's call on ``x``, or why there is none."""
     if layer.tuned is None:
         return layer.reason

@@ -23,11 +23,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from tuner.torch.functional import activations, autocast
-from tuner.torch.model.functions import CONVOLVING, AsFunction, form_of
+from tuner.torch.model.functions import CONVOLVING, FunctionCall, signature_of
 from tuner.torch.model.outputs import tensors
 from tuner.torch.tuned_module import Tuned
 
-_LOOKS = (
+_METADATA = (
     "shape", "dtype", "device", "layout", "ndim", "is_cuda", "requires_grad", "size", "dim",
     "stride", "numel", "is_contiguous", "is_floating_point",
 )  # fmt: skip
@@ -46,7 +46,7 @@ HEAD = Head()
 
 
 @dataclass
-class Called:
+class ConvolutionCall:
     """A call of a convolution.
 
     ``input`` is without data, and in the dtype that autocast gives it; ``device`` is where it was.
@@ -73,7 +73,7 @@ class _Output:
     took the tensor, and None for each other use.
     """
 
-    call: Called
+    call: ConvolutionCall
     shape: torch.Size
     place: int
     uses: list[nn.Module | None] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Dataflow:
     these. ``output`` has the tensors in the model's output.
     """
 
-    calls: dict[nn.Module | AsFunction, list[Called]] = field(default_factory=dict)
+    calls: dict[nn.Module | FunctionCall, list[ConvolutionCall]] = field(default_factory=dict)
     times: Counter[nn.Module] = field(default_factory=Counter)
     functions: Counter[nn.Module] = field(default_factory=Counter)
     output: list[torch.Tensor] = field(default_factory=list)
@@ -118,7 +118,7 @@ def run(
             module.training = mode
 
 
-def watched(
+def record_dataflow(
     model: nn.Module,
     given: tuple[Any, ...],
     named: dict[str, Any],
@@ -131,7 +131,7 @@ def watched(
     """
     own = set(model.modules())
     watch = _Watch(own, {each for each in own if is_convolution(each)})
-    with watch.hooked(), watch.told_of_scripts(), watch, warnings.catch_warnings():
+    with watch.hooked(), watch.watching_scripts(), watch, warnings.catch_warnings():
         # a compiled module's own hooks are called twice, which does no harm here
         warnings.filterwarnings("ignore", "Using `torch.compile", UserWarning)
         output = tensors(run(model, given, named, with_grad))
@@ -171,7 +171,7 @@ class _Watch(TorchFunctionMode):
             yield
 
     @contextmanager
-    def told_of_scripts(self) -> Iterator[None]:
+    def watching_scripts(self) -> Iterator[None]:
         """Record what TorchScript's functions and methods use, which no mode is told of."""
         kinds: tuple[Any, ...] = (torch._C.ScriptFunction, torch._C.ScriptMethod)
         own = [kind.__call__ for kind in kinds]
@@ -204,7 +204,7 @@ class _Watch(TorchFunctionMode):
         if name == "__getitem__" and self._is_head(result, *args):
             self._use(args[0], HEAD)
             self._follow(HEAD, self._outputs[id(args[0])], result)
-        elif self._outputs and name not in _LOOKS:
+        elif self._outputs and name not in _METADATA:
             for leaf in pytree.tree_leaves((args, kwargs)):
                 self._use(leaf, None)
         return result
@@ -231,8 +231,8 @@ class _Watch(TorchFunctionMode):
         if any(isinstance(each, nn.modules.conv._ConvNd | Tuned) for each, _ in self._stack):
             return
         if self._stack and (axes == 1 or 1 == weight.shape[1] < input.shape[-3]):
-            form = form_of(weight, bias, stride, padding, dilation, groups)
-            self._called(AsFunction(self._stack[-1][0], form), input, output)
+            signature = signature_of(weight, bias, stride, padding, dilation, groups)
+            self._record_call(FunctionCall(self._stack[-1][0], signature), input, output)
 
     def _enter(self, module: nn.Module, given: tuple[Any, ...]) -> None:
         if module not in self._own:
@@ -253,12 +253,12 @@ class _Watch(TorchFunctionMode):
     ) -> None:
         x = given[0] if given else named.get("input")
         if isinstance(x, torch.Tensor) and isinstance(output, torch.Tensor):
-            self._called(module, x, output)
+            self._record_call(module, x, output)
 
-    def _called(self, convolution: nn.Module | AsFunction, x: Any, output: Any) -> None:
+    def _record_call(self, convolution: nn.Module | FunctionCall, x: Any, output: Any) -> None:
         dtype = autocast.taken_dtype(x)
         without = torch.empty_strided(x.shape, x.stride(), dtype=dtype, device="meta")
-        call = Called(without, x.device, x.requires_grad, autocast.is_on(x.device.type))
+        call = ConvolutionCall(without, x.device, x.requires_grad, autocast.is_on(x.device.type))
         self.flow.calls.setdefault(convolution, []).append(call)
         self._keep(output, call)
 
@@ -274,7 +274,7 @@ class _Watch(TorchFunctionMode):
         before.call.behind.append(module)
         self._keep(output, before.call)
 
-    def _keep(self, tensor: torch.Tensor, call: Called) -> None:
+    def _keep(self, tensor: torch.Tensor, call: ConvolutionCall) -> None:
         output = _Output(call, tensor.shape, len(call.behind))
         self._outputs[id(tensor)] = output
         self._all.append(output)

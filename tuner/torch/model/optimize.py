@@ -14,17 +14,17 @@ from torch import nn
 from tuner.client.source import UNREACHABLE_ERRORS, Source
 from tuner.errors import WrongArgument
 from tuner.torch import arguments
-from tuner.torch.looks_up import Purpose
 from tuner.torch.model import missing as untuned
 from tuner.torch.model.capture import workload_for
-from tuner.torch.model.dataflow import Called, run
+from tuner.torch.model.dataflow import ConvolutionCall, run
 from tuner.torch.model.missing import OnMissing, Wanted
 from tuner.torch.model.outputs import difference
 from tuner.torch.model.report import Report, Row
-from tuner.torch.model.survey import FUSE, Filter, Layer, Mode, Terms, survey, uncalled
+from tuner.torch.model.survey import FUSE, Filter, Mode, ModelLayer, Terms, survey, uncalled
 from tuner.torch.model.swap import restore_, swaps_of
 from tuner.torch.model.timing import in_turns, step
-from tuner.torch.model.unseen import refused, settle
+from tuner.torch.model.trial_calls import exclude_harmful_layers, unusable_kernels
+from tuner.torch.workload_lookup import Purpose
 
 
 def optimize_(
@@ -87,7 +87,7 @@ def optimize_(
     call = partial(step if mode == "training" else run, model, given, named)
     if mode == "training":
         before = call()
-    settle(model, layers, call, before)
+    exclude_harmful_layers(model, layers, call, before)
     served = _Served(source, mode)
     served.fill(type(model).__name__, layers, on_missing, budget_seconds)
     rows = [row for layer in layers for row in served.rows(layer)]
@@ -106,10 +106,10 @@ def optimize_(
     return report
 
 
-def _right(model: nn.Module, rows: list[Row], call: Callable[[], Any]) -> list[Layer]:
+def _right(model: nn.Module, rows: list[Row], call: Callable[[], Any]) -> list[ModelLayer]:
     """Return the tuned layers whose kernels compute what PyTorch does; leave the others to it."""
     found = {id(row.layer): row.layer for row in rows if row.by == "tuned" and row.layer}
-    while left := refused(model, list(found.values()), call):
+    while left := unusable_kernels(model, list(found.values()), call):
         for layer, why in left:
             del found[id(layer)]
             for row in rows:
@@ -183,7 +183,11 @@ class _Served:
         self._away = ""
 
     def fill(
-        self, name: str, layers: list[Layer], on_missing: OnMissing, budget_seconds: float | None
+        self,
+        name: str,
+        layers: list[ModelLayer],
+        on_missing: OnMissing,
+        budget_seconds: float | None,
     ) -> None:
         """Do what ``on_missing`` says about workloads that are not tuned.
 
@@ -221,7 +225,7 @@ class _Served:
             ordered = {each: wanted[each] for each in missing}
             self._failed = untuned.tune(self._source, name, ordered, budget_seconds)
 
-    def rows(self, layer: Layer) -> list[Row]:
+    def rows(self, layer: ModelLayer) -> list[Row]:
         """Return a row for each shape of the layer and each purpose that is computed for it."""
         return [
             self._row(layer, call, calls, purpose)
@@ -229,7 +233,7 @@ class _Served:
             for purpose in self._served(layer, call)
         ]
 
-    def _served(self, layer: Layer, call: Called) -> list[Purpose]:
+    def _served(self, layer: ModelLayer, call: ConvolutionCall) -> list[Purpose]:
         """Return the purposes for which kernels are called in a call and its backward pass.
 
         The gradients are apart if they are tuned so and not as one workload.
@@ -248,7 +252,7 @@ class _Served:
                 return layer.purposes(call, self._mode, apart=apart)
         return purposes
 
-    def _row(self, layer: Layer, call: Called, calls: int, purpose: Purpose) -> Row:
+    def _row(self, layer: ModelLayer, call: ConvolutionCall, calls: int, purpose: Purpose) -> Row:
         workload = workload_for(layer, call.input, purpose)
         if layer.tuned is None or isinstance(workload, str):
             return Row.of(layer, str(workload), calls)

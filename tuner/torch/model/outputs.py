@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from math import isnan
 from types import FunctionType, ModuleType
@@ -16,8 +17,8 @@ _CLOSED = (torch.nn.Module, type, ModuleType, FunctionType, str, bytes)
 def tensors(output: Any) -> list[torch.Tensor]:
     """Return the tensors in an output, in its order.
 
-    They may be in mappings, lists and tuples, and in attributes of objects of any class. A float
-    counts as a tensor of float64.
+    They may be in mappings, lists, tuples, deques and sets, and in attributes of objects of any
+    class. A float counts as a tensor of float64.
     """
     found: list[torch.Tensor] = []
     left, seen = [output], dict[int, Any]()
@@ -36,11 +37,18 @@ def tensors(output: Any) -> list[torch.Tensor]:
 def _parts(value: Any) -> list[Any]:
     if isinstance(value, Mapping):
         return list(value.values())
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | deque):
         return list(value)
-    slots = [name for kind in type(value).__mro__ for name in vars(kind).get("__slots__", ())]
+    if isinstance(value, set | frozenset):  # in an order that the next call's set has, too
+        return sorted(value, key=repr)
+    slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
     own = list(getattr(value, "__dict__", {}).values())
     return own + [getattr(value, name, None) for name in slots]
+
+
+def _slots(kind: type) -> list[str]:
+    names: Any = vars(kind).get("__slots__", ())
+    return [names] if isinstance(names, str) else list(names)
 
 
 def difference(before: Any, after: Any) -> float | None:

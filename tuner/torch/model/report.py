@@ -8,9 +8,9 @@ from typing import Any, Literal, Self
 
 from templates.workload import Workload
 from tuner.client.pytorch_comparison import pytorch_speedups
-from tuner.torch.lookup import Found
 from tuner.torch.model.picture import picture
-from tuner.torch.model.survey import Layer, Mode
+from tuner.torch.model.survey import Mode, ModelLayer
+from tuner.torch.source_lookup import Found
 
 _WHOLE = (
     "mode", "before_ms", "after_ms", "error", "training", "tuned", "expected_gain_us",
@@ -46,12 +46,12 @@ class Row:
     max_error: float | None = None
     reason: str = ""
     apart: str = ""
-    layer: Layer | None = field(default=None, repr=False, compare=False)
+    layer: ModelLayer | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(
         cls,
-        layer: Layer,
+        layer: ModelLayer,
         reason: str | None = None,
         calls: int = 0,
         workload: Workload | None = None,
@@ -73,7 +73,7 @@ class Row:
             row.by, row.reason = "tuned", ""
             row.template = found.library.manifest["template"]
             if found.library.workload.is_forward:
-                row.takes_in = [type(module).__name__ for module in layer.passing]
+                row.takes_in = [type(module).__name__ for module in layer.fused]
                 row.apart = layer.apart
         return row
 

@@ -10,19 +10,19 @@ from typing import Any, Literal, get_args
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from templates.dtypes import ERRORS
+from templates.dtypes import MAX_ERROR_RANGE
 from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.torch.functional import activations
 from tuner.torch.functional.folding import BatchNorm
 from tuner.torch.gradients import at_once
-from tuner.torch.looks_up import Purpose
-from tuner.torch.model.dataflow import HEAD, Called, Dataflow, run, watched
-from tuner.torch.model.functions import MANY, AsFunction
+from tuner.torch.model.dataflow import HEAD, ConvolutionCall, Dataflow, record_dataflow, run
+from tuner.torch.model.functions import MANY, FunctionCall
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
 from tuner.torch.replaced import hooks_of
 from tuner.torch.tuned_module import Tuned
+from tuner.torch.workload_lookup import Purpose
 
 FUSE = ("bn", "bias", "act")
 """The parts that a kernel may take in: a batch norm, the bias and an activation."""
@@ -33,21 +33,21 @@ Filter = Callable[[nn.Module, str], bool]
 
 
 @dataclass
-class Layer:
+class ModelLayer:
     """A convolution of a model, or one that a module of the model calls as a function.
 
-    ``tuned`` is the layer that can take its place, and ``passing`` has the modules behind it that
+    ``tuned`` is the layer that can take its place, and ``fused`` has the modules behind it that
     this layer takes in. If ``tuned`` is None, ``reason`` says why. If ``only_compiled``, it takes
     the place in compiled graphs alone. ``names`` are those in the model, and ``calls`` the calls
     of the convolution in one call of the model.
     """
 
-    convolution: nn.Module | AsFunction
+    convolution: nn.Module | FunctionCall
     names: list[str]
-    calls: list[Called]
+    calls: list[ConvolutionCall]
     tuned: Tuned | None = None
     reason: str = ""
-    passing: list[nn.Module] = field(default_factory=list)
+    fused: list[nn.Module] = field(default_factory=list)
     only_compiled: bool = False
 
     @property
@@ -64,13 +64,13 @@ class Layer:
     def module(self) -> nn.Module:
         """The convolution; for a function, a module that would compute the same."""
         called = self.convolution
-        return called.module if isinstance(called, AsFunction) else called
+        return called.module if isinstance(called, FunctionCall) else called
 
     @property
     def operator(self) -> str:
         return _kind(self.module).operator
 
-    def purposes(self, call: Called, mode: Mode, apart: bool = False) -> list[Purpose]:
+    def purposes(self, call: ConvolutionCall, mode: Mode, apart: bool = False) -> list[Purpose]:
         """Return what kernels may compute for a call.
 
         That is the output, and in mode "training" the gradients that are needed. If input and
@@ -81,7 +81,7 @@ class Layer:
         if mode == "inference" or self.tuned is None:
             return ["forward"]
         called = self.convolution
-        owner = called.within if isinstance(called, AsFunction) else called
+        owner = called.within if isinstance(called, FunctionCall) else called
         is_trained = any(each.requires_grad for each in owner.parameters())
         if call.needs_grad and is_trained and not apart:
             tuned = self.tuned
@@ -98,12 +98,12 @@ class Layer:
         return [purpose for purpose, is_needed in several if is_needed]
 
     @property
-    def shapes(self) -> Iterator[tuple[Called, int]]:
+    def shapes(self) -> Iterator[tuple[ConvolutionCall, int]]:
         """One call for each input that differs, and the number of calls with such an input.
 
         Inputs differ in shape, strides, dtype, device, or whether they need grad.
         """
-        found: dict[Any, list[Called]] = {}
+        found: dict[Any, list[ConvolutionCall]] = {}
         for call in self.calls:
             x = call.input
             key = x.shape, x.stride(), x.dtype, call.device, call.needs_grad
@@ -140,7 +140,7 @@ class Terms:
                 f"filter_fn is a {type(self.filter_fn).__name__}, and must be called as "
                 "filter_fn(module, name)"
             )
-        least, most = ERRORS
+        least, most = MAX_ERROR_RANGE
         number = self.max_error
         if number is not None and not (isinstance(number, Real) and least <= number <= most):
             raise WrongArgument(f"max_error is {number}, and must be from {least} to {most}")
@@ -150,7 +150,7 @@ class Terms:
 
 def survey(
     model: nn.Module, given: tuple[Any, ...], named: dict[str, Any], terms: Terms
-) -> tuple[list[Layer], Any]:
+) -> tuple[list[ModelLayer], Any]:
     """Return the layers that one call of the model calls, in order, and the call's output.
 
     The model is called in evaluation mode on ``given`` by position and ``named`` by name. The
@@ -158,12 +158,12 @@ def survey(
     """
     if any(map(is_lazy, model.parameters())):
         run(model, given, named)  # gives them their shapes
-    flow = watched(model, given, named, is_operator, with_grad=terms.mode == "training")
+    flow = record_dataflow(model, given, named, is_operator, with_grad=terms.mode == "training")
     layers = _layers(model, terms, flow)
     return [layers[each] for each in flow.calls if each in layers], flow.output
 
 
-def uncalled(model: nn.Module, terms: Terms) -> list[Layer]:
+def uncalled(model: nn.Module, terms: Terms) -> list[ModelLayer]:
     """Return all layers of a model, without calls: it is not called."""
     return list(_layers(model, terms, Dataflow()).values())
 
@@ -178,13 +178,15 @@ def _kind(convolution: nn.Module) -> type[Conv1d | DepthwiseConv2d]:
     return Conv1d if isinstance(convolution, nn.Conv1d) else DepthwiseConv2d
 
 
-def _layers(model: nn.Module, terms: Terms, flow: Dataflow) -> dict[nn.Module | AsFunction, Layer]:
+def _layers(
+    model: nn.Module, terms: Terms, flow: Dataflow
+) -> dict[nn.Module | FunctionCall, ModelLayer]:
     """Return the model's layers by their convolutions, but not those that ``filter_fn`` refuses."""
-    functions: dict[nn.Module, list[AsFunction]] = {}
+    functions: dict[nn.Module, list[FunctionCall]] = {}
     for each in flow.calls:
-        if isinstance(each, AsFunction):
+        if isinstance(each, FunctionCall):
             functions.setdefault(each.within, []).append(each)
-    named: dict[nn.Module | AsFunction, list[str]] = {}
+    named: dict[nn.Module | FunctionCall, list[str]] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         if terms.filter_fn is not None and not terms.filter_fn(module, name):
             continue
@@ -193,18 +195,18 @@ def _layers(model: nn.Module, terms: Terms, flow: Dataflow) -> dict[nn.Module | 
         for function in functions.get(module, []):
             named.setdefault(function, []).append(name or "the model")
     return {
-        module: _layer(Layer(module, names, flow.calls.get(module, [])), terms, flow)
+        module: _layer(ModelLayer(module, names, flow.calls.get(module, [])), terms, flow)
         for module, names in named.items()
     }
 
 
-def _layer(layer: Layer, terms: Terms, flow: Dataflow) -> Layer:
+def _layer(layer: ModelLayer, terms: Terms, flow: Dataflow) -> ModelLayer:
     convolution, fuse = layer.module, set(terms.fuse)
     kind = _kind(convolution)
-    if isinstance(layer.convolution, AsFunction):
+    if isinstance(layer.convolution, FunctionCall):
         fuse = set()  # modules behind it must compute for the function's other calls, too
         within = layer.convolution.within
-        layer.reason = _unseen(layer.operator, within, flow)
+        layer.reason = _why_ambiguous(layer.operator, within, flow)
         layer.only_compiled = flow.functions[within] > MANY * _calls(within, flow)
     elif layer.names == [""]:
         layer.reason = f"it is the model itself; replace it with {kind.__name__}.of"
@@ -219,8 +221,8 @@ def _layer(layer: Layer, terms: Terms, flow: Dataflow) -> Layer:
     layer.tuned.bias_in_kernel = "bias" in terms.fuse
     # a norm in training mode normalises by the batch, so it can't be folded
     fuse -= {"bn"} if terms.mode == "training" else set()
-    norm, activation, layer.passing = _behind(layer, fuse, flow)
-    layer.tuned.take_in(norm, activation)
+    norm, activation, layer.fused = _behind(layer, fuse, flow)
+    layer.tuned.fuse(norm, activation)
     return layer
 
 
@@ -229,20 +231,20 @@ def _calls(within: nn.Module, flow: Dataflow) -> int:
     return sum(
         len(calls)
         for each, calls in flow.calls.items()
-        if isinstance(each, AsFunction) and each.within is within
+        if isinstance(each, FunctionCall) and each.within is within
     )
 
 
-def _unseen(operator: str, within: nn.Module, flow: Dataflow) -> str:
+def _why_ambiguous(operator: str, within: nn.Module, flow: Dataflow) -> str:
     """Return why a convolution called as a function can't be told from others, or nothing.
 
-    Calls are told apart by the form alone, so no other module inside ``within`` may convolve.
+    Calls are told apart by the signature alone, so no other module inside ``within`` may convolve.
     """
     if "forward" in vars(within):
         return "it is a call of a function, in a module that has a forward of its own"
     inside = set(within.modules())
     for each in flow.calls:
-        caller = each.within if isinstance(each, AsFunction) else each
+        caller = each.within if isinstance(each, FunctionCall) else each
         if caller in inside and caller is not within:
             return (
                 "it is a call of a function, in a module with another inside that convolves, too; "
@@ -252,20 +254,20 @@ def _unseen(operator: str, within: nn.Module, flow: Dataflow) -> str:
 
 
 def _behind(
-    layer: Layer, fuse: Collection[str], flow: Dataflow
+    layer: ModelLayer, fuse: Collection[str], flow: Dataflow
 ) -> tuple[BatchNorm | None, Activation, list[nn.Module]]:
     """Return the batch norm and activation that the layer can take in, and all modules it passes.
 
     If the model uses only as many outputs as there are samples, the layer is made causal if it can.
     """
     norm: BatchNorm | None = None
-    passing: list[nn.Module] = []
+    fused: list[nn.Module] = []
     behind = layer.calls[0].behind if layer.calls else []
     if any(call.behind != behind for call in layer.calls):
         return None, "none", []
     for module in behind:
         if module is HEAD:
-            if not (isinstance(layer.tuned, Conv1d) and layer.tuned.becomes_causal()):
+            if not (isinstance(layer.tuned, Conv1d) and layer.tuned.make_causal()):
                 break
             continue
         if flow.times[module] != len(layer.calls) or hooks_of(module) or "forward" in vars(module):
@@ -286,10 +288,10 @@ def _behind(
             norm = BatchNorm(module)
         elif "act" not in fuse:
             break
-        passing.append(module)
+        fused.append(module)
         if applied != "none":
-            return norm, applied, passing
-    return norm, "none", passing
+            return norm, applied, fused
+    return norm, "none", fused
 
 
 def _of_norm(module: Any, convolution: Any) -> Activation | None:

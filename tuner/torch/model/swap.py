@@ -8,12 +8,12 @@ from typing import Any, Protocol
 from torch import nn
 
 from tuner.torch import arguments
-from tuner.torch.in_place import TakenIn, compute_again_
+from tuner.torch.in_place import FusedModules, restore_forward_
 from tuner.torch.model.dataflow import HEAD
-from tuner.torch.model.functions import AsFunction, FunctionSwap, call_plainly_
-from tuner.torch.model.survey import Layer
+from tuner.torch.model.functions import FunctionCall, FunctionSwap, restore_class_
+from tuner.torch.model.survey import ModelLayer
+from tuner.torch.reason_log import ReasonLog
 from tuner.torch.replaced import hand_back
-from tuner.torch.said import Said
 from tuner.torch.tuned_module import Tuned
 
 
@@ -25,16 +25,16 @@ class Swap(Protocol):
     def undo(self) -> None: ...
 
 
-def swaps_of(model: nn.Module, layers: Sequence[Layer]) -> list[Swap]:
+def swaps_of(model: nn.Module, layers: Sequence[ModelLayer]) -> list[Swap]:
     """Return a swap for each of the layers. Their tuned layers log each reason once together."""
-    said = Said(type(model).__name__, len(layers))
-    return [_swap(model, layer, said) for layer in layers]
+    reason_log = ReasonLog(type(model).__name__, len(layers))
+    return [_swap(model, layer, reason_log) for layer in layers]
 
 
-def _swap(model: nn.Module, layer: Layer, said: Said) -> Swap:
+def _swap(model: nn.Module, layer: ModelLayer, reason_log: ReasonLog) -> Swap:
     tuned: Any = layer.tuned
-    tuned.said = said
-    if isinstance(layer.convolution, AsFunction):
+    tuned.reason_log = reason_log
+    if isinstance(layer.convolution, FunctionCall):
         return FunctionSwap(layer.convolution, tuned, layer.only_compiled)
     return _ModuleSwap(model, layer, layer.convolution)
 
@@ -46,26 +46,26 @@ class _ModuleSwap:
     input.
     """
 
-    def __init__(self, model: nn.Module, layer: Layer, convolution: nn.Module) -> None:
+    def __init__(self, model: nn.Module, layer: ModelLayer, convolution: nn.Module) -> None:
         self._convolution = convolution
         tuned: Any = layer.tuned
         tuned.in_place_of = (convolution,)  # in a tuple, so that it is no submodule
         self._tuned, self._places = tuned, _places(model, convolution)
-        if layer.passing or tuned.whole:
-            others = _watched(model, layer)
-            tuned.taken_in = TakenIn(tuned, self._places, layer.passing, others)
+        if layer.fused or tuned.whole:
+            others = _fused_places(model, layer)
+            tuned.fused_modules = FusedModules(tuned, self._places, layer.fused, others)
 
     def apply(self) -> None:
         for parent, name in self._places:
             parent._modules[name] = self._tuned
-        if self._tuned.taken_in is not None:
-            self._tuned.taken_in.begin()
+        if self._tuned.fused_modules is not None:
+            self._tuned.fused_modules.begin()
 
     def undo(self) -> None:
         for parent, name in self._places:
             parent._modules[name] = self._convolution
-        if self._tuned.taken_in is not None:
-            self._tuned.taken_in.end()
+        if self._tuned.fused_modules is not None:
+            self._tuned.fused_modules.end()
 
 
 def restore_(model: nn.Module) -> None:
@@ -75,8 +75,8 @@ def restore_(model: nn.Module) -> None:
     """
     arguments.model(model)
     for module in list(model.modules()):
-        call_plainly_(module)
-        compute_again_(module)
+        restore_class_(module)
+        restore_forward_(module)
         if isinstance(module, Tuned) and module.in_place_of:
             (own,) = module.in_place_of
             hand_back(module, own)
@@ -84,11 +84,11 @@ def restore_(model: nn.Module) -> None:
                 parent._modules[name] = own
 
 
-def _watched(model: nn.Module, layer: Layer) -> list[tuple[nn.Module, str, nn.Module]]:
+def _fused_places(model: nn.Module, layer: ModelLayer) -> list[tuple[nn.Module, str, nn.Module]]:
     """Return the places of all modules, with their parts, from behind the convolution to the last
     that its layer takes in: as (parent, name, module)."""
     behind = layer.calls[0].behind if layer.calls else []
-    last = behind.index(layer.passing[-1]) + 1 if layer.passing else 0
+    last = behind.index(layer.fused[-1]) + 1 if layer.fused else 0
     parts = {part for each in behind[:last] if each is not HEAD for part in each.modules()}
     return [(*place, part) for part in parts for place in _places(model, part)]
 

@@ -21,7 +21,7 @@ from templates.conv1d.frame import Frame
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.cpu.schedules.staging import ZERO, Staging
 from templates.kernels.conversions import narrowed, widened
-from templates.kernels.epilogue import slope
+from templates.kernels.epilogue import activation_derivative
 from templates.kernels.parameters import buffers, flat, whole
 from templates.kernels.registers import Sums
 from templates.template import PARALLEL
@@ -133,10 +133,10 @@ class _Program:
         sample, output = ir.Bind(frame.first_sample(start)), ir.Bind(frame.first_output(start))
         within = (1, self.outputs + frame.reach)
         signal = self._reading("input", b, c, workload.M)
-        self.x.bring(0, within, (0, sample - frame.reach), 1, (1, workload.M), signal)
+        self.x.fill(0, within, (0, sample - frame.reach), 1, (1, workload.M), signal)
         gradient = self._reading("output_gradient", b, c, workload.length)
         within = (1, self.outputs)
-        self.gradients.bring(0, within, (0, output), 1, (1, workload.length), gradient)
+        self.gradients.fill(0, within, (0, output), 1, (1, workload.length), gradient)
         if workload.activation != "none":
             self._multiply_by_derivative()
         self._add_sums()
@@ -176,7 +176,7 @@ class _Program:
             if "bias" in self.tensors:
                 terms.append(self._weight(N, lane))
             total = reduce(lambda a, b: a + b, terms)
-            gradient = self.gradients.buffer[at] * slope(self.workload, total)
+            gradient = self.gradients.buffer[at] * activation_derivative(self.workload, total)
             ir.buffer_store(self.gradients.buffer, gradient, [at])
 
     def _add_sums(self) -> None:

@@ -16,7 +16,7 @@ from templates.conv1d.cpu.fft import factors, filter_length, outputs_of_block
 from templates.conv1d.cpu.schedules.complex_rows import ComplexRows
 from templates.conv1d.cpu.schedules.radix import Complex, dft, multiply
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.epilogue import finished
+from templates.kernels.epilogue import apply_epilogue
 from templates.kernels.parameters import buffers, flat, whole
 
 PARTS = (0, 1)  # real and imaginary
@@ -300,7 +300,7 @@ class _Program:
             with ir.serial(0, _within(self.workload.length - first, self.new)) as i:
                 total = edge[block * self.points + i]
                 at = self.out + first + i
-                value = finished(self.workload, total, self.added, self.f, [at])
+                value = apply_epilogue(self.workload, total, self.added, self.f, [at])
                 ir.buffer_store(self.y, value, [at])
 
     def _block(

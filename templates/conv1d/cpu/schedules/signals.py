@@ -22,7 +22,7 @@ from templates.conv1d.cpu.signals import (
 )
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.conversions import widened
-from templates.kernels.epilogue import finished
+from templates.kernels.epilogue import apply_epilogue
 from templates.kernels.parameters import buffers, flat, whole
 from templates.kernels.registers import Sums
 from templates.template import PARALLEL
@@ -252,7 +252,9 @@ class Program:
                     ahead = i + vector * self.lanes + lane
                     at = self._place(b, channel, ahead, F, workload.length)
                     total = sums.load(self._sum_of(number, vector), lane)
-                    value = finished(workload, total, self.added, channel, [at], in_vectors=True)
+                    value = apply_epilogue(
+                        workload, total, self.added, channel, [at], in_vectors=True
+                    )
                     ir.buffer_store(self.y, value, [at])
 
     def _place(self, b: Any, c: Any, i: Any, channels: int, extent: int) -> Any:

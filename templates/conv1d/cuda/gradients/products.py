@@ -9,7 +9,7 @@ from __future__ import annotations
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import USUAL_ERROR
-from templates.kernels.halves import are_multiplied
+from templates.kernels.halves import has_tensor_cores_for
 from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -27,7 +27,7 @@ def is_on_tensor_cores(workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
     """Return whether tensor cores multiply the dtype, and ``max_error`` lets the sums' gradients be
     rounded to it."""
     may_round = workload.activation == "none" or workload.max_error >= USUAL_ERROR[workload.dtype]
-    return may_round and are_multiplied(workload.dtype, limits)
+    return may_round and has_tensor_cores_for(workload.dtype, limits)
 
 
 def add_knobs(

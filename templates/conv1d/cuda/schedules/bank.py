@@ -9,8 +9,16 @@ from templates.conv1d.cuda.bank import blocks, threads
 from templates.conv1d.cuda.implicit import filter_blocks, slack
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.cuda_source import (
+    ELEMENTS,
+    EPILOGUE,
+    elements,
+    knobs,
+    program,
+    render,
+    resident,
+)
 from templates.kernels.halves import HALVES, OF_DTYPE, halves
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SIGNAL = Path(__file__).with_name("implicit_signal.cu")
 OUTPUTS = Path(__file__).with_name("implicit_outputs.cu")
@@ -32,4 +40,4 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "FILTER_BLOCKS": filter_blocks(workload, config),
     }
     sources = (ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, SOURCE)
-    return filled(substitutions, *sources) + resident(config["resident"])
+    return render(substitutions, *sources) + resident(config["resident"])

@@ -9,7 +9,7 @@ from templates.conv1d.cuda.fft import blocks, shared_words, threads
 from templates.conv1d.roles import roles
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, program, resident
+from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, program, render, resident
 
 SOURCE = Path(__file__).with_name("fft.cu")
 TRANSFORMS = tuple(Path(__file__).with_name(name) for name in ("fft_radix.cu", "fft_block.cu"))
@@ -19,7 +19,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     return program(
         workload,
         "conv1d_fft",
-        filled(substitutions(workload, config), ELEMENTS, EPILOGUE, *TRANSFORMS, SOURCE)
+        render(substitutions(workload, config), ELEMENTS, EPILOGUE, *TRANSFORMS, SOURCE)
         + resident(config["resident"]),
         blocks=blocks(workload, config),
         threads=threads(config),

@@ -8,8 +8,16 @@ from typing import Any
 from templates.conv1d.cuda.hankel import blocks, parts, segments, vectors
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.cuda_source import (
+    ELEMENTS,
+    EPILOGUE,
+    elements,
+    knobs,
+    program,
+    render,
+    resident,
+)
 from templates.kernels.halves import HALVES, OF_DTYPE, halves
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SOURCE = Path(__file__).with_name("hankel.cu")
 
@@ -32,4 +40,4 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "SEGMENTS": segments(workload, config),
         "WARPS": config["threads"] // 32,
     }
-    return filled(substitutions, ELEMENTS, HALVES, EPILOGUE, SOURCE) + resident(config["resident"])
+    return render(substitutions, ELEMENTS, HALVES, EPILOGUE, SOURCE) + resident(config["resident"])

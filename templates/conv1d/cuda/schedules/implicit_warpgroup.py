@@ -16,8 +16,16 @@ from templates.conv1d.cuda.implicit_warpgroup import (
 )
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.cuda_source import (
+    ELEMENTS,
+    EPILOGUE,
+    elements,
+    knobs,
+    program,
+    render,
+    resident,
+)
 from templates.kernels.halves import OF_DTYPE, halves
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SIGNAL = Path(__file__).with_name("implicit_signal.cu")
 SOURCE = Path(__file__).with_name("implicit_warpgroup.cu")
@@ -48,7 +56,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "ROWS": sums + 4,
         "ADD": sums + 5,
     }
-    return filled(substitutions, ELEMENTS, EPILOGUE, SIGNAL, SOURCE) + resident(config["resident"])
+    return render(substitutions, ELEMENTS, EPILOGUE, SIGNAL, SOURCE) + resident(config["resident"])
 
 
 def _taken(way: str, registers: int, launched: int) -> str:

@@ -19,23 +19,23 @@ from templates.conv1d.cuda.partitions import (
 )
 from templates.conv1d.cuda.schedules.fft import TRANSFORMS, transform_substitutions
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import (
+from templates.kernels.cuda_source import (
     ELEMENTS,
     EPILOGUE,
     Launch,
-    filled,
-    launched,
-    once,
+    include_once,
+    program_of_launches,
+    render,
 )
 
 SOURCE = Path(__file__).with_name("partitions.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = filled(substitutions(workload, config), ELEMENTS, EPILOGUE, *TRANSFORMS, SOURCE)
-    return launched(
+    source = render(substitutions(workload, config), ELEMENTS, EPILOGUE, *TRANSFORMS, SOURCE)
+    return program_of_launches(
         workload,
-        once("CONV1D_PARTITIONS", source, config["resident"]),
+        include_once("CONV1D_PARTITIONS", source, config["resident"]),
         launches(workload, config),
         workspace(workload, config),
     )

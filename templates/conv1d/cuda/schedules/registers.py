@@ -9,7 +9,7 @@ from typing import Any
 from templates.ceil_div import ceil_div
 from templates.conv1d.cuda.schedules.rows import by_row
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import knobs
+from templates.kernels.cuda_source import knobs
 
 SOURCE = Path(__file__).with_name("registers.cu")
 

@@ -10,7 +10,7 @@ from typing import Any
 from templates.conv1d.shape import extents, shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, program
+from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, program, render
 
 SOURCE = Path(__file__).with_name("rows.cu")
 
@@ -41,6 +41,6 @@ def by_row(
         "ROW_OF_W": workload.N * size,
         "ROW_OF_Y": workload.length * size,
     }
-    source = filled(of_rows, ELEMENTS, EPILOGUE, SOURCE)
-    source += filled({**extents(workload), **substitutions}, *paths)
+    source = render(of_rows, ELEMENTS, EPILOGUE, SOURCE)
+    source += render({**extents(workload), **substitutions}, *paths)
     return program(workload, "conv1d_rows", source, workload.rows * blocks, threads, words)

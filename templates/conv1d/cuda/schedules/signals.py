@@ -8,7 +8,7 @@ from typing import Any
 from templates.conv1d.cuda.signals import blocks
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program
+from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, knobs, program, render
 
 SOURCE = Path(__file__).with_name("signals.cu")
 CHUNK = 512
@@ -27,4 +27,4 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         **shape(workload),
         "CHUNK": CHUNK,
     }
-    return filled(substitutions, ELEMENTS, EPILOGUE, SOURCE)
+    return render(substitutions, ELEMENTS, EPILOGUE, SOURCE)

@@ -9,8 +9,16 @@ from typing import Any
 from templates.conv1d.cuda.signals_toeplitz import blocks, cores, shared_words, threads
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.cuda_source import (
+    ELEMENTS,
+    EPILOGUE,
+    elements,
+    knobs,
+    program,
+    render,
+    resident,
+)
 from templates.kernels.halves import OF_DTYPE, halves
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SOURCE = Path(__file__).with_suffix(".cu")
 MATRIX = Path(__file__).with_name("signals_toeplitz_matrix.cu")
@@ -18,7 +26,7 @@ TRANSPOSE = Path(__file__).with_name("transpose_of_four.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = filled(substitutions(workload, config), ELEMENTS, EPILOGUE, MATRIX, TRANSPOSE, SOURCE)
+    source = render(substitutions(workload, config), ELEMENTS, EPILOGUE, MATRIX, TRANSPOSE, SOURCE)
     source += resident(config["resident"])
     grid = blocks(workload, config), threads(config), shared_words(workload, config)
     return program(workload, "conv1d_signals_toeplitz", source, *grid)

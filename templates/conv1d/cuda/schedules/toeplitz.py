@@ -9,8 +9,8 @@ from templates.ceil_div import ceil_div
 from templates.conv1d.cuda.schedules.rows import by_row
 from templates.conv1d.cuda.toeplitz import shared_words
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.cuda_source import knobs
 from templates.kernels.halves import HALVES, halves
-from templates.kernels.written import knobs
 
 SOURCE = Path(__file__).with_name("toeplitz.cu")
 

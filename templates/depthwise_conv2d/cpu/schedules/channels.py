@@ -10,7 +10,7 @@ from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.epilogue import finished
+from templates.kernels.epilogue import apply_epilogue
 from templates.kernels.parameters import buffers, flat, whole
 from templates.kernels.registers import Sums
 from templates.template import PARALLEL
@@ -25,7 +25,7 @@ class _Program:
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
-        self.down, self.across = workload.used
+        self.down, self.across = workload.used_taps
         self.lanes: int = config["lanes"]
         self.vectors: int = config["vectors"]
         self.width = self.lanes * self.vectors
@@ -117,7 +117,7 @@ class _Program:
                     total = sums.load(self._sum_of(column, vector), lane)
                     at = here + column * C + vector * self.lanes + lane
                     channel = c + vector * self.lanes + lane
-                    value = finished(self.workload, total, self.added, channel, [at])
+                    value = apply_epilogue(self.workload, total, self.added, channel, [at])
                     ir.buffer_store(self.y, value, [at])
 
     def _sum(

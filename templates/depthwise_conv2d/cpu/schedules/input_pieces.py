@@ -14,7 +14,7 @@ from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cpu.input_pieces import first_outputs, piece
-from templates.depthwise_conv2d.cpu.pieces import Axis, axes, is_last
+from templates.depthwise_conv2d.cpu.pieces import Axis, axes, channels_are_last
 from templates.depthwise_conv2d.cpu.schedules.staging import Gradients
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.conversions import narrowed, widened
@@ -49,7 +49,7 @@ class _Program:
         self.piece = piece(workload, config)
         self.down, self.across = axes(workload)
         self.taps = self.down.taps * self.across.taps
-        self.last = is_last(workload)
+        self.last = channels_are_last(workload)
         self.lanes: int = config["lanes"]
         self.vectors: int = config["vectors"]
         self.channels = self.lanes if self.last else 1
@@ -89,7 +89,7 @@ class _Program:
     def _order_weights(self, block: Any) -> None:
         """Store ``weights[block, m, ky, kx, c]`` from ``w[channel, 0, ky, kx]``."""
         workload, (height, width) = self.workload, self.workload.kernel
-        several, used = workload.multiplier, workload.used
+        several, used = workload.multiplier, workload.used_taps
         with ir.serial(0, self.channels) as c, ir.serial(0, several) as m:
             channel = ir.Bind((self._first_of(block) + c) * several + m)
             with ir.serial(0, self.down.taps) as ky, ir.serial(0, self.across.taps) as kx:
@@ -128,22 +128,24 @@ class _Program:
                     first_outputs(workload), (band, strip), (here.rows, here.columns), strict=True
                 )
             )
-            self._bring(gradients, b, c, row, column)
+            self._stage_gradients(gradients, b, c, row, column)
             for py, rows in phases[0]:
                 for number, (px, columns) in enumerate(phases[1]):
                     place = (b, c, row * s + py - self.down.before)
                     self._phase(block, number, rows, columns, *place, column * s + px)
                 if not self.last:
                     remainders = [px for px, _ in phases[1]]
-                    self._leave(b, c, row * s + py - self.down.before, column, remainders)
+                    self._store_interleaved(
+                        b, c, row * s + py - self.down.before, column, remainders
+                    )
 
-    def _bring(self, gradients: Gradients, b: Any, c: Any, row: Any, column: Any) -> None:
+    def _stage_gradients(self, gradients: Gradients, b: Any, c: Any, row: Any, column: Any) -> None:
         """Stage the gradients of the sums that the piece meets."""
         here, several = self.piece, self.workload.multiplier
         places = (here.rows + self.down.shift, here.pitch)
         first = (row - self.down.shift, column - self.across.shift)
         with ir.serial(0, several) as m:
-            gradients.bring(
+            gradients.stage(
                 m * here.window,
                 places,
                 first,
@@ -164,7 +166,7 @@ class _Program:
         if not self.last:
             with ir.serial(0, ceil_div(here.flat, self.lanes * width)) as tile:
                 start = ir.Bind(tile * (self.lanes * width))
-                self._tile(taps, start, partial(self._keep, number * here.window + start))
+                self._tile(taps, start, partial(self._keep_sums, number * here.window + start))
             return
         tiles = ceil_div(here.columns, width)
         with ir.serial(0, here.rows) as r:
@@ -220,14 +222,16 @@ class _Program:
                     value = narrowed(sums.load(v, lane), workload.dtype)
                     ir.buffer_store(self.y, value, [at + lane])
 
-    def _keep(self, start: Any, sums: Sums) -> None:
+    def _keep_sums(self, start: Any, sums: Sums) -> None:
         """Keep the sums of a phase in its order, from ``start`` on."""
         with ir.vectorized(0, self.lanes) as lane:
             for v in range(self.vectors):
                 at = start + v * self.lanes + lane
                 ir.buffer_store(self.results, sums.load(v, lane), [at])
 
-    def _leave(self, b: Any, c: Any, i: Any, column: Any, remainders: list[int]) -> None:
+    def _store_interleaved(
+        self, b: Any, c: Any, i: Any, column: Any, remainders: list[int]
+    ) -> None:
         """Store the rows of a phase of rows, with the phases of columns interleaved."""
         workload, here, s = self.workload, self.piece, self.workload.stride
         first = ir.Bind(column * s - self.across.before)

@@ -12,7 +12,7 @@ from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cpu.planes import flat_outputs, padded_bytes, phase, pitch
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.conversions import widened
-from templates.kernels.epilogue import finished
+from templates.kernels.epilogue import apply_epilogue
 from templates.kernels.parameters import buffers, flat, whole
 
 
@@ -30,8 +30,10 @@ class _Program:
         self.each = config["planes_per_task"]
         self.loop = ir.parallel if config["threading"] == "parallel" else ir.serial
         self.rows, self.columns = workload.out_height, workload.out_width
-        self.near = self.tile if self.bands else self.rows  # rows of outputs whose input is near
-        self.pitch, self.phase = pitch(workload), phase(workload, self.near)
+        self.staged_rows = (
+            self.tile if self.bands else self.rows
+        )  # rows of outputs whose input is near
+        self.pitch, self.phase = pitch(workload), phase(workload, self.staged_rows)
         # Vectors wider than a row, or the flat plane, are written out by way of a copy.
         self.copied = self.flat or self.lanes > self.columns
 
@@ -55,7 +57,7 @@ class _Program:
         with ir.sblock("task"):
             ir.reads()
             ir.writes()
-            vectors = ceil_div(padded_bytes(self.workload, self.near, patch), 4 * self.lanes)
+            vectors = ceil_div(padded_bytes(self.workload, self.staged_rows, patch), 4 * self.lanes)
             padded = ir.sblock_alloc_buffer((vectors * self.lanes,), "float32")
             with ir.serial(0, vectors) as i, ir.vectorized(0, self.lanes) as lane:
                 ir.buffer_store(padded, tirx.const(0.0, "float32"), [i * self.lanes + lane])
@@ -78,7 +80,7 @@ class _Program:
                         self._rows(padded, sums, plane)
 
     def _stage(self, padded: Any, plane: Any) -> None:
-        H, top = self.workload.H, self.workload.near[0] // 2
+        H, top = self.workload.H, self.workload.used_kernel[0] // 2
         with ir.serial(0, H) as i:
             self._stage_row(padded, (plane * H + i) * self.workload.W, i + top)
 
@@ -88,7 +90,7 @@ class _Program:
             self.workload.H,
             self.workload.W,
             self.workload.stride,
-            self.workload.near,
+            self.workload.used_kernel,
         )
         with ir.serial(0, (self.tile - 1) * s + height) as h:
             row = ir.Bind(i * s + h - height // 2)
@@ -103,7 +105,7 @@ class _Program:
 
     def _stage_row(self, padded: Any, here: Any, h: Any) -> None:
         """Copy a row of the input from ``here`` on to row ``h`` of the padded input."""
-        left = self.workload.near[1] // 2
+        left = self.workload.used_kernel[1] // 2
         here, there = ir.Bind(here), ir.Bind(self._row(h))
         if self.workload.stride == 1:
             self._copy_row(self.x, here, padded, there + left, self.workload.W)
@@ -153,7 +155,7 @@ class _Program:
                 ir.buffer_store(target, value, [address])
 
     def _flat(self, padded: Any, sums: Any, steps: int, plane: Any) -> None:
-        lanes, (height, _) = self.lanes, self.workload.near
+        lanes, (height, _) = self.lanes, self.workload.used_kernel
         weights = self._weights(plane)
         with ir.serial(0, steps) as step:
             start = ir.Bind(step * (lanes * self.tile))
@@ -175,11 +177,11 @@ class _Program:
         """Return what is stored for a value: in the output the epilogue's result."""
         if target is not self.y:
             return value.astype(target.dtype)
-        return finished(self.workload, value, self.added, plane % self.workload.C, [address])
+        return apply_epilogue(self.workload, value, self.added, plane % self.workload.C, [address])
 
     def _rows(self, padded: Any, sums: Any, plane: Any) -> None:
         rows, columns, lanes, tile = self.rows, self.columns, self.lanes, self.tile
-        H, s, (height, _) = self.workload.H, self.workload.stride, self.workload.near
+        H, s, (height, _) = self.workload.H, self.workload.stride, self.workload.used_kernel
         # A tile of the whole plane knows which rows are padding.
         top, span = height // 2, (tile - 1) * s + height
         inside = range(top, min(top + H, span)) if tile == rows else range(span)
@@ -215,7 +217,7 @@ class _Program:
 
         Weights of 16 bits are copied there, because each would be converted anew for every patch.
         """
-        K, (height, width) = self.workload.kernel[0], self.workload.near
+        K, (height, width) = self.workload.kernel[0], self.workload.used_kernel
         first = (K // 2 - height // 2) * K + K // 2 - width // 2
         here = plane % self.workload.C * (K * K)
         flipped = self.workload.is_flipped
@@ -253,7 +255,7 @@ class _Program:
             with ir.vectorized(0, lanes) as lane:
                 for place in range(len(places)):
                     ir.buffer_store(sums, tirx.const(0.0, "float32"), [place * lanes + lane])
-            _, width = self.workload.near
+            _, width = self.workload.used_kernel
             turned = self.workload.is_flipped and self.taps is self.w
             with ir.serial(0, width) as kx, ir.vectorized(0, lanes) as lane:
                 loaded, value = None, None

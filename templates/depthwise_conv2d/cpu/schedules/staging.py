@@ -10,10 +10,10 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
-from templates.depthwise_conv2d.cpu.pieces import is_last
+from templates.depthwise_conv2d.cpu.pieces import channels_are_last
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.conversions import widened
-from templates.kernels.epilogue import gradient_of_sums, slope
+from templates.kernels.epilogue import activation_derivative, gradient_of_sums
 
 ZERO = tirx.const(0.0, "float32")
 Read = Callable[[Any, Any, Any], Any]
@@ -32,7 +32,7 @@ class Staging:
         if beyond:
             self._clear(places, beyond)
 
-    def bring(
+    def fill(
         self,
         start: Any,
         places: tuple[int, int],
@@ -93,12 +93,12 @@ class Gradients:
         beyond: int,
     ) -> None:
         self._workload, self._given, self._lanes = workload, given, lanes
-        self._last = is_last(workload)
+        self._last = channels_are_last(workload)
         self._staging = Staging(places, lanes if self._last else 1, beyond)
         self.buffer = self._staging.buffer
         self._sums = None if self._last or len(given) == 1 else Staging(places, 1, lanes)
 
-    def bring(
+    def stage(
         self,
         start: Any,
         places: tuple[int, int],
@@ -127,17 +127,19 @@ class Gradients:
 
         where = (start, places, first, 1, (height, width))
         if self._sums is None:
-            self._staging.bring(*where, of_sums)
+            self._staging.fill(*where, of_sums)
             return
         gradients, sums = self._given
-        self._staging.bring(*where, alone(gradients))
-        self._sums.bring(0, *where[1:], alone(sums))
+        self._staging.fill(*where, alone(gradients))
+        self._sums.fill(0, *where[1:], alone(sums))
         with (
             ir.serial(0, ceil_div(places[0] * places[1], self._lanes)) as n,
             ir.vectorized(0, self._lanes) as lane,
         ):
             at = start + n * self._lanes + lane
-            value = self.buffer[at] * slope(workload, self._sums.buffer[n * self._lanes + lane])
+            value = self.buffer[at] * activation_derivative(
+                workload, self._sums.buffer[n * self._lanes + lane]
+            )
             ir.buffer_store(self.buffer, value, [at])
 
 

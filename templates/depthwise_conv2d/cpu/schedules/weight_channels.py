@@ -30,7 +30,7 @@ class _Program:
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
-        self.down, self.across = workload.used
+        self.down, self.across = workload.used_taps
         self.height, self.width = padded_plane(workload)
         self.lanes: int = config["lanes"]
         self.tap_rows: int = config["tap_rows"]
@@ -63,15 +63,15 @@ class _Program:
             self._clear(self.plane, self.height * self.width)  # the padding stays zero
             self._clear(self.total, sums)
             with ir.serial(0, self.workload.B) as batch:
-                self._bring_plane(batch, c)
+                self._copy_plane(batch, c)
                 self._clear(self.image, sums)
                 with ir.serial(0, self.workload.out_height) as i:
-                    self._bring_row(batch, i, c)
+                    self._copy_row(batch, i, c)
                     self._sum_row(i)
                 with ir.serial(0, sums) as n, ir.vectorized(0, self.lanes) as lane:
                     at = n * self.lanes + lane
                     ir.buffer_store(self.total, self.total[at] + self.image[at], [at])
-            self._leave(c)
+            self._store_sums(c)
 
     def _vectors(self, count: int) -> Any:
         return ir.sblock_alloc_buffer((count * self.lanes,), "float32")
@@ -80,7 +80,7 @@ class _Program:
         with ir.serial(0, count) as n, ir.vectorized(0, self.lanes) as lane:
             ir.buffer_store(buffer, tirx.const(0.0, "float32"), [n * self.lanes + lane])
 
-    def _bring_plane(self, batch: Any, c: Any) -> None:
+    def _copy_plane(self, batch: Any, c: Any) -> None:
         """Copy the rows and columns of the input that some tap meets."""
         workload, (top, left) = self.workload, (self.down.before, self.across.before)
         H, W, C = workload.H, workload.W, workload.C
@@ -96,7 +96,7 @@ class _Program:
                 value = widened(self.x[source + lane], workload.dtype)
                 ir.buffer_store(self.plane, value, [to + lane])
 
-    def _bring_row(self, batch: Any, i: Any, c: Any) -> None:
+    def _copy_row(self, batch: Any, i: Any, c: Any) -> None:
         """Copy a row of the gradient of the sums. Add it to the bias's gradient if there is one."""
         workload = self.workload
         line = ir.Bind((batch * workload.out_height + i) * workload.out_width)
@@ -163,7 +163,7 @@ class _Program:
         at = number * self.lanes + lane
         ir.buffer_store(self.image, self.image[at] + value, [at])
 
-    def _leave(self, c: Any) -> None:
+    def _store_sums(self, c: Any) -> None:
         """Store the sums in the weight's order; taps that meet no input are zero."""
         workload, (height, width) = self.workload, self.workload.kernel
         with ir.serial(0, self.lanes) as lane:

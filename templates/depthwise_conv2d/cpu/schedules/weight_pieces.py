@@ -10,7 +10,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
-from templates.depthwise_conv2d.cpu.pieces import axes, is_last
+from templates.depthwise_conv2d.cpu.pieces import axes, channels_are_last
 from templates.depthwise_conv2d.cpu.schedules.staging import ZERO, Gradients, Staging
 from templates.depthwise_conv2d.cpu.weight_pieces import blocks, piece, pieces
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
@@ -38,7 +38,7 @@ class _Program:
         self.down, self.across = axes(workload)
         self.taps = self.down.taps * self.across.taps
         self.sums = self.taps + workload.bias
-        self.last = is_last(workload)
+        self.last = channels_are_last(workload)
         self.lanes: int = config["lanes"]
         self.channels = self.lanes if self.last else 1
         self.blocks, self.parts = blocks(workload, config), config["parts"]
@@ -88,7 +88,7 @@ class _Program:
                 with ir.serial(0, self.sums) as n, ir.vectorized(0, self.lanes) as lane:
                     at = n * self.lanes + lane
                     ir.buffer_store(self.total, self.total[at] + self.near[at], [at])
-            self._leave(part, c)
+            self._store_part(part, c)
 
     def _clear(self, buffer: Any) -> None:
         with ir.serial(0, self.sums) as n, ir.vectorized(0, self.lanes) as lane:
@@ -100,8 +100,8 @@ class _Program:
         i, j = ir.Bind(band * here.rows), ir.Bind(number % here.strips * here.columns)
         width = ir.Bind(tirx.min(self.workload.out_width, j + here.columns))
         places = (here.rows, here.pitch)  # zeros fill the columns that only the input has
-        self.gradients.bring(0, places, (i, j), width, b, lambda lane: c + lane)
-        self._bring_inputs(b, c, i, j)
+        self.gradients.stage(0, places, (i, j), width, b, lambda lane: c + lane)
+        self._stage_inputs(b, c, i, j)
         if self.workload.bias:
             self._add_bias()
         rows, rest = divmod(self.down.taps, self.tap_rows)
@@ -110,7 +110,7 @@ class _Program:
         if rest:
             self._add_rows(rows * self.tap_rows, rest)
 
-    def _bring_inputs(self, b: Any, c: Any, i: Any, j: Any) -> None:
+    def _stage_inputs(self, b: Any, c: Any, i: Any, j: Any) -> None:
         """Stage each phase of the input that the piece's taps meet."""
         workload, here, s = self.workload, self.piece, self.workload.stride
         H, W, C = workload.H, workload.W, workload.C
@@ -130,7 +130,7 @@ class _Program:
             )
             start = ir.Bind((py * self.across.phases + px) * here.window)
             places = (here.rows + self.down.shift, here.pitch)
-            self.inputs.bring(start, places, first, s, (H, W), read)
+            self.inputs.fill(start, places, first, s, (H, W), read)
 
     def _add_bias(self) -> None:
         def add(sums: Sums, at: Any, lane: Any) -> None:
@@ -212,7 +212,7 @@ class _Program:
                     value = self.near[at] + sums.load(number, lane)
                     ir.buffer_store(self.near, value, [at])
 
-    def _leave(self, part: Any, c: Any) -> None:
+    def _store_part(self, part: Any, c: Any) -> None:
         """Store the part's sums, those of a channel beside each other."""
         with ir.serial(0, self.channels) as channel, ir.serial(0, self.sums) as n:
             first = n * self.lanes
@@ -228,7 +228,7 @@ class _Program:
     def _add_parts(self, channel: Any) -> None:
         """Store a channel's sums in the weight's order; taps that meet no input are zero."""
         workload, (height, width) = self.workload, self.workload.kernel
-        used, F = workload.used, workload.out_channels
+        used, F = workload.used_taps, workload.out_channels
 
         def total(n: Any) -> Any:
             values = (

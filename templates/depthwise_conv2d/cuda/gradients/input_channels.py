@@ -5,7 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda.lanes import (
-    USUAL,
+    USUAL_THREADS,
     are_filled,
     are_wide_enough,
     divisors,
@@ -65,7 +65,11 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
         )
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        channels = [1] if _is_one_by_one(workload) else vector_lengths(workload.dtype, workload.C)
+        channels = (
+            [1]
+            if _has_one_channel_per_thread(workload)
+            else vector_lengths(workload.dtype, workload.C)
+        )
         patches = [n * workload.stride for n in (1, 2, 3, 4)]
         space = ConfigSpace(self.name, self.version)
         space.knob("channels", channels)
@@ -127,7 +131,7 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
         config: Config = {"template": self.name, **_smallest(workload)}
-        most = 1 if _is_one_by_one(workload) else 2
+        most = 1 if _has_one_channel_per_thread(workload) else 2
         lanes = _usual(workload)
         usual = {"lanes": lanes, "threads": usual_threads(lanes, THREADS)}
         for change in (usual, {"channels": most}):
@@ -201,7 +205,7 @@ def _is_planes(workload: DepthwiseConv2dWorkload) -> bool:
     return workload.layout == "NCHW"
 
 
-def _is_one_by_one(workload: DepthwiseConv2dWorkload) -> bool:
+def _has_one_channel_per_thread(workload: DepthwiseConv2dWorkload) -> bool:
     """Return whether neighbouring channels meet elements that are not neighbours.
 
     A thread has one channel then.
@@ -217,7 +221,7 @@ def _usual(workload: DepthwiseConv2dWorkload) -> int:
         return lanes[-1]
     s = workload.stride
     patches = workload.B * ceil_div(workload.H, s) * ceil_div(workload.W, s)
-    return next((n for n in lanes if USUAL // n <= patches), lanes[-1])
+    return next((n for n in lanes if USUAL_THREADS // n <= patches), lanes[-1])
 
 
 def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:

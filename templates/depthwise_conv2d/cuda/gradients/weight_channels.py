@@ -72,9 +72,9 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
         columns = [1, 2, 3, 4, 5, 7, 8, 14]
         space = ConfigSpace(self.name, self.version)
         space.knob("inputs", inputs)
-        space.knob("channels", [1] if _is_one_by_one(workload) else whole)
-        space.knob("tap_rows", _sides(workload, workload.near[0]))
-        space.knob("tap_columns", _sides(workload, workload.near[1]))
+        space.knob("channels", [1] if _has_one_channel_per_thread(workload) else whole)
+        space.knob("tap_rows", _sides(workload, workload.used_kernel[0]))
+        space.knob("tap_columns", _sides(workload, workload.used_kernel[1]))
         space.knob("columns", [v for v in columns if v <= workload.out_width])
         space.knob("lanes", _lanes(workload))
         last = "copied_steps" if "shared" in inputs else "stages" if copied else "threads"
@@ -104,7 +104,8 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             space.constraint(
                 "all taps in one tile if rows come by way of shared memory",
                 lambda c: (
-                    c["inputs"] != "shared" or (c["tap_rows"], c["tap_columns"]) == workload.near
+                    c["inputs"] != "shared"
+                    or (c["tap_rows"], c["tap_columns"]) == workload.used_kernel
                 ),
                 reads=("tap_columns",),
             )
@@ -170,8 +171,8 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             "template": self.name,
             "inputs": "registers",
             "channels": 1,
-            "tap_rows": _sides(workload, workload.near[0])[0],
-            "tap_columns": _sides(workload, workload.near[1])[0],
+            "tap_rows": _sides(workload, workload.used_kernel[0])[0],
+            "tap_columns": _sides(workload, workload.used_kernel[1])[0],
             "columns": 1,
             "lanes": lanes,
             "threads": usual_threads(lanes, THREADS),
@@ -180,10 +181,10 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             "resident": 1,
         }
         largest = {
-            "tap_rows": _sides(workload, workload.near[0])[-1],
-            "tap_columns": _sides(workload, workload.near[1])[-1],
+            "tap_rows": _sides(workload, workload.used_kernel[0])[-1],
+            "tap_columns": _sides(workload, workload.used_kernel[1])[-1],
         }
-        most = 1 if _is_one_by_one(workload) else 2
+        most = 1 if _has_one_channel_per_thread(workload) else 2
         for change in (largest, {"columns": 2}, {"columns": 4}, {"channels": most}):
             changed = config | change
             if (
@@ -290,15 +291,15 @@ def _inputs(workload: DepthwiseConv2dWorkload) -> list[str]:
     block shares them if channels fill vectors and one tile has all taps.
     """
     size = BYTES_PER_ELEMENT[workload.dtype]
-    if _is_one_by_one(workload):
+    if _has_one_channel_per_thread(workload):
         return ["registers"]
     private = ["private"] if workload.C * size % WORD_BYTES == 0 else []
     vectors = workload.C * size % VECTOR_BYTES == 0
-    can_be_shared = vectors and max(workload.near) <= MAX_SIDE and workload.out_width <= 512
+    can_be_shared = vectors and max(workload.used_kernel) <= MAX_SIDE and workload.out_width <= 512
     return ["registers", *private, *(["shared"] if can_be_shared else [])]
 
 
-def _is_one_by_one(workload: DepthwiseConv2dWorkload) -> bool:
+def _has_one_channel_per_thread(workload: DepthwiseConv2dWorkload) -> bool:
     """Return whether neighbouring channels of the gradient meet elements that are not neighbours.
 
     A thread has one channel then.

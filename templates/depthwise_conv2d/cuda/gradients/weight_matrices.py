@@ -11,7 +11,7 @@ from templates.depthwise_conv2d.cuda.gradients.weight_work import (
     serves,
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.halves import are_multiplied
+from templates.kernels.halves import has_tensor_cores_for
 from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -57,10 +57,10 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
             super().applies(workload, limits)
             and serves(workload)
             and workload.multiplier == 1
-            and are_multiplied(workload.dtype, limits)
+            and has_tensor_cores_for(workload.dtype, limits)
             and workload.activation == "none"
             and workload.C % VECTOR == 0
-            and (workload.near[1] - 1) * workload.dilation // workload.stride <= LINE
+            and (workload.used_kernel[1] - 1) * workload.dilation // workload.stride <= LINE
             and _fits(workload, _smallest(workload, limits), limits)
         )
 
@@ -127,7 +127,7 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
         share, count = work(workload, config), threads(workload, config)
         registers, shared = _registers(workload, config), 4 * shared_words(workload, config)
         resident = resident_blocks(count, registers, limits, limits.unit_shared_memory // shared)
-        products = workload.near[0] * _phases(workload) * config["warp_channels"]
+        products = workload.used_kernel[0] * _phases(workload) * config["warp_channels"]
         return {
             **occupancy(share.blocks, count, resident, limits),
             "shared_bytes": shared,
@@ -151,8 +151,8 @@ def work(workload: DepthwiseConv2dWorkload, config: Config) -> Work:
     return Work(
         workload,
         columns=LINE,
-        tap_rows=workload.near[0],
-        tap_columns=workload.near[1],
+        tap_rows=workload.used_kernel[0],
+        tap_columns=workload.used_kernel[1],
         channels=config["channels"],
         points=config["images"] * _groups(workload),
         images=config["images"],
@@ -176,8 +176,8 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     inputs = (groups + 1) * (LINE * s * pitch + 32)
     step = images * (s * inputs + groups * (LINE * pitch + 32))
     # A set's sums of all taps, and each warp's matrices of a row of taps.
-    taps = workload.near[0] + workload.bias
-    sums = _sets(workload, config) * channels * (taps * workload.near[1] + s * LINES * LINE)
+    taps = workload.used_kernel[0] + workload.bias
+    sums = _sets(workload, config) * channels * (taps * workload.used_kernel[1] + s * LINES * LINE)
     return int(max(sums, config["stages"] * config["copied_steps"] * step // 4))
 
 
@@ -187,7 +187,7 @@ def bias_tap(workload: DepthwiseConv2dWorkload) -> int | None:
     Every row of the gradient must meet it within the input, and the last of a product's input
     columns must be no tap's.
     """
-    down, across = workload.used
+    down, across = workload.used_taps
     s, d = workload.stride, workload.dilation
     if (across.count - 1) * d // s >= LINE:
         return None
@@ -209,7 +209,7 @@ def _sets(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 def _phases(workload: DepthwiseConv2dWorkload) -> int:
     """Return how many remainders the taps of a row leave when divided by the stride."""
     s, d = workload.stride, workload.dilation
-    return len({u * d % s for u in range(workload.near[1])})
+    return len({u * d % s for u in range(workload.used_kernel[1])})
 
 
 def _channels(workload: DepthwiseConv2dWorkload) -> list[int]:
@@ -257,7 +257,7 @@ def _fits(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimit
 
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Return the estimated registers: sums, the ring, a row's operands, addresses."""
-    own, rows = config["warp_channels"], workload.near[0]
+    own, rows = config["warp_channels"], workload.used_kernel[0]
     bias = workload.bias and bias_tap(workload) is None
     sums = (rows * workload.stride + bias) * own * 4
     return int(sums + ring(workload, rows) * 2 * own + 4 * own + BESIDE)

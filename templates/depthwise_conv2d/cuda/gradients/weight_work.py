@@ -72,7 +72,7 @@ class Work:
     @property
     def tiles(self) -> int:
         """Return the tiles of taps of a channel."""
-        down, across = self.workload.near
+        down, across = self.workload.used_kernel
         return ceil_div(down, self.tap_rows) * ceil_div(across, self.tap_columns)
 
     @property
@@ -88,7 +88,7 @@ class Work:
     @property
     def sums(self) -> int:
         """Return the sums of a channel."""
-        down, across = self.workload.near
+        down, across = self.workload.used_kernel
         return down * across + self.workload.bias
 
     @property
@@ -120,5 +120,5 @@ def ring(workload: DepthwiseConv2dWorkload, tap_rows: int) -> int:
 
 def blocks(workload: DepthwiseConv2dWorkload, units: int) -> list[int]:
     """Return about how many blocks there may be on a device of ``units`` multiprocessors."""
-    waves = WAVES if max(workload.near) <= MAX_SIDE else UNEVEN_WAVES
+    waves = WAVES if max(workload.used_kernel) <= MAX_SIDE else UNEVEN_WAVES
     return [n * units for n in waves]

@@ -1,14 +1,17 @@
-// Channels last: a thread sums R rows by V columns of outputs of N neighbouring channels. A block has ACROSS such
-// vectors of channels, which neighbouring lanes take, of POINTS places. The last rows and columns of a plane overlap
-// those before them if they are not whole: some outputs are then stored twice.
-// Weights in registers: a thread slides down the input rows, each of which it reads once, AHEAD rows before it is used,
-// and multiplies into all the output rows that it reaches.
-// Weights in shared memory, for large kernels: a block goes through the kernel row by row, R is 1, and a thread reads
-// an input row for each row of taps.
+// Depthwise convolution, channels last. A thread sums R rows by V columns of outputs of N neighbouring channels. A
+// block has ACROSS vectors of N channels at each of POINTS places; neighbouring lanes have neighbouring vectors. If a
+// plane is no whole number of strips or groups, the last ones overlap those before them, and some outputs are stored
+// twice.
+//
+// With weights in registers (channels_registers.cu), a thread slides down the input rows. It reads each row once, AHEAD
+// rows before its use, and adds it to all output rows that it reaches.
+//
+// With weights in shared memory (channels_shared.cu), for large kernels, a block goes through the kernel row by row. R
+// is 1, and a thread reads one input row for each row of taps.
 constexpr int C = @C@, H = @H@, W = @W@, HO = @HO@, WO = @WO@, STRIDE = @STRIDE@, DILATION = @DILATION@;
 constexpr int KERNEL = @KERNEL@, KW = @KW@;  // taps of a channel, and of a row of them
-constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@, FIRST = @FIRST@;  // those that can touch data
-constexpr int TOP = @TOP@, LEFT = @LEFT@;  // from the first of these to the output's own element
+constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@, FIRST = @FIRST@;  // used taps: those that meet the input somewhere
+constexpr int TOP = @TOP@, LEFT = @LEFT@;  // rows and columns from the first used tap to the output's own element
 constexpr int N = @CHANNELS@, R = @R@, V = @COLUMNS@, THREADS = @THREADS@, ACROSS = @LANES@;
 constexpr int GROUPS = (WO + V - 1) / V, STRIPS = (HO + R - 1) / R, PLACES = @B@ * STRIPS * GROUPS;
 constexpr int CHANNELS = ACROSS * N, POINTS = THREADS / ACROSS;  // of a block
@@ -16,13 +19,13 @@ constexpr int COLUMNS = (V - 1) * STRIDE + (TAPS_W - 1) * DILATION + 1, WORDS = 
 constexpr bool FLIP = @FLIP@;
 static_assert(C % CHANNELS == 0 && R <= HO && V <= WO && POINTS > 0, "whole vectors, strips and groups");
 
-// Where a used tap lies among those of its channel.
+// Returns the index of a used tap among all taps of its channel.
 constexpr int channels_tap(int ky, int kx) {
   const int tap = FIRST + ky * KW + kx;
   return FLIP ? KERNEL - 1 - tap : tap;
 }
 
-// What a thread sums, and the block's first channel. Some have nothing to sum.
+// The work of a thread: its first output, and the block's first channel. `any` is false for a thread without work.
 struct channels_work {
   int first, channel, image, row, column;
   bool any;
@@ -40,7 +43,7 @@ __device__ __forceinline__ channels_work channels_mine() {
   return mine;
 }
 
-// Whether an input row or column, counted from the first, meets a tap of any of so many outputs.
+// Returns whether an input row or column, counted from the first one of `outputs` outputs, meets a tap of any of them.
 constexpr bool channels_meets(int at, int outputs, int taps) {
   for (int output = 0; output < outputs; ++output)
     if (at >= output * STRIDE && (at - output * STRIDE) % DILATION == 0 && (at - output * STRIDE) / DILATION < taps)
@@ -48,10 +51,10 @@ constexpr bool channels_meets(int at, int outputs, int taps) {
   return false;
 }
 
-// Whether it is always padding.
+// Returns whether an input column is padding for every thread.
 constexpr bool channels_outside(int column) { return GROUPS == 1 && (column < LEFT || column - LEFT >= W); }
 
-// An input row's columns. Conditions that can't fail are left out.
+// Loads the columns of an input row. Conditions that can't fail are left out at compile time.
 __device__ __forceinline__ void channels_fetch(word (&v)[COLUMNS][WORDS], const char* from, int left, bool inside) {
 #pragma unroll
   for (int e = 0; e < COLUMNS; ++e)
@@ -61,7 +64,7 @@ __device__ __forceinline__ void channels_fetch(word (&v)[COLUMNS][WORDS], const 
                                   ((WO - V) * STRIDE - LEFT + e < W || left + e < W));
 }
 
-// What sums of a row begin with.
+// Sets the sums of a row to the bias, or to 0.
 __device__ __forceinline__ void channels_begin(float (&sum)[V][N], const word (&biases)[WORDS]) {
 #pragma unroll
   for (int c = 0; c < V; ++c)
@@ -69,7 +72,7 @@ __device__ __forceinline__ void channels_begin(float (&sum)[V][N], const word (&
     for (int n = 0; n < N; ++n) sum[c][n] = HAS_BIAS ? element_at(biases, n) : 0.0f;
 }
 
-// Sums of a row to memory, with the epilogue; `place` is the first one's.
+// Stores the sums of a row after the epilogue. `place` is the index of the first one in the output.
 __device__ __forceinline__ void channels_leave(const float (&sum)[V][N], const char* residual, char* y,
                                                long long place) {
 #pragma unroll
@@ -79,7 +82,7 @@ __device__ __forceinline__ void channels_leave(const float (&sum)[V][N], const c
   }
 }
 
-// All outputs of a thread one by one, for tensors that start at no vector's boundary.
+// Computes all outputs of a thread one by one, for tensors that are not aligned to a vector.
 __device__ __forceinline__ void channels_plain(const char* x, const char* w, const char* bias, const char* residual,
                                                char* y, const channels_work& mine) {
 #pragma unroll 1

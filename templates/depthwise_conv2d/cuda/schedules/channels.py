@@ -8,7 +8,15 @@ from typing import Any
 from templates.depthwise_conv2d.cuda.channels import blocks, shared_words
 from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
+from templates.kernels.cuda_source import (
+    ELEMENTS,
+    EPILOGUE,
+    elements,
+    knobs,
+    program,
+    render,
+    resident,
+)
 
 SOURCE = Path(__file__).with_name("channels.cu")
 WEIGHTS = {
@@ -31,6 +39,6 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
         "R": config.get("rows", 1),
         "WORDS": shared_words(workload, config),
     }
-    return filled(values, ELEMENTS, EPILOGUE, SOURCE, WEIGHTS[config["weights"]]) + resident(
+    return render(values, ELEMENTS, EPILOGUE, SOURCE, WEIGHTS[config["weights"]]) + resident(
         config["resident"]
     )

@@ -1,32 +1,33 @@
-// Channels last, long kernels, on tensor cores. A block has eight channels, which are one vector of 16 bytes at each
-// position, and turns what it stages into a plane of each. Then a row of taps is a product of rows of the plane and a
-// Toeplitz matrix, T[v, j] = w[ky, v - j], as for channels that are planes in memory: of each chunk of eight columns by
-// eight outputs it depends on their distance only. Results are turned back by way of shared memory.
+// Depthwise convolution with long kernels on tensor cores, channels last. A block has eight channels, which are a
+// vector of 16 bytes at each position. While it stages them it transposes them into a plane for each channel. A row of
+// taps is then a product of rows of the plane and a Toeplitz matrix, T[v, j] = w[ky, v - j], as in toeplitz.cu: a block
+// of T, of eight columns v by eight outputs j, depends only on their distance. Results are transposed back in shared
+// memory.
 //
 // A fragment of 16 rows has FRAGMENT_ROWS output rows of each of 16 / FRAGMENT_ROWS images. A warp has one channel and
-// GROUPS fragments, one below the other, TILES times eight columns wide; ROW_WARPS warps follow each other down a
-// channel. A block does this for WALKS such sets of images, whose taps it stages once.
+// GROUPS fragments below each other, which are 8 * TILES columns wide. ROW_WARPS warps below each other share a
+// channel. A block repeats this for WALKS sets of images, and stages the taps once for all of them.
 constexpr int B = @B@, C = @C@, H = @H@, W = @W@, HO = @HO@, WO = @WO@;
 constexpr int KERNEL = @KERNEL@, KW = @KW@;  // taps of a channel, and of a row of them
-constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@, FIRST = @FIRST@;  // those that can touch data
-constexpr int TOP = @TOP@, LEFT = @LEFT@;  // from the first of these to the output's own element
+constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@, FIRST = @FIRST@;  // used taps: those that meet the input somewhere
+constexpr int TOP = @TOP@, LEFT = @LEFT@;  // rows and columns from the first used tap to the output's own element
 constexpr int FRAGMENT_ROWS = @FRAGMENT_ROWS@, GROUPS = @GROUPS@, ROW_WARPS = @ROW_WARPS@, TILES = @COLUMN_TILES@;
 constexpr int WALKS = @WALKS@, CHANNELS = 8, THREADS = 32 * CHANNELS * ROW_WARPS, IMAGES = 16 / FRAGMENT_ROWS;
 constexpr int STRIP = FRAGMENT_ROWS * GROUPS * ROW_WARPS, WIDTH = 8 * TILES;  // outputs of a block
 constexpr int DOWN = (HO + STRIP - 1) / STRIP, ACROSS = (WO + WIDTH - 1) / WIDTH;
 
-// Chunks of eight columns: those that a tile of outputs meets, and a block's.
+// Chunks of eight input columns: DISTANCES of them meet a tile of outputs, CHUNKS are a block's.
 constexpr int DISTANCES = (TAPS_W + 14) / 8, CHUNKS = TILES + DISTANCES - 1, STEPS = (CHUNKS + 1) / 2;
 constexpr int NEEDED_ROWS = STRIP + TAPS_H - 1, ROWS = NEEDED_ROWS < H ? NEEDED_ROWS : H;
-constexpr int PITCH = (CHUNKS | 1) * 16;  // eight rows lie on different banks
-constexpr int IMAGE = ROWS * PITCH, PLANE = IMAGES * IMAGE, ZEROS = PITCH + 112;  // a row of zeros on any of the banks
-constexpr int RESULT_ROW = (WIDTH + 1) * 16, RESULTS = IMAGES * STRIP * RESULT_ROW;  // in the planes' place
+constexpr int PITCH = (CHUNKS | 1) * 16;  // an odd number of vectors, so that eight rows lie in different banks
+constexpr int IMAGE = ROWS * PITCH, PLANE = IMAGES * IMAGE, ZEROS = PITCH + 112;  // a row of zeros, from any bank on
+constexpr int RESULT_ROW = (WIDTH + 1) * 16, RESULTS = IMAGES * STRIP * RESULT_ROW;  // they overwrite the planes
 constexpr int TAP_ROW = 4 * DISTANCES + 5;  // words, with zeros on both sides
 constexpr int TAP_BYTES = (CHANNELS * TAPS_H * TAP_ROW + 3) / 4 * 16;
 static_assert((TAP_BYTES + ZEROS + (CHANNELS * PLANE > RESULTS ? CHANNELS * PLANE : RESULTS)) / 4 == @WORDS@,
               "the template's estimate of shared memory");
 
-// Eight channels of a position, zeros if it is not inside.
+// Loads eight channels of a position, or zeros if `inside` is false.
 __device__ __forceinline__ uint4 planes_fetch(const char* from, bool inside, bool aligned) {
   word v[4] = {};
   if (aligned) {
@@ -65,7 +66,8 @@ __device__ __forceinline__ void depthwise_channels_planes(const void* __restrict
     taps[unit] = ((word)kx < TAPS_W ? from[0] : 0) | (word)((word)(kx + 1) < TAPS_W ? from[@FLIP@ ? -1 : 1] : 0) << 16;
   }
 
-  // This warp's rows, where this lane's row of the first fragment lies for the first row of taps, and its column of T.
+  // The warp's output rows and the rows of taps that meet the plane for them; the address of this lane's row of the
+  // first fragment at the first row of taps; and this lane's column of T.
   const int i_low = i_first + part * (GROUPS * FRAGMENT_ROWS), i_high = min(i_low + GROUPS * FRAGMENT_ROWS, HO) - 1;
   const int from = max(0, TOP - i_high), to = i_low < HO ? min(TAPS_H, H + TOP - i_low) : 0;
   const word second = lane / 16 * 16, zero_row = (word)__cvta_generic_to_shared(zeros) + second;
@@ -77,7 +79,7 @@ __device__ __forceinline__ void depthwise_channels_planes(const void* __restrict
 
 #pragma unroll 1
   for (int b_first = b_begin; b_first < b_end; b_first += IMAGES) {
-    __syncthreads();  // what was left there is stored
+    __syncthreads();  // the previous results are stored
 #pragma unroll 4
     for (int unit = thread; unit < IMAGES * ROWS * CHUNKS * 4; unit += THREADS) {  // two columns
       const int place = unit % (CHUNKS * 4), row = unit / (CHUNKS * 4) % ROWS, image = unit / (CHUNKS * 4) / ROWS;
@@ -122,7 +124,7 @@ __device__ __forceinline__ void depthwise_channels_planes(const void* __restrict
         }
       }
     }
-    __syncthreads();  // the planes have been read
+    __syncthreads();  // no warp reads the planes any more
 
 #pragma unroll
     for (int run = 0; run < 2 * GROUPS * TILES; ++run) {  // two neighbouring columns

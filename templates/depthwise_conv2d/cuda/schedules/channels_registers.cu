@@ -1,13 +1,13 @@
-// Weights in registers, by way of shared memory, where they lie as in global memory.
+// Weights in registers. They come by way of shared memory, in which they have the order of global memory.
 constexpr int AHEAD = @AHEAD@, ROWS = (R - 1) * STRIDE + (TAPS_H - 1) * DILATION + 1;
 constexpr int WEIGHT_WORDS = element_words(N * KERNEL), WEIGHT_BYTES = N * KERNEL * SIZE;
-constexpr int VECTOR = WEIGHT_BYTES % 16 == 0 ? 16 : WEIGHT_BYTES & -WEIGHT_BYTES;  // of a thread's weights
-constexpr int STAGED = CHANNELS * KERNEL * SIZE, PIECE = STAGED % 4 == 0 ? 4 : 2;  // bytes
+constexpr int VECTOR = WEIGHT_BYTES % 16 == 0 ? 16 : WEIGHT_BYTES & -WEIGHT_BYTES;  // bytes that a thread reads at once
+constexpr int STAGED = CHANNELS * KERNEL * SIZE, PIECE = STAGED % 4 == 0 ? 4 : 2;  // bytes of a block, and of a copy
 static_assert((STAGED + 3) / 4 == @WORDS@, "the template's estimate of shared memory");
 
 constexpr bool channels_above_or_below(int row) { return STRIPS == 1 && (row < TOP || row - TOP >= H); }
 
-// All weights of N channels, which lie one after the other in shared memory.
+// Loads all weights of N channels, which follow one another in shared memory.
 __device__ __forceinline__ void channels_weights(word (&v)[WEIGHT_WORDS], const char* from) {
   if constexpr (VECTOR == 2) {
 #pragma unroll
@@ -31,7 +31,7 @@ __device__ __forceinline__ void channels_weights(word (&v)[WEIGHT_WORDS], const 
   }
 }
 
-// A row of taps for V outputs of a row.
+// Adds a row of taps to the sums of V outputs of a row.
 __device__ __forceinline__ void channels_row(float (&sum)[V][N], const word (&x)[COLUMNS][WORDS],
                                              const word (&weights)[WEIGHT_WORDS], int ky) {
 #pragma unroll

@@ -1,5 +1,5 @@
-// Weights in shared memory: two rows of taps, one in use and one on its way.
-constexpr int PITCH = CHANNELS + N;  // so that few taps of a channel share a bank
+// Weights in shared memory: two rows of taps, of which one is used while the other is loaded.
+constexpr int PITCH = CHANNELS + N;  // padded, so that few taps of a channel share a bank
 static_assert(R == 1 && 2 * TAPS_W * PITCH == @WORDS@, "the template's estimate of shared memory");
 
 template <int COUNT>
@@ -9,7 +9,7 @@ struct __align__(4 * COUNT) channels_floats {
 
 __device__ __forceinline__ void depthwise_channels(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                                    void* __restrict__ y, word* shared) {
-  constexpr int FLOATS = N < 4 ? N : 4;  // of a vector of shared memory
+  constexpr int FLOATS = N < 4 ? N : 4;  // floats that are read from shared memory at once
   const channels_work mine = channels_mine();
   const char *const bias_of = (const char*)@BIAS@, *const residual_of = (const char*)@RESIDUAL@;
   if ((((size_t)x | (size_t)y | (size_t)bias_of | (size_t)residual_of) & (N * SIZE - 1)) != 0) {

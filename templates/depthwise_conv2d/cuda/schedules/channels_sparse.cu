@@ -1,32 +1,35 @@
-// Channels last, on sparse tensor cores. A word of the input is two neighbouring channels of a column. A product's first
-// operand has a row for each channel f of a pair and each output o of a tile of TH rows by TW columns; its second one
-// has a column for each of eight tiles. Its k axis takes words as they lie, eight columns of two input rows. Of such a
-// word a row meets one channel alone: of four factors two are zero, and those a sparse tensor core leaves out. What is
-// left of the first operand is a Toeplitz matrix of the taps, which stays in registers.
+// Depthwise convolution on sparse tensor cores, channels last. A word of the input holds two neighbouring channels of a
+// column. The first operand of a product has a row for each channel f of such a pair and each output o of a tile of TH
+// rows by TW columns. The second operand has a column for each of eight tiles. The k axis takes words as they are
+// stored: eight columns of two input rows. A row of the first operand needs only one channel of each word. So two of
+// four factors are zero, which a sparse tensor core leaves out. The rest of the first operand is a Toeplitz matrix of
+// the taps, which stays in registers.
 //
-// A block has PAIRS pairs of channels of a strip of ROWS output rows of WALKS images. In shared memory each pair's words
-// are planes of their own, with zeros around them. A warp sums EACH pairs, alone: an output takes the place of the first
-// element that it meets, which no later output needs. STACK tiles below each other share what is read.
+// A block has PAIRS pairs of channels of a strip of ROWS output rows of WALKS images. In shared memory the words of
+// each pair are planes, with zeros around them. One warp alone sums EACH pairs: it stores an output where the first
+// element that the output meets was, because no later output needs that element. STACK tiles below each other share the
+// input that is read.
 constexpr int B = @B@, C = @C@, H = @H@, W = @W@, HO = @HO@, WO = @WO@;
 constexpr int KERNEL = @KERNEL@, KW = @KW@;  // taps of a channel, and of a row of them
-constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@, FIRST = @FIRST@;  // those that can touch data
-constexpr int TOP = @TOP@, LEFT = @LEFT@;  // from the first of these to the output's own element
+constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@, FIRST = @FIRST@;  // used taps: those that meet the input somewhere
+constexpr int TOP = @TOP@, LEFT = @LEFT@;  // rows and columns from the first used tap to the output's own element
 constexpr int TH = @TILE_ROWS@, TW = 8 / TH, STACK = @STACK@, STEP = STACK * TH;
 constexpr int PAIRS = @CHANNELS@ / 2, EACH = @EACH@, WALKS = @WALKS@, ROWS = @ROWS@;
 constexpr int WARPS = PAIRS / EACH, THREADS = 32 * WARPS;
 constexpr int STRIPS = (HO + ROWS - 1) / ROWS, PARTS = (ROWS + STEP - 1) / STEP;
-constexpr int ACROSS = (TW + TAPS_W + 6) / 8;    // groups of eight input columns of a tile
-constexpr int DOWN = (TH + TAPS_H) / 2;          // pairs of input rows of a tile
-constexpr int TILES = (WO + TW - 1) / TW;        // of a row
+constexpr int ACROSS = (TW + TAPS_W + 6) / 8;    // groups of eight input columns that a tile meets
+constexpr int DOWN = (TH + TAPS_H) / 2;          // pairs of input rows that a tile meets
+constexpr int TILES = (WO + TW - 1) / TW;        // tiles of a row
 constexpr int LINES = WALKS * TILES;             // stacks of tiles of a part
 constexpr int DEEP = (PARTS * STACK - 1) * TH + 2 * DOWN;       // input rows in shared memory
-constexpr int PITCH = @PITCH@, WALK = @WALK@, PLANE = @PLANE@;  // words of a row, an image, a pair
+constexpr int PITCH = @PITCH@, WALK = @WALK@, PLANE = @PLANE@;  // words from a row, an image, a pair to the next
 static_assert(THREADS == @THREADS@ && PAIRS % EACH == 0 && PAIRS % 4 == 0 && C % (2 * PAIRS) == 0, "whole vectors");
 static_assert(PITCH >= (TILES - 1) * TW + 8 * ACROSS && WALK >= DEEP * PITCH && PLANE >= WALKS * WALK,
               "the template's layout");
 static_assert(TW % 2 == 0 && PITCH % 2 == 0 && WALK % 2 == 0 && PLANE % 2 == 0, "pairs of words");
 
-// Rows 0 to 7 of the first operand meet the even channels, the others the odd ones.
+// Multiplies one product into the sums. Rows 0 to 7 of the first operand meet the even channels, rows 8 to 15 the odd
+// ones.
 __device__ __forceinline__ void sparse_multiply(float (&c)[4], const word (&a)[4], const word (&b)[4]) {
   asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.@TYPE@.@TYPE@.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9, %10, %11}, {%0, %1, %2, %3}, %12, 0x0;"
@@ -34,7 +37,7 @@ __device__ __forceinline__ void sparse_multiply(float (&c)[4], const word (&a)[4
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]), "r"(0xdddd8888u));
 }
 
-// Calls `use` for each part, as a constant.
+// Calls `use` for each part from PART on. The number of the part is a compile-time constant.
 template <int PART>
 struct sparse_part {
   static constexpr int value = PART;
@@ -44,7 +47,7 @@ __device__ __forceinline__ void sparse_parts(Use use) {
   if constexpr (PART < PARTS) use(sparse_part<PART>()), sparse_parts<PART + 1>(use);
 }
 
-// What a block sums: the first channel, image and row.
+// The work of a block: its first channel, image and output row.
 struct sparse_work {
   int channel, image, row;
 };
@@ -54,13 +57,13 @@ __device__ __forceinline__ sparse_work sparse_mine() {
   return {block % (C / (2 * PAIRS)) * (2 * PAIRS), rest / STRIPS * WALKS, rest % STRIPS * ROWS};
 }
 
-// Where in a channel's weights the tap is that meets the t-th element of a window.
+// Returns the index, among all taps of a channel, of the tap that meets element t of a window.
 __device__ __forceinline__ int sparse_tap(int t) {
   const int tap = FIRST + t / TAPS_W * KW + t % TAPS_W;
   return @FLIP@ ? KERNEL - 1 - tap : tap;
 }
 
-// All outputs one by one, for tensors that start at no vector's boundary.
+// Computes all outputs of a block one by one, for tensors that are not aligned to a vector.
 __device__ __forceinline__ void sparse_plain(const char* x, const char* w, const char* bias, char* y,
                                              const sparse_work& mine) {
   const int rows = min(ROWS, HO - mine.row), images = min(WALKS, B - mine.image);
@@ -81,8 +84,8 @@ __device__ __forceinline__ void sparse_plain(const char* x, const char* w, const
   }
 }
 
-// Which of the pieces that a block moves together is this thread's: LANES pieces of each position, at a time BESIDE rows
-// of PASS columns.
+// The pieces that a thread moves, if all threads of a block move COLUMNS columns of rows together. A position has LANES
+// pieces. The block moves BESIDE rows of PASS columns at a time.
 template <int COLUMNS, int LANES>
 struct sparse_slot {
   static constexpr int ALL = THREADS / LANES, PASSES = (COLUMNS + ALL - 1) / ALL;
@@ -98,8 +101,8 @@ struct sparse_slot {
     return WALKS * ((COUNT + BESIDE - 1) / BESIDE) * PASSES;
   }
 
-  // Calls `use` for COUNT rows of all images: the move, how many images, rows and columns on, whether they are among
-  // these rows and columns.
+  // Calls use(move, image, row, column, any) for each of this thread's moves of COUNT rows of all images. Image, row
+  // and column are offsets from the thread's first piece. `any` is false if the piece is not in these rows and columns.
   template <int COUNT, typename Use>
   __device__ __forceinline__ void each(Use use) const {
     int move = 0;
@@ -129,7 +132,7 @@ __device__ __forceinline__ void depthwise_channels_sparse(const void* __restrict
   const int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4, warp = threadIdx.x / 32;
   const int top = mine.row - TOP;
 
-  // Taps, both channels' of a pair in a word, on their way to shared memory.
+  // Load the taps; a word has those of both channels of a pair. They are stored to shared memory further below.
   constexpr int TAPS = TAPS_H * TAPS_W, SHARE = (PAIRS * TAPS + THREADS - 1) / THREADS;
   word share[SHARE];
 #pragma unroll
@@ -150,7 +153,7 @@ __device__ __forceinline__ void depthwise_channels_sparse(const void* __restrict
   for (int i = threadIdx.x; i < PAIRS * PLANE / 4; i += THREADS) ((uint4*)shared)[i] = make_uint4(0, 0, 0, 0);
   __syncthreads();
 
-  // The part of the strip that lies in the plane, as vectors of four pairs.
+  // Copy the part of the strip that lies in the plane, in vectors of four pairs.
   constexpr int LAST = WO + TAPS_W - 1 - LEFT < W ? WO + TAPS_W - 1 - LEFT : W, BEGIN = LEFT < 0 ? -LEFT : 0;
   typedef sparse_slot<LAST - BEGIN, PAIRS / 4> reading;
   const reading read;
@@ -186,8 +189,9 @@ __device__ __forceinline__ void depthwise_channels_sparse(const void* __restrict
     if (i * THREADS + threadIdx.x < PAIRS * TAPS) matrix[i * THREADS + threadIdx.x] = share[i];
   __syncthreads();
 
-  // The taps of this warp's pairs. In a product's k axis this lane's words are columns 2 q and 2 q + 1 of two rows; its
-  // two elements of a row of the first operand are of lanes 2 q % 4 and 2 q % 4 + 1, of the first or the second column.
+  // Put the taps of this warp's pairs into registers. On the k axis this lane has the words of columns 2 q and 2 q + 1
+  // of two rows. Its two elements of a row of the first operand belong to the words of lanes 2 q % 4 and 2 q % 4 + 1,
+  // to the first or the second column of each.
   word taps[EACH][DOWN][ACROSS][4];
 #pragma unroll
   for (int each = 0; each < EACH; ++each) {
@@ -234,7 +238,7 @@ __device__ __forceinline__ void depthwise_channels_sparse(const void* __restrict
               if (own >= 0 && own < DOWN) sparse_multiply(sums[s], taps[each][own][across], words);
             }
           }
-        // A lane has output g of tiles 2 q and 2 q + 1, both channels of it.
+        // This lane has output g of tiles 2 q and 2 q + 1, for both channels of the pair.
         __syncwarp();
         const int first = __shfl_sync(0xffffffffu, place, 8 * q), second = __shfl_sync(0xffffffffu, place, 8 * q + 4);
         word* const to = plane + g / TW * PITCH + g % TW;

@@ -1,50 +1,50 @@
-// Channels last, on tensor cores. A word of the input is two neighbouring channels of a column. A product's k axis
-// takes such words as they lie: X[a, (j, e)] is channel e of the j-th column that tile a reaches in one input row. The
-// other operand is T[(j, e), (o, f)], the tap of channel f that column j meets for output o, and zero where e and f
-// differ; o is one of the four outputs of a tile, TH rows by TW columns. That half of T is zero is the price of
-// transposing nothing.
+// Depthwise convolution on tensor cores, channels last. A word of the input holds two neighbouring channels of a
+// column, and the k axis of a product takes words as they are stored: X[a, (j, e)] is channel e of the j-th column that
+// tile a reaches in one input row. The other operand is T[(j, e), (o, f)], the tap of channel f that column j meets for
+// output o. It is zero if e and f differ. o is one of the four outputs of a tile of TH rows by TW columns. Half of T is
+// zero, but nothing has to be transposed.
 //
-// A block goes down a strip of ROWS output rows of WALKS images, TH rows a step. The input rows of a step come by
-// asynchronous copies, STAGES - 1 steps ahead, into a ring in shared memory. A warp has CHANNELS_OF_WARP channels,
-// whose taps it holds in registers, and multiplies each input row into the sums of the RING tiles that reach it; those
-// above and below the strip are among them, and are not stored. Results go by way of shared memory, where many warps'
-// channels become neighbours.
+// A block goes down a strip of ROWS output rows of WALKS images, TH rows in a step. The input rows of a step are copied
+// asynchronously, STAGES - 1 steps ahead, into a ring in shared memory. A warp has CHANNELS_OF_WARP channels, whose
+// taps are in registers. It adds each input row to the sums of the RING tiles that reach it; tiles above and below the
+// strip are among them and are not stored. Results are stored by way of shared memory, in which the channels of many
+// warps become neighbours.
 constexpr int B = @B@, C = @C@, H = @H@, W = @W@, HO = @HO@, WO = @WO@, STRIDE = @STRIDE@, DILATION = @DILATION@;
 constexpr int KERNEL = @KERNEL@, KW = @KW@;  // taps of a channel, and of a row of them
-constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@, FIRST = @FIRST@;  // those that can touch data
-constexpr int TOP = @TOP@, LEFT = @LEFT@;  // from the first of these to the output's own element
+constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@, FIRST = @FIRST@;  // used taps: those that meet the input somewhere
+constexpr int TOP = @TOP@, LEFT = @LEFT@;  // rows and columns from the first used tap to the output's own element
 constexpr int TH = @TILE_ROWS@, TW = 4 / TH;
 constexpr int CHANNELS = @CHANNELS@, CHANNELS_OF_WARP = @WARP_CHANNELS@, PAIRS = CHANNELS_OF_WARP / 2;
 constexpr int VECTORS = CHANNELS / 8, GROUPS = CHANNELS / CHANNELS_OF_WARP;
 constexpr int WALKS = @WALKS@, ROWS = @ROWS@, STAGES = @STAGES@, THREADS = @THREADS@;
-constexpr int LINES = @LINES@;          // of eight output columns, of a walk
-constexpr int FRAGMENTS = @FRAGMENTS@;  // of 16 tiles, 8 / TH lines, of a warp
+constexpr int LINES = @LINES@;          // lines of eight output columns in each image
+constexpr int FRAGMENTS = @FRAGMENTS@;  // fragments of a warp; each has 16 tiles, from 8 / TH lines
 constexpr int ACROSS = (WO + 8 * LINES - 1) / (8 * LINES), STRIPS = (HO + ROWS - 1) / ROWS;
 constexpr int DOWN = TH * STRIDE;                                             // input rows of a step
-constexpr int REACH = (TH - 1) * STRIDE + (TAPS_H - 1) * DILATION + 1;        // input rows of a tile
-constexpr int RING = (REACH + DOWN - 1) / DOWN;                               // tiles that meet a row
-constexpr int PARTS = ((TW - 1) * STRIDE + (TAPS_W - 1) * DILATION) / 4 + 1;  // input columns of a tile, by fours
-constexpr int READ = PARTS + STRIDE;                                          // with the tile four columns on
+constexpr int REACH = (TH - 1) * STRIDE + (TAPS_H - 1) * DILATION + 1;        // input rows that a tile spans
+constexpr int RING = (REACH + DOWN - 1) / DOWN;                               // tiles that meet an input row
+constexpr int PARTS = ((TW - 1) * STRIDE + (TAPS_W - 1) * DILATION) / 4 + 1;  // groups of four input columns of a tile
+constexpr int READ = PARTS + STRIDE;                                          // the same with the tile four columns on
 
-// Positions in shared memory are an odd number of vectors apart and, where neighbouring rows of a fragment are lines,
-// lines half as much more: a quarter of a warp meets all banks.
+// Positions in shared memory are an odd number of vectors apart. If neighbouring rows of a fragment belong to different
+// lines, each line begins another 64 bytes on. So a quarter of a warp uses all banks.
 constexpr int PITCH = (VECTORS | 1) * 16, SKEW = TW == 4 ? 64 : 0;
 constexpr int place_of(int column, int line) { return column * PITCH + column / line * SKEW; }
 constexpr int apart(int bytes, int banks) { return (bytes + 127 - banks) / 128 * 128 + banks; }
 constexpr int USED = 8 * STRIDE * (LINES - 1) + STRIDE * (4 - TW) + 4 * READ;  // input columns of a walk
-constexpr int FROM = ACROSS > 1 || LEFT < 0 ? 0 : LEFT < USED ? LEFT : USED;   // the first that may be in the plane
+constexpr int FROM = ACROSS > 1 || LEFT < 0 ? 0 : LEFT < USED ? LEFT : USED;   // the first that may be inside
 constexpr int TO = ACROSS > 1 || W + LEFT > USED ? USED : W + LEFT > FROM ? W + LEFT : FROM;
 constexpr int INPUT_ROW = apart(place_of(USED - 1, 8 * STRIDE) + PITCH, 64), INPUT_STEP = DOWN * WALKS * INPUT_ROW;
-constexpr int COLUMNS = ACROSS > 1 ? 8 * LINES : WO;  // that are stored
+constexpr int COLUMNS = ACROSS > 1 ? 8 * LINES : WO;  // output columns that are stored
 constexpr int OUTPUT_WALK = apart(place_of(8 * LINES - 1, 8) + PITCH, 64);
 constexpr int OUTPUT_ROW = apart(WALKS * OUTPUT_WALK, 128 / TH % 128), OUTPUT_STEP = TH * OUTPUT_ROW;
-constexpr int OUTPUTS = HAS_RESIDUAL ? STAGES + 1 : 2;  // steps; residuals come as far ahead as inputs
+constexpr int OUTPUTS = HAS_RESIDUAL ? STAGES + 1 : 2;  // steps held; residuals are copied as far ahead as inputs
 constexpr int WEIGHT_BYTES = CHANNELS * KERNEL * SIZE;
 static_assert(C % CHANNELS == 0 && CHANNELS % 8 == 0 && 32 * GROUPS <= THREADS, "whole vectors for each warp");
 static_assert((WEIGHT_BYTES + STAGES * INPUT_STEP + OUTPUTS * OUTPUT_STEP) / 4 == @WORDS@,
               "the template's estimate of shared memory");
 
-// 16 bytes to shared memory, asynchronously.
+// Copies 16 bytes to shared memory, asynchronously if the device can.
 __device__ __forceinline__ void toeplitz_copy(void* to, const char* from) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
@@ -53,7 +53,7 @@ __device__ __forceinline__ void toeplitz_copy(void* to, const char* from) {
   *(uint4*)to = *(const uint4*)from;
 #endif
 }
-// For each input row of a step 16 bytes, or zeros in place of the `bytes` that there are not.
+// Copies 16 bytes of each input row of a step. bytes[i] is 16, or 0 if row i is outside; zeros are written then.
 template <int I = 0>
 __device__ __forceinline__ void toeplitz_copy_rows(char* to, const char* from, const int (&bytes)[DOWN]) {
   if constexpr (I < DOWN) {
@@ -74,7 +74,7 @@ __device__ __forceinline__ void toeplitz_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-// Until at most so many groups of copies are on their way.
+// Waits until at most GROUPS_LEFT groups of copies are in flight.
 template <int GROUPS_LEFT>
 __device__ __forceinline__ void toeplitz_await() {
 #if __CUDA_ARCH__ >= 800
@@ -82,7 +82,7 @@ __device__ __forceinline__ void toeplitz_await() {
 #endif
 }
 
-// Pairs of channels of a warp, at one position.
+// Loads the pairs of channels of a warp at one position.
 __device__ __forceinline__ void toeplitz_read(word (&v)[PAIRS], const char* from) {
   if constexpr (PAIRS == 4) {
     const uint4 four = *(const uint4*)from;
@@ -98,25 +98,26 @@ __device__ __forceinline__ void toeplitz_write(char* to, const word (&v)[PAIRS])
   else *(uint2*)to = make_uint2(v[0], v[1]);
 }
 
-// Which of so many taps an output meets at an input row or column, counted from the output's first; none: -1.
+// Returns which of `taps` taps an output meets at an input row or column, which is counted from the output's first one.
+// Returns -1 if it meets none.
 constexpr __device__ int toeplitz_met(int at, int taps) {
   return at >= 0 && at % DILATION == 0 && at / DILATION < taps ? at / DILATION : -1;
 }
 
-// Whether an input row meets taps of any row of a tile.
+// Returns whether an input row meets a tap of any row of a tile.
 constexpr bool toeplitz_meets(int row) {
   for (int i = 0; i < TH; ++i)
     if (row >= i * STRIDE && (row - i * STRIDE) % DILATION == 0 && (row - i * STRIDE) / DILATION < TAPS_H) return true;
   return false;
 }
 
-// Where the tap that meets that row and column of a window lies among those of its channel.
+// Returns the index, among all taps of a channel, of the tap that meets this row and column of a window.
 __device__ __forceinline__ int toeplitz_tap(int ky, int kx) {
   const int tap = FIRST + ky * KW + kx;
   return @FLIP@ ? KERNEL - 1 - tap : tap;
 }
 
-// What a block sums: channels and columns from the first on, rows up to the last.
+// The work of a block: its first channel, column, image and row, and the row after its last one.
 struct toeplitz_work {
   int channel, column, image, row, last;
 };
@@ -132,7 +133,7 @@ __device__ __forceinline__ toeplitz_work toeplitz_mine() {
   return mine;
 }
 
-// All outputs one by one, for tensors that start at no vector's boundary.
+// Computes all outputs of a block one by one, for tensors that are not aligned to a vector.
 __device__ __forceinline__ void toeplitz_plain(const char* x, const char* w, const char* bias, const char* residual,
                                                char* y, const toeplitz_work& mine) {
   const int rows = mine.last - mine.row, columns = min(COLUMNS, WO - mine.column), images = min(WALKS, B - mine.image);
@@ -171,8 +172,8 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
   const int thread = threadIdx.x, left = mine.column * STRIDE - LEFT, top = mine.row * STRIDE - TOP;
   const int steps = (mine.last - mine.row + TH - 1) / TH + RING - 1;
 
-  // What this thread copies of an input row: bytes from the first image's row to a vector, and its place in shared memory,
-  // which is below zero if there is none.
+  // The vectors of an input row that this thread copies: the offset in bytes in the tensor, from the row of image 0,
+  // and in shared memory; the latter is -1 if there is no such vector.
   constexpr int WIDE = TO > FROM ? TO - FROM : 1, FETCHED = (WALKS * WIDE * VECTORS + THREADS - 1) / THREADS;
   word input_at[FETCHED];
   int input_to[FETCHED];
@@ -184,7 +185,7 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
     input_at[k] = (word)place * SIZE;
     input_to[k] = any ? walk * INPUT_ROW + place_of(column, 8 * STRIDE) + v % VECTORS * 16 : -1;
   }
-  // The same of an output row.
+  // The same for an output row.
   constexpr int STORED = (WALKS * COLUMNS * VECTORS + THREADS - 1) / THREADS;
   word output_at[STORED];
   int output_from[STORED];
@@ -197,7 +198,7 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
     output_from[k] = any ? walk * OUTPUT_WALK + place_of(column, 8) + v % VECTORS * 16 : -1;
   }
 
-  // Calls `use` for each vector of a tile's outputs that this thread copies: its place in shared memory, and in the tensor.
+  // Calls use(place in shared memory, place in the tensor) for each vector of a tile's outputs that this thread copies.
   auto each_output = [&](int tile, char* step, auto tensor, auto use) {
     const auto first = tensor + (long long)(mine.row + tile * TH) * (WO * C * SIZE);
 #pragma unroll
@@ -209,7 +210,7 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
         if (mine.row + tile * TH + i < mine.last) use(step + i * OUTPUT_ROW + output_from[k], at + i * (WO * C * SIZE));
     }
   };
-  // Copies the input rows of a step, the one after the last that it was called for.
+  // Starts to copy the input rows of a step, and its residuals. Calls must be for consecutive steps.
   const char* upcoming = x + (long long)top * (W * C * SIZE);
   auto fetch = [&](int step, char* to) {
     int bytes[DOWN];
@@ -224,7 +225,7 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
                   [&](char* place, const char* at) { toeplitz_copy(place, at); });
   };
 
-  // The tile that a step has finished.
+  // Stores the tile that a step has finished.
   auto leave = [&](int step) {
     each_output(step - (RING - 1), outputs + step % OUTPUTS * OUTPUT_STEP, y, [&](char* place, char* at) {
       const uint4 v = *(const uint4*)place;
@@ -241,7 +242,7 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
     if (step < steps) fetch(step, inputs + step * INPUT_STEP);
     toeplitz_commit();
   }
-  // Columns outside the plane stay zero: no input is copied there.
+  // Clear the columns outside the plane. They stay zero, because no input is copied there.
   constexpr int BESIDE = ACROSS > 1 ? USED : USED - (TO - FROM);
   if constexpr (BESIDE > 0)
 #pragma unroll 1
@@ -252,7 +253,7 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
         *(uint4*)(inputs + row * INPUT_ROW + place_of(column, 8 * STRIDE) + v % VECTORS * 16) = make_uint4(0, 0, 0, 0);
     }
 
-  // This lane's rows of fragments, as operands and as sums, and its taps.
+  // Where this lane's rows of the fragments lie, as operands and as results, and its taps.
   const int lane = thread % 32, g = lane / 4, q = lane % 4, warp = thread / 32;
   const int first = warp % GROUPS * CHANNELS_OF_WARP;
   const int first_line = warp / GROUPS * FRAGMENTS * (8 / TH) + g / TH;
@@ -281,15 +282,16 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
         const int kx = toeplitz_met(4 * part + q - g / 2 % TW * STRIDE, TAPS_W);
         const bool is_tap = ky >= 0 && kx >= 0;
         const int at = (first + g % 2) * KERNEL + (is_tap ? toeplitz_tap(ky, kx) : 0);
-        const word scale = !is_tap ? 0 : g % 2 ? 1 << 16 : 1;  // a shift, or nothing
+        const word scale = !is_tap ? 0 : g % 2 ? 1 << 16 : 1;  // moves the tap to a half of the word, or makes it 0
 #pragma unroll
         for (int pair = 0; pair < PAIRS; ++pair)
           taps[row][part][pair] = ((const unsigned short*)weights)[at + pair * (2 * KERNEL)] * scale;
       }
 
-  const word none = blockIdx.y;  // 0, unknown to the compiler, which else moves an operand again for each product
+  // 0, which the compiler does not know: otherwise it would move an operand again for each product.
+  const word none = blockIdx.y;
   float sums[RING][FRAGMENTS][PAIRS][4] = {};
-  char *from = inputs, *before = inputs + (STAGES - 1) * INPUT_STEP;  // the input rows of this step and of the last
+  char *from = inputs, *before = inputs + (STAGES - 1) * INPUT_STEP;  // input rows of this step and the last
 #pragma unroll 1
   for (int begin = 0; begin < steps; begin += RING)
 #pragma unroll
@@ -312,7 +314,7 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
 #pragma unroll
             for (int part = 0; part < READ; ++part)
               toeplitz_read(a[t][part], from + i * (WALKS * INPUT_ROW) + operand[t] + place_of(4 * part, 8 * STRIDE));
-          // What is read is rearranged for one product, which then meets all tiles: the innermost loop.
+          // An operand is arranged once and then multiplied for all tiles, so tiles are the innermost loop.
 #pragma unroll
           for (int part = 0; part < PARTS; part += 2)
 #pragma unroll
@@ -336,7 +338,7 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
               }
         }
 
-      if (step >= RING) leave(step - 1);  // while the products are under way
+      if (step >= RING) leave(step - 1);  // while the products are in flight
       if (step >= RING - 1) {
         char* const to = outputs + step % OUTPUTS * OUTPUT_STEP;
 #pragma unroll

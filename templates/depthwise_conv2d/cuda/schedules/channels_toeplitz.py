@@ -8,8 +8,16 @@ from typing import Any
 from templates.depthwise_conv2d.cuda.channels_toeplitz import Layout
 from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.cuda_source import (
+    ELEMENTS,
+    EPILOGUE,
+    elements,
+    knobs,
+    program,
+    render,
+    resident,
+)
 from templates.kernels.halves import HALVES, OF_DTYPE, halves
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
 
 SOURCE = Path(__file__).with_name("channels_toeplitz.cu")
 
@@ -30,4 +38,4 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
         "THREADS": layout.threads,
         "WORDS": layout.shared_bytes // 4,
     }
-    return filled(values, ELEMENTS, HALVES, EPILOGUE, SOURCE) + resident(config["resident"])
+    return render(values, ELEMENTS, HALVES, EPILOGUE, SOURCE) + resident(config["resident"])

@@ -11,7 +11,7 @@ from tvm.tirx.script.builder import ir
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.conversions import widened
-from templates.kernels.epilogue import finished
+from templates.kernels.epilogue import apply_epilogue
 from templates.kernels.parameters import buffers, whole
 
 
@@ -24,7 +24,7 @@ class _Program:
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
-        self.down, self.across = workload.used
+        self.down, self.across = workload.used_taps
         self.threads, self.columns = config["threads"], config["columns"]
         self.rows_loop = ir.unroll if config["unroll"] == "rows" else ir.serial
         self.columns_loop = ir.serial if config["unroll"] == "none" else ir.unroll
@@ -85,5 +85,5 @@ class _Program:
             for column in range(self.columns):
                 at = workload.place(b, c, i, j + column)
                 ir.buffer_store(
-                    self.y, finished(workload, sums[column], self.added, c, at), list(at)
+                    self.y, apply_epilogue(workload, sums[column], self.added, c, at), list(at)
                 )

@@ -1,14 +1,14 @@
-// Direct sums in registers: a thread holds ROWS by COLUMNS outputs of one plane and goes over the input rows inside
-// the plane, so that padding above and below costs nothing. A row of the patch is unrolled. Where edges are exact, each
-// place of a patch along the row has its own code, with the pairs of inputs and outputs that are there and no others;
-// otherwise rows are padded with zeros in shared memory and all patches share one code.
+// Depthwise convolution by direct sums in registers. A thread has a patch of ROWS by COLUMNS outputs of one plane. It
+// goes over the input rows inside the plane, so padding above and below costs nothing. A row of the patch is unrolled.
+// With exact edges, each place of a patch along a row has code of its own, which has only the multiply-adds of inputs
+// that exist. With padded edges, rows are padded with zeros in shared memory, and all patches share their code.
 constexpr int B = @B@, C = @C@, H = @H@, W = @W@, K = @K@, STRIDE = @STRIDE@;
 constexpr int OUT_H = (H - 1) / STRIDE + 1, OUT_W = (W - 1) / STRIDE + 1;
-constexpr int KH = @KH@, KW = @KW@, TOP = KH / 2, LEFT = KW / 2;  // taps further out only ever meet padding
+constexpr int KH = @KH@, KW = @KW@, TOP = KH / 2, LEFT = KW / 2;  // KH, KW: used taps; others only meet padding
 constexpr int IMAGES = @IMAGES@, CHANNELS = @CHANNELS@, PLANES = IMAGES * CHANNELS;
 constexpr int ROWS = @ROWS_PER_THREAD@, COLUMNS = @COLUMNS_PER_THREAD@;          // of a patch
 constexpr int DOWN = @PATCHES_DOWN@, ACROSS = @PATCHES_ACROSS@;            // patches of a tile
-constexpr bool PADDED = @PADDED@, ALONG = @ALONG@;         // ALONG: neighbouring lanes are neighbours along a row
+constexpr bool PADDED = @PADDED@, ALONG = @ALONG@;         // ALONG: neighbouring lanes have neighbours along a row
 constexpr bool UNROLLED = @UNROLLED@, W_KEPT = @W_KEPT@, ROW_SUMS = @ROW_SUMS@, OUT_STAGED = @OUT_STAGED@;
 constexpr int TILES_X = (OUT_W + ACROSS * COLUMNS - 1) / (ACROSS * COLUMNS);
 constexpr int TILES_Y = (OUT_H + DOWN * ROWS - 1) / (DOWN * ROWS);
@@ -16,7 +16,8 @@ constexpr int PATCHES = (OUT_W + COLUMNS - 1) / COLUMNS;   // of a row
 constexpr int SECTION = (PLANES * DOWN + 31) / 32 * 32;    // threads at one place along the row: whole warps
 constexpr int THREADS = ALONG ? (PLANES * DOWN * ACROSS + 31) / 32 * 32 : ACROSS * SECTION;
 
-// Shared memory: pitches are odd numbers of 16 bytes, so that lanes on neighbouring rows or planes meet no conflict.
+// Shared memory. Pitches are odd multiples of 16 bytes, so that lanes on neighbouring rows or planes use different
+// banks.
 constexpr bool WHOLE_ROWS = !PADDED && TILES_X == 1;
 constexpr int MARGIN = WHOLE_ROWS ? 0 : (LEFT + 3) / 4 * 4;  // columns left of a tile's first output
 constexpr int X_QUADS = WHOLE_ROWS ? (W + 3) / 4 : (MARGIN + (ACROSS * COLUMNS - 1) * STRIDE + LEFT + 4) / 4;
@@ -29,8 +30,9 @@ constexpr int STAGE = PLANES * (OUT_STAGED && Y_PLANE > X_PLANE ? Y_PLANE : X_PL
 static_assert(STAGE + CHANNELS * W_PLANE == @WORDS@, "the template's estimate of shared memory");
 static_assert(THREADS == @THREADS@, "the template's number of threads");
 
-// The block's threads share out COUNT planes of HEIGHT rows of GROUPS groups. Which group of a row is a thread's stays
-// the same, and where threads are enough for a plane, which row: no division where data moves.
+// Shares out COUNT planes of HEIGHT rows of GROUPS groups among the block's threads, and calls visit(plane, row,
+// group). A thread keeps its group, and its row too if there are threads for a whole plane, so that the loops need no
+// division.
 template <int COUNT, int HEIGHT, int GROUPS, typename Visit>
 __device__ __forceinline__ void patch_share(Visit visit) {
   const int thread = threadIdx.x;
@@ -58,7 +60,7 @@ __device__ __forceinline__ void patch_share(Visit visit) {
   }
 }
 
-// The tile's input rows, all of them inside the plane.
+// Stages the input rows of the block's tile. All of them are inside the plane.
 template <int V>
 __device__ __forceinline__ void patch_stage(float* xs, const patch_element* x, int image, int channel, int row,
                                             int column) {
@@ -75,13 +77,13 @@ __device__ __forceinline__ void patch_stage(float* xs, const patch_element* x, i
   });
 }
 
-// One input row, its columns FIRST to LAST counted from the patch's first output, meets one row of weights. Both lie
-// in shared memory; `kept` is the input row where several rows of outputs share it.
+// The product of one input row and one row of weights, which are both in shared memory. Columns FIRST to LAST of the
+// input are counted from the patch's first output. The shorter of both rows is kept in registers, and always the input
+// row if several output rows share it; the other one is read piece by piece.
 template <int FIRST, int LAST, int OUTPUTS>
 struct patch_row {
   static constexpr int START = FIRST >= 0 ? FIRST / 4 * 4 : -((3 - FIRST) / 4 * 4);
   static constexpr int QUADS = LAST < START ? 0 : (LAST - START) / 4 + 1;
-  // Whichever is shorter stays in registers, the other streams by.
   static constexpr bool KEEPS_INPUT = ROWS > 1 || 4 * QUADS <= KW + 3;
   static constexpr int KEPT = KEEPS_INPUT ? (QUADS > 0 ? QUADS : 1) : (KW + 3) / 4;
 
@@ -144,7 +146,7 @@ struct patch_row {
   }
 };
 
-// Input row t of a patch, counted from the first that it could meet, and those behind it.
+// Adds input row T of a patch and all rows after it, counted from the first row that the patch could meet.
 template <class Row, int T>
 __device__ __forceinline__ void patch_unrolled(float (&sum)[ROWS][COLUMNS], const float* xs,
                                                const float4 (&taps)[W_KEPT ? W_PLANE / 4 : 1], const float* ws,
@@ -164,8 +166,8 @@ __device__ __forceinline__ void patch_unrolled(float (&sum)[ROWS][COLUMNS], cons
   }
 }
 
-// The sums of a patch whose first output row is i; xs is row 0 of its plane (which may not be staged) at the column of
-// its first output, ws the plane's weights.
+// Sums a patch whose first output row is i. `xs` points to row 0 of its plane, even if that row is not staged, at the
+// column of its first output; `ws` points to the plane's weights.
 template <int FIRST, int LAST, int OUTPUTS>
 __device__ __forceinline__ void patch_sums(float (&sum)[ROWS][COLUMNS], const float* xs, const float* ws, int i) {
   using row = patch_row<FIRST, LAST, OUTPUTS>;
@@ -199,7 +201,8 @@ __device__ __forceinline__ void patch_sums(float (&sum)[ROWS][COLUMNS], const fl
   }
 }
 
-// Patches that see all their taps share one code; those before and behind have their own.
+// Patches that meet all their taps share their code. Each patch to the left and to the right of them has code of its
+// own.
 constexpr int patch_min(int a, int b) { return a < b ? a : b; }
 constexpr int patch_max(int a, int b) { return a > b ? a : b; }
 constexpr int SEE_LEFT = patch_min(PATCHES, (LEFT + COLUMNS * STRIDE - 1) / (COLUMNS * STRIDE));
@@ -223,7 +226,7 @@ __device__ __forceinline__ void patch_at(int place, float (&sum)[ROWS][COLUMNS],
     patch_at<NEXT>(place, sum, xs, ws, i);
 }
 
-// V neighbours out of registers or shared memory.
+// Stores V neighbouring results from registers or shared memory.
 template <int V>
 __device__ __forceinline__ void patch_put(patch_element* to, const float* from) {
   patch_vector<V> v;
@@ -257,9 +260,10 @@ __device__ __forceinline__ void patch_put_tile(patch_element* y, const float* ys
   });
 }
 
-// Rows from the top and from the bottom in turn: they miss as many taps, so a warp's lanes end together.
+// Returns the rows from the top and from the bottom in turn. Both meet equally few taps, so the lanes of a warp end at
+// the same time.
 __device__ __forceinline__ int patch_mirrored(int r, int count) {
-  constexpr int GROUP = PLANES >= 8 ? 1 : 8 / PLANES;  // neighbouring rows in each eight lanes: no conflicts
+  constexpr int GROUP = PLANES >= 8 ? 1 : 8 / PLANES;  // eight lanes have neighbouring rows, for different banks
   const int turn = r / (2 * GROUP), place = r % (2 * GROUP), low = turn * GROUP;
   if ((turn + 1) * 2 * GROUP > count || place < GROUP) return low + place;
   return count - 1 - (low + place - GROUP);
@@ -276,7 +280,7 @@ __device__ __forceinline__ void depthwise_conv2d_patch(const void* __restrict__ 
   float* const ws = xs + STAGE;
   const int thread = threadIdx.x;
   int block = blockIdx.x;
-  const int tile_x = block % TILES_X * ACROSS;  // in patches
+  const int tile_x = block % TILES_X * ACROSS;  // the first patch of the tile
   block /= TILES_X;
   const int tile_y = block % TILES_Y * DOWN;
   block /= TILES_Y;
@@ -284,7 +288,7 @@ __device__ __forceinline__ void depthwise_conv2d_patch(const void* __restrict__ 
   const int image = block / ((C + CHANNELS - 1) / CHANNELS) * IMAGES;
   const int column = tile_x * COLUMNS * STRIDE - MARGIN;
   const int above = tile_y * ROWS * STRIDE - TOP;
-  const int row = above < 0 ? 0 : above < H - X_ROWS ? above : H - X_ROWS;  // the first one staged
+  const int row = above < 0 ? 0 : above < H - X_ROWS ? above : H - X_ROWS;  // the first row that is staged
 
   if (W % 4 == 0 && patch_aligned<4>(x))
     patch_stage<W % 4 == 0 ? 4 : 1>(xs, x, image, channel, row, column);
@@ -308,7 +312,7 @@ __device__ __forceinline__ void depthwise_conv2d_patch(const void* __restrict__ 
   const int b = image + plane % IMAGES, c = channel + plane / IMAGES;
   const bool active = plane < PLANES && b < B && c < C && patch_y < patches_y && tile_x + place < PATCHES;
   if (DOWN == 1)
-    patch_y = 0;  // as every active thread has it: the compiler can know a patch's rows
+    patch_y = 0;  // every active thread has 0; as a constant it tells the compiler the rows of a patch
   else if (!ALONG)
     patch_y = patch_mirrored(patch_y, patches_y);
   const int i = (tile_y + patch_y) * ROWS, j = (tile_x + place) * COLUMNS;

@@ -8,7 +8,7 @@ from typing import Any
 from templates.depthwise_conv2d.cuda.patch import Layout, row_sums
 from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program
+from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, knobs, program, render
 
 SOURCES = [Path(__file__).with_name(name) for name in ("patch_elements.cu", "patch.cu")]
 
@@ -20,7 +20,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: Layout) -> str:
-    taps_h, taps_w = workload.near
+    taps_h, taps_w = workload.used_kernel
     values = {
         **knobs(config),
         **shape(workload),
@@ -37,4 +37,4 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: L
         "WORDS": layout.words,
         "THREADS": layout.threads,
     }
-    return filled(values, ELEMENTS, EPILOGUE, *SOURCES)
+    return render(values, ELEMENTS, EPILOGUE, *SOURCES)

@@ -1,4 +1,4 @@
-// The elements of the tensors, and how they come into shared memory as floats.
+// Elements of the tensors, and their copies to shared memory, where they are floats.
 #if @IS_FLOAT@
 typedef float patch_element;
 __device__ __forceinline__ float patch_widen(float v) { return v; }
@@ -9,7 +9,7 @@ __device__ __forceinline__ float patch_widen(patch_element h) { return element_w
 __device__ __forceinline__ patch_element patch_narrow(float v) { return (patch_element)element_narrow(v); }
 #endif
 
-// V neighbours, which lie at a multiple of their size.
+// V neighbouring elements, aligned to their size.
 template <int V>
 struct __align__(V * sizeof(patch_element)) patch_vector {
   patch_element e[V];
@@ -24,7 +24,8 @@ __device__ __forceinline__ bool patch_aligned(const void* p) {
   return ((size_t)p & (V * sizeof(patch_element) - 1)) == 0;
 }
 
-// V neighbours into shared memory, without waiting for them where the device can.
+// Copies V neighbouring elements to shared memory, asynchronously if the device can and they need no conversion;
+// patch_arrived() waits for them.
 template <int V>
 __device__ __forceinline__ void patch_fetch(float* to, const patch_element* from) {
 #if __CUDA_ARCH__ >= 800 && @IS_FLOAT@

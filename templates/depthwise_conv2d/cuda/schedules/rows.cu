@@ -1,20 +1,23 @@
-// A thread sums a strip of R rows by V columns of outputs: it slides down the input rows, each of which it reads once
-// and multiplies into all the output rows that it reaches. Sums and the plane's weights stay in registers.
-// Direct: a row's columns, and their neighbours left and right, come from global memory in aligned vectors, AHEAD rows
-// before they are used; neighbouring lanes take neighbouring columns, then strips, then planes.
-// Staged: a block copies P planes flat to shared memory, where they lie one after the other as in global memory,
-// however short their rows. There a thread takes whole rows, neighbouring lanes neighbouring planes, an odd number of
-// vectors apart, so that no two lanes meet in a bank, and which taps fall outside a row is known to the compiler.
-// Blocks copied in BULK arrive one after the other: some sum and leave while others still wait for their planes.
+// Depthwise convolution of planes. A thread sums a strip of R rows by V columns of outputs. It slides down the input
+// rows, reads each of them once and adds it to all output rows that it reaches. Sums and the plane's weights stay in
+// registers.
+//
+// Direct (rows_direct.cu): the columns of a row, and their neighbours left and right, come from global memory in
+// aligned vectors, AHEAD rows before their use. Neighbouring lanes have neighbouring columns, then strips, then planes.
+//
+// Staged (rows_staged.cu): a block copies P planes to shared memory in the order of global memory, so rows may be
+// short. A thread has whole rows, and the compiler knows which taps fall outside them. Neighbouring lanes have
+// neighbouring planes, an odd number of vectors apart, so that no two lanes use the same bank. With BULK the planes of
+// different blocks arrive one after the other: some blocks compute and store while others still wait.
 constexpr int PLANES = @PLANES@, C = @C@, H = @H@, W = @W@, K = @K@, STRIDE = @STRIDE@;
-constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@;  // those that can touch data
+constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@;  // used taps: those that meet the input somewhere
 constexpr bool FLIP = @FLIP@;
 constexpr int R = @ROWS@, V = @V@;
 constexpr int HO = (H - 1) / STRIDE + 1, WO = (W - 1) / STRIDE + 1;
 constexpr int TOP = TAPS_H / 2, LEFT = TAPS_W / 2, TAPS = TAPS_H * TAPS_W;
 constexpr int STRIPS = (HO + R - 1) / R, ROWS = (R - 1) * STRIDE + TAPS_H;
 
-// Which block and thread these are, asked anew each time.
+// Read the indices of block and thread anew at each call, because keeping them costs registers.
 __device__ __forceinline__ int depthwise_block() {
   int block;
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
@@ -27,7 +30,7 @@ __device__ __forceinline__ int depthwise_thread() {
   return thread;
 }
 
-// 16 bytes to shared memory, on their way until depthwise_copied().
+// Starts a copy of 16 bytes to shared memory; depthwise_copied() waits for it.
 __device__ __forceinline__ void depthwise_copy(float* to, const char* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                :: "r"((word)__cvta_generic_to_shared(to)), "l"(from) : "memory");
@@ -35,8 +38,8 @@ __device__ __forceinline__ void depthwise_copy(float* to, const char* from) {
 
 __device__ __forceinline__ void depthwise_copied() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-// What one thread asks for and the copy engine does; sizes in bytes, multiples of 16. A barrier is for one use: it
-// opens when all the bytes are there.
+// Bulk copies, which one thread starts and the copy engine does. Sizes are in bytes and multiples of 16. A barrier is
+// used once; it opens when the expected bytes have arrived.
 __device__ __forceinline__ void depthwise_expect(word* barrier, int bytes) {
   const word address = (word)__cvta_generic_to_shared(barrier);
   asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(address) : "memory");
@@ -55,7 +58,8 @@ __device__ __forceinline__ void depthwise_await(word* barrier) {
                :: "r"((word)__cvta_generic_to_shared(barrier)) : "memory");
 }
 
-// Of what this thread wrote, before a __syncthreads() after which a thread calls depthwise_bulk_out().
+// Makes this thread's writes to shared memory visible to the copy engine. Every thread calls it before the
+// __syncthreads() after which one thread calls depthwise_bulk_out().
 __device__ __forceinline__ void depthwise_publish() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 __device__ __forceinline__ void depthwise_bulk_out(char* to, const float* from, int bytes) {
@@ -69,17 +73,17 @@ __device__ __forceinline__ void depthwise_bulk_out(char* to, const float* from, 
                  :: "l"(to), "r"(address), "r"(bytes) : "memory");
 }
 
-// Shared memory may be given back.
+// Waits until the copy engine has read shared memory, which must exist until then.
 __device__ __forceinline__ void depthwise_bulk_read() {
   asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
 __device__ __forceinline__ int depthwise_channel(int plane) { return PLANES == C ? plane : plane % C; }
 
-// The tap that meets the t-th element of a window.
+// Returns the tap that meets element t of a window.
 __device__ __forceinline__ constexpr int depthwise_met(int t) { return FLIP ? TAPS - 1 - t : t; }
 
-// Where tap t of a channel is.
+// Returns the index of a channel's used tap t in the weight.
 __device__ __forceinline__ int depthwise_tap(int channel, int t) {
   return channel * (K * K) + (K / 2 - TOP + t / TAPS_W) * K + K / 2 - LEFT + t % TAPS_W;
 }

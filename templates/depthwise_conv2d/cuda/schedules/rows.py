@@ -8,7 +8,15 @@ from typing import Any
 from templates.depthwise_conv2d.cuda.rows import blocks, row_words, shared_words, threads
 from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program, resident
+from templates.kernels.cuda_source import (
+    ELEMENTS,
+    EPILOGUE,
+    elements,
+    knobs,
+    program,
+    render,
+    resident,
+)
 
 SOURCE = Path(__file__).with_name("rows.cu")
 READS = {
@@ -46,5 +54,5 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
             "V": config["columns"],
             "ROW_WORDS": row_words(workload, config["columns"]),
         }
-    source = filled(values, ELEMENTS, EPILOGUE, SOURCE, READS[config["reads"]])
+    source = render(values, ELEMENTS, EPILOGUE, SOURCE, READS[config["reads"]])
     return source + resident(1) if config.get("registers") == "enough" else source

@@ -1,22 +1,24 @@
-// Rows straight from global memory.
+// Rows that are read directly from global memory.
 constexpr int AHEAD = @AHEAD@, THREADS = @THREADS@;
 constexpr int GROUPS = (WO + V - 1) / V;
-constexpr int RIGHT = LEFT >= STRIDE ? LEFT - STRIDE + 1 : 0;  // columns past the V * STRIDE in the middle
+constexpr int RIGHT = LEFT >= STRIDE ? LEFT - STRIDE + 1 : 0;  // columns to the right of the V * STRIDE in the middle
 
-// The longest vector that divides a plane's rows and a thread's columns.
+// Returns the longest vector, in elements, that divides a plane's rows and a thread's columns.
 constexpr int depthwise_vector(int width, int columns) {
   int n = 16 / SIZE;
   while (width % n != 0 || columns % n != 0) n /= 2;
   return n;
 }
 
+// Returns the least power of two that is at least n; 0 for 0.
 constexpr int depthwise_power(int n) {
   int power = n > 0;
   while (power < n) power *= 2;
   return power;
 }
 
-// A row is fetched in whole vectors of LOADED, and at each end in one of PART, as long as it must be.
+// A row is loaded in vectors of LOADED elements, and at each end in one vector of LEFT_PART or RIGHT_PART elements,
+// which is only as long as needed.
 constexpr int LOADED = depthwise_vector(W, V * STRIDE), STORED = depthwise_vector(WO, V);
 constexpr int LEFT_WHOLE = LEFT / LOADED * LOADED, LEFT_PART = depthwise_power(LEFT % LOADED);
 constexpr int RIGHT_WHOLE = RIGHT / LOADED * LOADED, RIGHT_PART = depthwise_power(RIGHT % LOADED);
@@ -26,7 +28,7 @@ constexpr int RIGHT_WORD = MIDDLE_WORD + MIDDLE / LOADED * VECTOR_WORDS;
 constexpr int WORDS = RIGHT_WORD + element_words(RIGHT_PART);
 static_assert(WORDS == @ROW_WORDS@, "the template's estimate of registers");
 
-// Any output by its taps, for tensors that start at no vector's boundary.
+// Computes the outputs of a thread one by one, for tensors that are not aligned to a vector.
 __device__ __forceinline__ void depthwise_plain(const char* x, const char* w, const char* residual, char* y, float bias,
                                                 int channel, int row, int column) {
 #pragma unroll 1
@@ -65,8 +67,8 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
   const char* const origin = x_plane + ((long long)top * W + column) * SIZE;
   const int start = (strip * R * WO + group * V) * SIZE;
 
-  auto padding = [](int i) { return STRIPS == 1 && (i < TOP || i >= H + TOP); };  // known beforehand
-  // Row i of the strip; conditions that can't fail are left out.
+  auto padding = [](int i) { return STRIPS == 1 && (i < TOP || i >= H + TOP); };  // known at compile time
+  // Loads row i of the strip. Conditions that can't fail are left out at compile time.
   auto fetch = [&](int i, word (&row)[WORDS]) {
     if (padding(i)) return;
     const bool inside = (i >= TOP || top + i >= 0) &&
@@ -85,7 +87,7 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
     if constexpr (RIGHT_PART > 0)
       element_fetch<RIGHT_PART * SIZE>(row + RIGHT_WORD, from + FAR * SIZE, inside && column + FAR < W);
   };
-  // Its element at a column from -LEFT on.
+  // Returns the element of a loaded row at a column, from -LEFT on.
   auto element = [&](const word (&row)[WORDS], int at) {
     if (at < -LEFT_WHOLE) return element_at(row, at + LEFT_WHOLE + LEFT_PART);
     if (at >= FAR) return element_at(row + RIGHT_WORD, at - FAR);

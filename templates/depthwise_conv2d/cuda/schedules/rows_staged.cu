@@ -1,41 +1,44 @@
-// Rows of whole planes that lie in shared memory.
-constexpr bool ASYNC = @ASYNC@, BULK = @BULK@;  // otherwise staged through registers
+// Rows of whole planes in shared memory.
+constexpr bool ASYNC = @ASYNC@, BULK = @BULK@;  // how planes are copied; through registers if both are false
 static_assert(!(!IS_FLOAT && (ASYNC || BULK)), "copied as they are");
 constexpr bool EACH_STRIP = @EACH_STRIP@;
 constexpr int P = @P@, THREADS = P * STRIPS;
-constexpr int CHANNELS = P / @IMAGES@;  // of each image: the planes of one channel share its weights
+constexpr int CHANNELS = P / @IMAGES@;  // channels of each image; planes of one channel share its weights
 static_assert(V == WO && !HAS_RESIDUAL, "whole rows");
 constexpr int AREA = H * W, AREA_OUT = HO * WO;
 
-// Elements between planes in shared memory: an odd number of vectors of depthwise_vector() elements.
+// Returns the elements from a plane in shared memory to the next: an odd number of vectors of depthwise_vector()
+// elements.
 constexpr int depthwise_pitch(int area) { return area % 8 == 0 ? area + 4 : area; }
 constexpr int depthwise_vector(int area) { return area % 4 == 0 ? 4 : area % 2 == 0 ? 2 : 1; }
 
 constexpr int PITCH = depthwise_pitch(AREA), PITCH_OUT = depthwise_pitch(AREA_OUT);
 constexpr int PLANES_WORDS = (P * (PITCH > PITCH_OUT ? PITCH : PITCH_OUT) + 3) / 4 * 4;
-constexpr int WEIGHTS_WORDS = BULK ? (CHANNELS * TAPS + 1) / 2 * 2 : CHANNELS * TAPS;  // then the barrier
+constexpr int WEIGHTS_WORDS = BULK ? (CHANNELS * TAPS + 1) / 2 * 2 : CHANNELS * TAPS;  // the barrier follows them
 static_assert(PLANES_WORDS + WEIGHTS_WORDS + 2 * BULK == @WORDS@, "the template's estimate of shared memory");
-constexpr bool WHOLE = PLANES % P == 0;  // no block has fewer planes
+constexpr bool WHOLE = PLANES % P == 0;  // every block has P planes
 static_assert(CHANNELS == P || (WHOLE && C % CHANNELS == 0), "whole images");
-// A vector of shared memory may not straddle strips' rows.
+// A vector of shared memory must not reach from one strip into another.
 static_assert(STRIPS == 1 || R * STRIDE * W % depthwise_vector(AREA) == 0, "aligned strips");
 static_assert(STRIPS == 1 || R * WO % depthwise_vector(AREA_OUT) == 0, "aligned strips");
 
-// The block's first plane.
+// Returns the block's first plane.
 __device__ __forceinline__ int depthwise_first() {
   const int block = depthwise_block(), across = C / CHANNELS;
   return CHANNELS == P ? block * P : block / across * (P / CHANNELS * C) + block % across * CHANNELS;
 }
 
-// How far element i of the block's planes, each of an area, is from the first.
+// Returns the distance in the tensor from the first element of the block's planes, of `area` elements each, to element
+// i.
 __device__ __forceinline__ int depthwise_place(int i, int area) {
   return CHANNELS == P ? i : i + i / (CHANNELS * area) * ((C - CHANNELS) * area);
 }
 
-// And where in shared memory.
+// Returns where element i of the block's planes lies in shared memory.
 __device__ __forceinline__ int depthwise_pitched(int i, int area, int pitch) { return i + i / area * (pitch - area); }
 
-// N floats between shared memory and registers, the first one OFFSET elements past a multiple of VECTOR.
+// Copies N floats from shared memory to registers, or back if WRITE. The first one lies `offset` elements past a
+// multiple of VECTOR elements.
 template <int VECTOR, int N, bool WRITE>
 __device__ __forceinline__ void depthwise_row(float* shared, int offset, float (&v)[N]) {
 #pragma unroll
@@ -65,7 +68,8 @@ __device__ __forceinline__ void depthwise_row(float* shared, int offset, float (
   }
 }
 
-// The sums of a strip of a plane; of STRIP the compiler knows which rows are padding, of -1, any, it does not.
+// Sums a strip of a plane. If STRIP is the number of the strip, the compiler knows which rows are padding. If it is -1,
+// `any` is the number of the strip.
 template <int STRIP>
 __device__ __forceinline__ void depthwise_sum(float* plane, const float* weights, int any, float (&sum)[R][V]) {
   const int strip = STRIP < 0 ? any : STRIP, top = strip * (R * STRIDE) - TOP;
@@ -96,7 +100,7 @@ __device__ __forceinline__ void depthwise_sum(float* plane, const float* weights
   }
 }
 
-// In code of the strip's own.
+// Sums a strip with code that is compiled for this strip alone.
 template <int STRIP>
 __device__ __forceinline__ void depthwise_own(float* plane, const float* weights, int strip, float (&sum)[R][V]) {
   if constexpr (STRIP + 1 == STRIPS) depthwise_sum<STRIP>(plane, weights, strip, sum);
@@ -104,9 +108,10 @@ __device__ __forceinline__ void depthwise_own(float* plane, const float* weights
   else depthwise_own<STRIP + 1>(plane, weights, strip, sum);
 }
 
-// Results to memory by way of shared memory. What a thread knows of itself it asks again: kept, it costs registers.
+// Stores the results by way of shared memory. Indices of block and thread are read again, because keeping them costs
+// registers.
 __device__ __forceinline__ void depthwise_leave(float* planes, float (&sum)[R][V], void* y) {
-  if (STRIPS > 1 || AREA != AREA_OUT) __syncthreads();  // a plane's results may lie over others' inputs
+  if (STRIPS > 1 || AREA != AREA_OUT) __syncthreads();  // results may overwrite inputs that other threads still read
   const int thread = depthwise_thread(), first = depthwise_first();
   const int plane = thread % P, strip = STRIPS == 1 ? 0 : thread / P;
   float* const results = planes + plane * PITCH_OUT + strip * (R * WO);
@@ -155,8 +160,8 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
   const bool whole = WHOLE || first + P <= PLANES;
   const int count = WHOLE ? P : min(P, PLANES - first);
 
-  // Stage: all loads first.
-  constexpr int QUADS = P * AREA / 4, QUADS_W = CHANNELS * TAPS / 4;  // meant only where they are whole
+  // Stage planes and weights. All loads are issued before the first store.
+  constexpr int QUADS = P * AREA / 4, QUADS_W = CHANNELS * TAPS / 4;  // used only if these divisions are exact
   constexpr bool QUADS_FIT = CHANNELS * AREA % 4 == 0;
   constexpr bool QUADS_W_FIT = TAPS == K * K && CHANNELS % 4 == 0 && C % 4 == 0;
   constexpr int EACH = (QUADS + THREADS - 1) / THREADS, EACH_W = (QUADS_W + THREADS - 1) / THREADS;
@@ -166,7 +171,7 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
   const bool vectors_w = QUADS_W_FIT && ((size_t)w & (4 * SIZE - 1)) == 0;
   if (BULK && thread == 0) {
     depthwise_expect(barrier, (vectors ? P * AREA * SIZE : 0) + (vectors_w ? CHANNELS * TAPS * SIZE : 0));
-    constexpr int RUN = PITCH == AREA ? CHANNELS : 1;  // planes that lie one after the other, here and there
+    constexpr int RUN = PITCH == AREA ? CHANNELS : 1;  // planes that are contiguous in both memories
     if (vectors)
 #pragma unroll 16
       for (int p = 0; p < P; p += RUN)
@@ -237,7 +242,7 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
   if (whole || plane < count) {
     const float bias_of = epilogue_bias(@BIAS@, depthwise_channel(first + plane % CHANNELS));
 #pragma unroll
-    for (int r = 0; r < R; ++r) epilogue_finish<V>(sum[r], bias_of, nullptr);  // none is staged with a residual
+    for (int r = 0; r < R; ++r) epilogue_finish<V>(sum[r], bias_of, nullptr);  // no plane is staged with a residual
   }
   depthwise_leave(planes, sum, y);
 }

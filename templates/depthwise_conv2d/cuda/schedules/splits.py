@@ -19,7 +19,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
     """
     B, C, H, W = workload.B, workload.C, workload.H, workload.W
     s, middle, dtype = workload.stride, workload.kernel[0] // 2, workload.dtype
-    taps_h, taps_w = workload.near
+    taps_h, taps_w = workload.used_kernel
     top, left = taps_h // 2, taps_w // 2
     x, w = placeholders(workload)
     padded = te.compute(

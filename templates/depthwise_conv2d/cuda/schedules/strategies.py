@@ -36,7 +36,7 @@ def _halo_global(workload: DepthwiseConv2dWorkload, config: dict[str, Any], kind
     """Return the program with the tile in shared memory and the halo read from global memory."""
     B, C, H, W, K = workload.B, workload.C, workload.H, workload.W, workload.kernel[0]
     s, dtype = workload.stride, workload.dtype
-    taps_h, taps_w = workload.near
+    taps_h, taps_w = workload.used_kernel
     pad_h, pad_w = taps_h // 2, taps_w // 2
     first_h, first_w = K // 2 - pad_h, K // 2 - pad_w
     rows, columns = workload.out_height, workload.out_width
@@ -112,7 +112,7 @@ def _tiled(workload: DepthwiseConv2dWorkload, config: dict[str, Any], kind: str)
     """
     B, C, H, W, K = workload.B, workload.C, workload.H, workload.W, workload.kernel[0]
     s, dtype = workload.stride, workload.dtype
-    taps_h, taps_w = workload.near
+    taps_h, taps_w = workload.used_kernel
     pad_h, pad_w = taps_h // 2, taps_w // 2
     first_h, first_w = K // 2 - pad_h, K // 2 - pad_w
     rows, columns = workload.out_height, workload.out_width

@@ -1,14 +1,20 @@
-// y[b, c, i, j] = sum over dy of (sum over v of x[b, c, S i + dy, v] T[v, j]), T[v, j] = w[dy, v - S j] (Toeplitz): a
-// matrix product for each row of taps, v running over columns inside the plane only. A fragment of 16 rows holds
-// FRAGMENT_ROWS output rows of 16 / FRAGMENT_ROWS images; ldmatrix takes an address for each row, so they lie where
-// they were staged, and rows outside the plane are one row of zeros. Columns come in chunks of eight, two to a step of
-// the tensor cores; a chunk of T depends on its distance q from the tile's first column only, so the few distinct ones
-// of a row of taps stay in registers for all tiles of all fragments.
-// float32 accuracy: x and w are split into a high and a low half, three products are summed in float32.
+// Depthwise convolution of planes on tensor cores, a matrix product for each row of taps:
+//
+//   y[b, c, i, j] = sum over dy of (sum over v of x[b, c, S i + dy, v] T[v, j])
+//
+// T is the Toeplitz matrix T[v, j] = w[dy, v - S j], and v runs only over columns inside the plane.
+//
+// A fragment of 16 rows has FRAGMENT_ROWS output rows of each of 16 / FRAGMENT_ROWS images. ldmatrix takes an address
+// for each row, so rows are read from where they were staged, and all rows outside the plane are the same row of zeros.
+// Columns come in chunks of eight, two for each step of the tensor cores. A chunk of T depends only on its distance q
+// from the tile's first column. So a row of taps has few distinct chunks, which stay in registers for all tiles and
+// fragments.
+//
+// For float32 accuracy x and w are split into a high and a low half, and three products are summed in float32.
 constexpr int WARPS = @WARPS@, FRAGMENT_ROWS = @FRAGMENT_ROWS@, GROUPS = @GROUPS_PER_WARP@, IMAGE_GROUPS = @IMAGE_GROUPS@;
 constexpr int TILES = @COLUMN_TILES@, PRODUCTS = @PRODUCTS@, TAP_ROWS_PER_SUM = @TAP_ROWS_PER_SUM@;
 constexpr bool HALVED = @HALVED@;    // a step with one chunk of zeros is half a step
-constexpr bool SLIDING = @SLIDING@;  // a warp's groups are neighbouring rows: the taps of one are next the other's
+constexpr bool SLIDING = @SLIDING@;  // a warp's groups are neighbouring rows, between which taps slide
 constexpr int B = @B@, C = @C@, H = @H@, W = @W@, K = @K@, S = @STRIDE@, HO = (H - 1) / S + 1, WO = (W - 1) / S + 1;
 
 #if @IS_HALF@
@@ -22,7 +28,8 @@ constexpr int IMAGES_OF_GROUP = 16 / FRAGMENT_ROWS, IMAGES = IMAGES_OF_GROUP * I
 constexpr int STRIP = FRAGMENT_ROWS * WARPS * GROUPS / IMAGE_GROUPS;  // output rows of a block
 constexpr int DOWN = (HO + STRIP - 1) / STRIP, ACROSS = (WO + 8 * TILES - 1) / (8 * TILES);
 
-// Chunks of columns, from chunk ORIGIN on (of the block's first), and the distances at which T is not all zero.
+// Chunks of input columns, from chunk ORIGIN on, counted from the block's first column; and the distances at which T is
+// not all zero.
 constexpr bool FLIP = @FLIP@;
 constexpr int PAD = K / 2, REACH = PAD < H ? PAD : H - 1;
 constexpr int Q_LOW = -((PAD + 7) / 8), Q_HIGH = (PAD + 7 * S) / 8;
@@ -33,29 +40,30 @@ constexpr int Q_FIRST = Q_LOW > ORIGIN - S * (TILES - 1) ? Q_LOW : ORIGIN - S * 
 constexpr int Q_LAST = Q_HIGH < ORIGIN + USED_CHUNKS - 1 ? Q_HIGH : ORIGIN + USED_CHUNKS - 1;
 constexpr int DISTANCES = Q_LAST - Q_FIRST + 1;
 
-// Input rows of a block: a chunk is its high halves and then its low ones, before that its eight floats. Eight rows of
-// a fragment are 16 bytes apart modulo the 128 of all banks.
+// Input rows of a block. A chunk is staged as its eight floats, which are then replaced by its high halves followed by
+// its low ones. Eight rows of a fragment are 16 bytes apart modulo the 128 bytes of all banks.
 constexpr int HALVES = PRODUCTS == 3 ? 2 : 1, CHUNK_BYTES = SCALED || HALVES == 2 ? 32 : 16;
 constexpr int NEEDED_ROWS = S * (STRIP - 1) + 2 * REACH + 1, ROWS = NEEDED_ROWS < H ? NEEDED_ROWS : H;
-constexpr int SLOTS = (ROWS + S - 1) / S * S;  // stride 2: even rows, then odd ones
+constexpr int SLOTS = (ROWS + S - 1) / S * S;  // with stride 2 the even rows come first, then the odd ones
 constexpr int PITCH = (CHUNKS * CHUNK_BYTES / 16 | 1) * 16;
-constexpr int SKEW = FRAGMENT_ROWS < 8 ? 16 * FRAGMENT_ROWS : 0;  // of the next image, modulo 128
+constexpr int SKEW = FRAGMENT_ROWS < 8 ? 16 * FRAGMENT_ROWS : 0;  // bytes from an image to the next, modulo 128
 constexpr int IMAGE_PITCH = SKEW == 0 ? SLOTS * PITCH : (SLOTS * PITCH + 127 - SKEW) / 128 * 128 + SKEW;
-constexpr int ZEROS = PITCH + 112;  // a row of zeros on any of the banks
+constexpr int ZEROS = PITCH + 112;  // a row of zeros, from any bank on
 constexpr int UNITS = IMAGES * ROWS * CHUNKS;
 
-// A row of taps: zeros on both sides; a pair that starts at an odd place is read from a second copy, one element on.
+// A row of taps has zeros on both sides. Pairs that begin at an odd place are read from a second copy, which is shifted
+// by one element.
 constexpr int COPIES = S == 1 ? 2 : 1, FIRST_TAP = 8 * Q_FIRST - 7 * S + PAD;
 constexpr int TAP_WORDS = 4 * (DISTANCES - 1) + (6 + 7 * S) / 2 + 1;
-constexpr int TAP_PITCH = TAP_WORDS % 32 < 8 ? TAP_WORDS / 32 * 32 + 8    // the copies lie on different banks
+constexpr int TAP_PITCH = TAP_WORDS % 32 < 8 ? TAP_WORDS / 32 * 32 + 8    // the copies lie in different banks
                         : TAP_WORDS % 32 > 24 ? TAP_WORDS / 32 * 32 + 40 : TAP_WORDS;
 constexpr int TAP_ROW = HALVES * COPIES * TAP_PITCH;
 static_assert((IMAGES * IMAGE_PITCH + ZEROS) / 4 + (2 * REACH + 1) * TAP_ROW + 2 == @WORDS@,
               "the template's estimate of shared memory");
 
-constexpr int QUADS = sizeof(element) / 2;  // of words, in a chunk as it was loaded
+constexpr int QUADS = sizeof(element) / 2;  // groups of four words in a chunk as it is loaded
 
-// Of a load: as many elements as divide a row, up to 16 bytes.
+// Elements of a load: as many as divide a row, up to 16 bytes.
 constexpr int PIECE = W % 8 == 0 && sizeof(element) == 2 ? 8 : W % 4 == 0 ? 4 : W % 2 == 0 ? 2 : 1;
 
 template <int BYTES>
@@ -71,7 +79,7 @@ __device__ __forceinline__ void conv2d_read(word* v, const element* source) {
   }
 }
 
-// A chunk of a row from a column on, halves two to a word, zeros outside the plane.
+// Loads a chunk of a row from a column on, zeros outside the plane. 16-bit elements come two to a word.
 __device__ __forceinline__ void conv2d_fetch(word (&v)[4 * QUADS], const element* row, int column,
                                              bool inside, bool aligned) {
   constexpr int BYTES = PIECE * sizeof(element);
@@ -89,7 +97,7 @@ __device__ __forceinline__ void conv2d_fetch(word (&v)[4 * QUADS], const element
   }
 }
 
-// Where a chunk of the input lies in shared memory.
+// Returns where a chunk of the input lies in shared memory.
 __device__ __forceinline__ char* conv2d_place(char* staged, int image, int row, int chunk) {
   const int slot = S == 2 ? row % 2 * (SLOTS / 2) + row / 2 : row;
   return staged + image * IMAGE_PITCH + slot * PITCH + chunk * CHUNK_BYTES;
@@ -126,7 +134,7 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
   const element* const w = (const element*)w_any + c * (K * K);
   const float bias_of = epilogue_bias(@BIAS@, c);
 
-  // Stage the input: where it is scaled, as floats first, which the same thread splits once the largest is known.
+  // Stage the input. If it is scaled, it is staged as floats, which the same thread splits once the largest is known.
   for (int i = thread; i < ZEROS / 4; i += THREADS) ((word*)zeros)[i] = 0;
   if (thread < 2) largest[thread] = 0;
   word largest_x = 0, largest_w = 0;
@@ -158,7 +166,7 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
     if (lane == 0) atomicMax(largest, largest_x), atomicMax(largest + 1, largest_w);
     __syncthreads();
     const int ex = halves_exponent(largest[0]), ew = halves_exponent(largest[1]);
-    undo_x = halves_power(-ex), undo_w = halves_power(-ew);  // one after the other: their product may underflow
+    undo_x = halves_power(-ex), undo_w = halves_power(-ew);  // applied one by one, because their product may underflow
     scale_w = halves_power(ew);
     for (int unit = thread; unit < UNITS; unit += THREADS) {
       char* const place = conv2d_place(staged, unit / (CHUNKS * ROWS), unit / CHUNKS % ROWS, unit % CHUNKS);
@@ -185,11 +193,11 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
   }
   __syncthreads();
 
-  // This warp's groups of 16 rows, and where this lane's row of each lies.
+  // The output rows of this warp's groups, and where this lane's row of each group lies.
   const int i_low = i_first + warp * GROUPS / IMAGE_GROUPS * FRAGMENT_ROWS;
   const int i_high = i_first + ((warp * GROUPS + GROUPS - 1) / IMAGE_GROUPS + 1) * FRAGMENT_ROWS - 1;
   if (i_low >= HO) return;
-  // The rows of taps that meet the plane; where they slide, the input rows, counted from the first group's.
+  // The rows of taps that meet the plane; with SLIDING the input rows instead, counted from those of the first group.
   const int from = max(-REACH, SLIDING ? -i_low : -S * min(i_high, HO - 1));
   const int to = min(REACH + (SLIDING ? GROUPS - 1 : 0), H - 1 - S * i_low) + 1;
   const word second = lane / 16 * CHUNK_BYTES;
@@ -203,7 +211,7 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
     image_rows[g] = (word)__cvta_generic_to_shared(staged) + image * IMAGE_PITCH + second;
     centre[g] = S * (i_first + group / IMAGE_GROUPS * FRAGMENT_ROWS + lane % FRAGMENT_ROWS) - u_first;
   }
-  // This lane's column of T and the first of its rows: the place of that pair at distance Q_FIRST.
+  // This lane's pair of rows in its column of T, and where that pair lies among the taps at distance Q_FIRST.
   const int pair = 7 * S + lane % 4 * 2 - S * (lane / 4);
   const word* const column = taps + (pair % 2) * TAP_PITCH + pair / 2;
 
@@ -232,7 +240,7 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
       else if (high) halves_multiply_half(sum[tile], a[2], a[3], b1);
     }
   };
-  // Each row of taps meets all groups' fragments.
+  // Adds rows of taps. Each is loaded once and multiplied with the fragments of all groups.
   auto add_tap_rows = [&](float (&sum)[GROUPS][TILES][4], int begin, int end) {
 #pragma unroll 1
     for (int dy = begin; dy < end; ++dy) {
@@ -257,7 +265,8 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
       }
     }
   };
-  // Each input row meets all groups' rows of taps, which slide through registers.
+  // Adds input rows. Each is loaded once and multiplied with the rows of taps of all groups, which slide through
+  // registers.
   auto add_input_rows = [&](float (&sum)[GROUPS][TILES][4], int begin, int end) {
     word t[GROUPS][HALVES][DISTANCES];
 #pragma unroll
@@ -293,7 +302,7 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
   if constexpr (TAP_ROWS_PER_SUM > 2 * REACH) {
     add(total, from, to);
   } else {
-    // The tensor cores truncate where they add: short sums, then an addition that rounds.
+    // The tensor cores truncate when they add, so sums are short and are then added with rounding.
 #pragma unroll 1
     for (int begin = from; begin < to; begin += TAP_ROWS_PER_SUM) {
       float sum[GROUPS][TILES][4];
@@ -310,7 +319,7 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
     float* const sum = total[0][0];
 #pragma unroll
     for (int i = 0; i < GROUPS * TILES * 4; ++i) sum[i] = sum[i] * undo_x * undo_w;
-    undo_x = undo_w = 1.0f;  // done
+    undo_x = undo_w = 1.0f;  // the scales are undone
     epilogue_finish_runs<2, 2 * GROUPS * TILES>(sum, bias_of, residual_of, [&](int run) -> epilogue_run {
       const int group = warp * GROUPS + run / 2 / TILES, row = lane / 4 + run % 2 * 8;
       const int b = b_first + group % IMAGE_GROUPS * IMAGES_OF_GROUP + row / FRAGMENT_ROWS;

@@ -8,8 +8,8 @@ from typing import Any
 from templates.depthwise_conv2d.cuda.toeplitz import Layout
 from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, knobs, program, render
 from templates.kernels.halves import HALVES, halves
-from templates.kernels.written import ELEMENTS, EPILOGUE, elements, filled, knobs, program
 
 SOURCE = Path(__file__).with_name("toeplitz.cu")
 
@@ -33,4 +33,4 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any], layout: L
         "WORDS": layout.shared_words,
     }
     ends = {**elements(workload.dtype, "cached", kept=False), **shape(workload)}
-    return filled(ends, ELEMENTS, EPILOGUE) + filled(values, HALVES, SOURCE)
+    return render(ends, ELEMENTS, EPILOGUE) + render(values, HALVES, SOURCE)

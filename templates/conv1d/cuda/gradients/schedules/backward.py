@@ -7,7 +7,7 @@ from pathlib import Path
 from templates.conv1d.frame import Frame
 from templates.conv1d.shape import extents
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import DERIVATIVE, derivative, elements
+from templates.kernels.cuda_source import DERIVATIVE, derivative, elements
 
 SLOPE = (DERIVATIVE, Path(__file__).with_name("backward_slope.cu"))
 

@@ -17,16 +17,23 @@ from templates.conv1d.cuda.gradients.backward_rows import (
 )
 from templates.conv1d.cuda.gradients.schedules import backward
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import ELEMENTS, Launch, filled, knobs, launched, once
+from templates.kernels.cuda_source import (
+    ELEMENTS,
+    Launch,
+    include_once,
+    knobs,
+    program_of_launches,
+    render,
+)
 
 SOURCE = Path(__file__).with_name("backward_rows.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = filled(substitutions(workload, config), ELEMENTS, *backward.SLOPE, SOURCE)
-    return launched(
+    source = render(substitutions(workload, config), ELEMENTS, *backward.SLOPE, SOURCE)
+    return program_of_launches(
         workload,
-        once("CONV1D_BACKWARD", source, config["resident"]),
+        include_once("CONV1D_BACKWARD", source, config["resident"]),
         launches(workload, config),
         workspace(workload, config),
     )

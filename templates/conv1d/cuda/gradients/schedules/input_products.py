@@ -11,14 +11,16 @@ from templates.conv1d.cuda.gradients.input_products import blocks
 from templates.conv1d.cuda.gradients.products import shared_words, threads
 from templates.conv1d.cuda.gradients.schedules import products
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import Launch, launched, resident
+from templates.kernels.cuda_source import Launch, program_of_launches, resident
 
 SOURCE = Path(__file__).with_name("input_products.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     source = products.source_text(config, substitutions(workload, config), SOURCE)
-    return launched(workload, source + resident(config["resident"]), launches(workload, config))
+    return program_of_launches(
+        workload, source + resident(config["resident"]), launches(workload, config)
+    )
 
 
 def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:

@@ -9,15 +9,15 @@ from typing import Any
 from templates.conv1d.cuda.gradients.input_rows import blocks
 from templates.conv1d.shape import extents
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import (
+from templates.kernels.cuda_source import (
     DERIVATIVE,
     ELEMENTS,
     Launch,
     derivative,
     elements,
-    filled,
     knobs,
-    launched,
+    program_of_launches,
+    render,
     resident,
 )
 
@@ -25,8 +25,10 @@ SOURCE = Path(__file__).with_name("input_rows.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = filled(substitutions(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
-    return launched(workload, source + resident(config["resident"]), [launch(workload, config)])
+    source = render(substitutions(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
+    return program_of_launches(
+        workload, source + resident(config["resident"]), [launch(workload, config)]
+    )
 
 
 def launch(workload: Conv1dWorkload, config: dict[str, Any]) -> Launch:

@@ -9,8 +9,8 @@ from typing import Any
 from templates.conv1d.cuda.gradients import products
 from templates.conv1d.shape import extents
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.cuda_source import DERIVATIVE, ELEMENTS, derivative, elements, knobs, render
 from templates.kernels.halves import HALVES
-from templates.kernels.written import DERIVATIVE, ELEMENTS, derivative, elements, filled, knobs
 
 FACTORS, TILE, DIRECT, TENSOR = (
     Path(__file__).with_name(f"products{name}.cu") for name in ("", "_tile", "_direct", "_tensor")
@@ -27,7 +27,7 @@ def sources(config: dict[str, Any], source: Path) -> list[Path]:
 def source_text(config: dict[str, Any], values: dict[str, object], source: Path) -> str:
     """Return the whole source of a gradient, filled in."""
     halves = [HALVES] if config["multiplied_by"] == "warps" else []
-    return filled(values, *halves, ELEMENTS, *sources(config, source))
+    return render(values, *halves, ELEMENTS, *sources(config, source))
 
 
 def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:

@@ -11,16 +11,16 @@ from templates.conv1d.cuda.gradients.products import shared_words, threads
 from templates.conv1d.cuda.gradients.schedules import products
 from templates.conv1d.cuda.gradients.weight_products import blocks, parts, workspace
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import Launch, launched, once
+from templates.kernels.cuda_source import Launch, include_once, program_of_launches
 
 SOURCE = Path(__file__).with_name("weight_products.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     source = products.source_text(config, substitutions(workload, config), SOURCE)
-    return launched(
+    return program_of_launches(
         workload,
-        once("CONV1D_WEIGHT", source, config["resident"]),
+        include_once("CONV1D_WEIGHT", source, config["resident"]),
         launches(workload, config),
         workspace(workload, config),
     )

@@ -10,26 +10,26 @@ from templates.ceil_div import ceil_div
 from templates.conv1d.cuda.gradients.weight_rows import blocks, parts, shared_words, workspace
 from templates.conv1d.shape import extents
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import (
+from templates.kernels.cuda_source import (
     DERIVATIVE,
     ELEMENTS,
     Launch,
     derivative,
     elements,
-    filled,
+    include_once,
     knobs,
-    launched,
-    once,
+    program_of_launches,
+    render,
 )
 
 SOURCE = Path(__file__).with_name("weight_rows.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = filled(substitutions(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
-    return launched(
+    source = render(substitutions(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
+    return program_of_launches(
         workload,
-        once("CONV1D_WEIGHT", source, config["resident"]),
+        include_once("CONV1D_WEIGHT", source, config["resident"]),
         launches(workload, config),
         workspace(workload, config),
     )

@@ -19,14 +19,14 @@ from templates.conv1d.cuda.sharing.signals_fourier import (
 )
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.written import (
+from templates.kernels.cuda_source import (
     ELEMENTS,
     EPILOGUE,
     Launch,
     elements,
-    filled,
-    launched,
-    once,
+    include_once,
+    program_of_launches,
+    render,
 )
 
 SOURCE = Path(__file__).with_suffix(".cu")
@@ -37,10 +37,12 @@ MATRIX = Path(__file__).with_name("signals_fourier_matrix.cu")
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     files = ELEMENTS, EPILOGUE, MATRIX, RADIX, TAPS, TRANSPOSE, SOURCE
-    source = filled(substitutions(workload, config), *files)
-    return launched(
+    source = render(substitutions(workload, config), *files)
+    return program_of_launches(
         workload,
-        once("CONV1D_SIGNALS_FOURIER", source, f"threads == {TAPS_THREADS} ? {TAPS_RESIDENT} : 1"),
+        include_once(
+            "CONV1D_SIGNALS_FOURIER", source, f"threads == {TAPS_THREADS} ? {TAPS_RESIDENT} : 1"
+        ),
         launches(workload, config),
         workspace(workload, config),
     )

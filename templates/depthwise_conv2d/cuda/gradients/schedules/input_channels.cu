@@ -1,41 +1,44 @@
-// The input's gradient: a thread sums R rows by V columns of N neighbouring channels. Patches lie whole strides apart, so
-// the taps that meet a row of one are known: with stride 2, an element in four kinds has its own quarter of the taps. A
-// block has ACROSS vectors of channels, which neighbouring lanes take, of POINTS patches, and its taps in shared memory, as
-// floats. A thread goes through the rows of taps, and reads the row of the gradient that each brings to a row of its patch.
-// If a channel has several kernels, a thread goes through these, too.
-// PLANES: channels come first; a thread has one of them, and neighbouring threads have neighbouring patches.
+// The gradient of the input. A thread sums a patch of R rows by V columns of N neighbouring channels. Patches begin at
+// multiples of the stride, so the taps that meet each element of a patch are known at compile time. With stride 2, for
+// example, there are four kinds of elements, and each kind meets a quarter of the taps. A block has ACROSS vectors of N
+// channels of POINTS patches; neighbouring lanes have neighbouring vectors. Its taps are in shared memory, as floats. A
+// thread goes through the rows of taps, and for each row of its patch reads the row of the gradient that the taps meet.
+// If a channel has several kernels, it goes through all of them.
+//
+// PLANES: channels are first. A thread has one channel, and neighbouring threads have neighbouring patches.
 constexpr int B = @B@, C = @C@, H = @H@, W = @W@, HO = @HO@, WO = @WO@, STRIDE = @STRIDE@, DILATION = @DILATION@;
 constexpr bool PLANES = @PLANES@, FLIP = @FLIP@;
-constexpr int SEVERAL = @SEVERAL@, F = C * SEVERAL;  // kernels of a channel, and channels of the gradient
+constexpr int SEVERAL = @SEVERAL@, F = C * SEVERAL;  // kernels of each channel, and channels of the gradient
 constexpr int KH = @KH@, KW = @KW@, KERNEL = KH * KW, TOP = @TOP@, LEFT = @LEFT@;
 constexpr int N = @CHANNELS@, R = @ROWS@, V = @COLUMNS@, THREADS = @THREADS@, ACROSS = @LANES@;
-constexpr int ABOVE = TOP % STRIDE, BEFORE = PLANES ? 0 : LEFT % STRIDE;  // of the first patch, outside the plane
-constexpr int BEHIND = LEFT % STRIDE - BEFORE;  // columns from an output's own element to a patch's first
+constexpr int ABOVE = TOP % STRIDE, BEFORE = PLANES ? 0 : LEFT % STRIDE;  // of the first patch beyond the plane
+constexpr int BEHIND = LEFT % STRIDE - BEFORE;  // columns from an output's own element to the first one of a patch
 constexpr int COLUMN = PLANES ? 1 : F;          // elements of the gradient from a column to the next
 constexpr int STRIPS = (H + ABOVE + R - 1) / R, GROUPS = (W + BEFORE + V - 1) / V, PLACES = B * STRIPS * GROUPS;
 constexpr int CHANNELS = ACROSS * N, POINTS = THREADS / ACROSS, WORDS = element_words(N);  // of a block
-constexpr int LOWEST = -((KW - 1) * DILATION / STRIDE);  // column of the gradient that a patch meets, from its own
+constexpr int LOWEST = -((KW - 1) * DILATION / STRIDE);  // first gradient column that a patch meets, from its own on
 constexpr int COLUMNS = (V - 1 + BEHIND) / STRIDE - LOWEST + 1;
-constexpr bool WHOLE = PLANES && V > 1 && W % V == 0 && V * SIZE <= 16 && (V & (V - 1)) == 0;  // columns, stored at once
+constexpr bool WHOLE = PLANES && V > 1 && W % V == 0 && V * SIZE <= 16 && (V & (V - 1)) == 0;  // a row is one vector
 static_assert(!PLANES || N == 1, "one channel");
 static_assert(SEVERAL == 1 || N == 1, "neighbours of one kernel are not neighbours in the gradient");
 static_assert(C % CHANNELS == 0 && R % STRIDE == 0 && V % STRIDE == 0 && POINTS > 0, "whole vectors and patches");
 static_assert(KERNEL * CHANNELS == @WORDS@, "the template's estimate of shared memory");
 
-// Whether that tap of a row meets that column of a patch, and where in the gradient, from the patch's own column on.
+// Return whether column kx of taps meets column v of a patch, and in which column of the gradient, counted from the
+// patch's own one.
 constexpr __device__ bool input_meets(int v, int kx) {
   return (v + BEHIND + KW * DILATION * STRIDE - kx * DILATION) % STRIDE == 0;
 }
 constexpr __device__ int input_at(int v, int kx) {
   return (v + BEHIND - kx * DILATION + KW * DILATION * STRIDE) / STRIDE - KW * DILATION;
 }
-// Of a row and column of a channel, of so many.
+// Returns the index of an element in a tensor of this many channels, rows and columns.
 __device__ __forceinline__ long long input_element(int image, int channel, int row, int column, int channels, int rows,
                                                    int columns) {
   if (PLANES) return (((long long)image * channels + channel) * rows + row) * columns + column;
   return (((long long)image * rows + row) * columns + column) * channels + channel;
 }
-// Whether any tap of a row reaches that column of the gradient from any column of a patch.
+// Returns whether any tap of a row reaches this column of the gradient from any column of a patch.
 constexpr __device__ bool input_reads(int column) {
   for (int v = 0; v < V; ++v)
     for (int kx = 0; kx < KW; ++kx)
@@ -43,7 +46,7 @@ constexpr __device__ bool input_reads(int column) {
   return false;
 }
 
-// An output by itself, for tensors that start at no vector's boundary.
+// Computes one output, for tensors that are not aligned to a vector.
 __device__ __noinline__ float input_plain(const char* g, const char* w, const char* z, int image, int c, int h, int v) {
   float sum = 0.0f;
 #pragma unroll 1

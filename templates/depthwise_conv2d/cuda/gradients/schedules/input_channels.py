@@ -9,15 +9,15 @@ from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda.gradients.input_channels import blocks, shared_words
 from templates.depthwise_conv2d.shape import extents
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import (
+from templates.kernels.cuda_source import (
     DERIVATIVE,
     ELEMENTS,
     Launch,
     derivative,
     elements,
-    filled,
     knobs,
-    launched,
+    program_of_launches,
+    render,
     resident,
 )
 
@@ -26,8 +26,10 @@ UNROLLED = 5  # the most turns of rows of taps that are unrolled
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
-    source = filled(numbers(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
-    return launched(workload, source + resident(config["resident"]), [launch(workload, config)])
+    source = render(numbers(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
+    return program_of_launches(
+        workload, source + resident(config["resident"]), [launch(workload, config)]
+    )
 
 
 def launch(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Launch:

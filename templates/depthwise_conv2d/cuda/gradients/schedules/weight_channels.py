@@ -16,7 +16,7 @@ from templates.depthwise_conv2d.cuda.gradients.schedules.weight_launches import 
 )
 from templates.depthwise_conv2d.cuda.gradients.weight_channels import shared_words, threads, work
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.written import ELEMENTS, Launch, filled, knobs
+from templates.kernels.cuda_source import ELEMENTS, Launch, knobs, render
 
 DIRECT = Path(__file__).with_name("weight_direct.cu")
 STAGED = Path(__file__).with_name("weight_staged.cu")
@@ -31,7 +31,7 @@ MIDDLE = {
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
     return program(
-        filled(numbers(workload, config), ELEMENTS, *sources(config)),
+        render(numbers(workload, config), ELEMENTS, *sources(config)),
         config["resident"],
         work(workload, config),
         threads(workload, config),
@@ -44,7 +44,7 @@ def sources(config: dict[str, Any]) -> list[Path]:
     return [*PLACES, *MIDDLE[config["inputs"]], GIVEN, TOTALS]
 
 
-def both(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Launch]:
+def both_launches(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Launch]:
     """Return the program's two launches."""
     words = shared_words(workload, config)
     return launches(work(workload, config), threads(workload, config), words)

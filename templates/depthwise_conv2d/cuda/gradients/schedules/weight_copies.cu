@@ -1,8 +1,8 @@
-// Asynchronous copies to shared memory and what is read there: STAGES - 1 groups of them are on their way.
+// Asynchronous copies to shared memory, and reads from it. STAGES - 1 groups of copies are in flight.
 constexpr int STAGES = @STAGES@;
-constexpr int COPIED = HAS_DERIVATIVE ? 2 : 1;  // the gradient, and the sums
+constexpr int COPIED = HAS_DERIVATIVE ? 2 : 1;  // tensors of the output's shape: the gradient, and the sums if needed
 
-// Places in shared memory are numbers: the compiler would make a pointer anew for each load.
+// A place in shared memory is an integer, because the compiler would convert a pointer anew for each load.
 #ifdef __CUDA_ARCH__
 typedef word shared_place;
 __device__ __forceinline__ shared_place weight_place_of(char* shared) {
@@ -10,7 +10,7 @@ __device__ __forceinline__ shared_place weight_place_of(char* shared) {
   asm volatile("mov.b32 %0, %0;" : "+r"(place));
   return place;
 }
-// 16 bytes.
+// Copies 16 bytes.
 __device__ __forceinline__ void weight_copy(shared_place to, const char* from) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from) : "memory");
@@ -19,7 +19,7 @@ __device__ __forceinline__ void weight_copy(shared_place to, const char* from) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" :: "r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 #endif
 }
-// BYTES, zeros if not inside.
+// Copies BYTES bytes, or writes zeros if `inside` is false.
 template <int BYTES>
 __device__ __forceinline__ void weight_copy_if(shared_place to, const char* from, bool inside) {
 #if __CUDA_ARCH__ >= 800
@@ -32,7 +32,7 @@ __device__ __forceinline__ void weight_copy_if(shared_place to, const char* from
   for (int i = 0; i < BYTES / 4; ++i) asm volatile("st.shared.b32 [%0], %1;" :: "r"(to + 4 * i), "r"(v[i]) : "memory");
 #endif
 }
-// BYTES from there.
+// Reads BYTES bytes.
 template <int BYTES>
 __device__ __forceinline__ void weight_read(word* v, shared_place from) {
   if constexpr (BYTES == 16)
@@ -65,7 +65,7 @@ __device__ __forceinline__ void weight_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-// Until all but the latest STAGES - 2 groups have come.
+// Waits for all groups but the latest STAGES - 2.
 __device__ __forceinline__ void weight_await() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");

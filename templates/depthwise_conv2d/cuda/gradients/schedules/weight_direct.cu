@@ -1,4 +1,4 @@
-// From global memory to registers. With AHEAD rows are read a step before they are used.
+// Sums from rows that are read from global memory to registers. With AHEAD they are read a step before their use.
 constexpr bool AHEAD = @AHEAD@;
 
 constexpr int PIECES = POINTS, SUM_WORDS = SHARED_WORDS;
@@ -6,7 +6,7 @@ struct weight_sums {
   float taps[TR][TC][N], bias[N];
 };
 
-// What a step reads: input rows, a row of the gradient, and the sums at the same places.
+// The data of a step: input rows, a row of the gradient, and the sums at the same places if there is an activation.
 struct weight_step {
   word x[STRIDE][COLUMNS][WORDS], g[V][WORDS], z[HAS_DERIVATIVE ? V : 1][WORDS];
 };
@@ -24,7 +24,7 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
   for (int at = weight_begin(place.range); at < end; at += piece.to - piece.from) {
     piece = weight_piece_at(at, end);
     int from = piece.from, to = piece.to;
-    if (DOWN > 1 && !all) {  // rows that meet data
+    if (DOWN > 1 && !all) {  // only rows whose taps meet the input
       from = max(from, (place.above - (TR - 1) * DILATION + STRIDE - 1) / STRIDE);
       to = min(to, H - 1 + place.above < 0 ? 0 : (H - 1 + place.above) / STRIDE + 1);
       if (from >= to) continue;

@@ -1,4 +1,5 @@
-// A row of taps, or the bias, of this thread's place, for the block to add up: from there on, so many words a place.
+// Stores the sums of row t of taps of this thread's place, or of the bias if t is TR, for the block to add up. They lie
+// from word `at` on; places are `pitch` words apart.
 __device__ __forceinline__ void weight_give(const weight_sums& sum, int t, float* all, int at, int pitch) {
   const int lane = threadIdx.x % ACROSS, point = threadIdx.x / ACROSS, width = t < TR ? TC : 1;
   if (point >= POINTS) return;

@@ -7,13 +7,13 @@ from typing import Any
 
 from templates.depthwise_conv2d.cuda.gradients.weight_work import Work
 from templates.depthwise_conv2d.shape import extents
-from templates.kernels.written import (
+from templates.kernels.cuda_source import (
     DERIVATIVE,
     Launch,
     derivative,
     elements,
-    launched,
-    once,
+    include_once,
+    program_of_launches,
 )
 
 PLACES = (DERIVATIVE, Path(__file__).with_name("weight_places.cu"))
@@ -24,9 +24,9 @@ TOTALS = Path(__file__).with_name("weight_parts.cu")
 
 def program(source: str, resident_blocks: int, work: Work, threads: int, words: int) -> Any:
     """Return a program of both launches of functions of the source."""
-    return launched(
+    return program_of_launches(
         work.workload,
-        once("DEPTHWISE_WEIGHT", source, resident_blocks),
+        include_once("DEPTHWISE_WEIGHT", source, resident_blocks),
         launches(work, threads, words),
         work.workspace,
     )
@@ -47,7 +47,7 @@ def launches(work: Work, threads: int, words: int) -> list[Launch]:
 def values(work: Work, threads: int) -> dict[str, object]:
     """Return the values that fill in the sources, whichever template has the work."""
     workload = work.workload
-    down, across = workload.used
+    down, across = workload.used_taps
     return {
         **elements(workload.dtype, "cached", kept=False),
         **derivative(workload),

@@ -21,8 +21,8 @@ from templates.depthwise_conv2d.cuda.gradients.weight_matrices import (
     work,
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.cuda_source import ELEMENTS, Launch, knobs, render
 from templates.kernels.halves import HALVES, OF_DTYPE, halves
-from templates.kernels.written import ELEMENTS, Launch, filled, knobs
 
 TENSOR = Path(__file__).with_name("weight_tensor.cu")
 SOURCES = (*PLACES, COPIES, STAGES, TENSOR, TOTALS)
@@ -31,7 +31,7 @@ SOURCES = (*PLACES, COPIES, STAGES, TENSOR, TOTALS)
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
     return program(
-        filled(numbers(workload, config), HALVES, ELEMENTS, *SOURCES),
+        render(numbers(workload, config), HALVES, ELEMENTS, *SOURCES),
         config["resident"],
         work(workload, config),
         threads(workload, config),
@@ -39,7 +39,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
     )
 
 
-def both(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Launch]:
+def both_launches(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Launch]:
     """Return the program's two launches."""
     words = shared_words(workload, config)
     return launches(work(workload, config), threads(workload, config), words)

@@ -1,10 +1,11 @@
-// The gradient at a place, times the activation's derivative.
+// Returns an element of the output's gradient, times the activation's derivative.
 __device__ __forceinline__ float weight_gradient(const char* g, const char* z, long long at) {
   const float v = element_load(g, at);
   return HAS_DERIVATIVE ? v * derivative_activation(element_load(z, at)) : v;
 }
 
-// One tap's sum, or with `is_bias` the gradient's own, for tensors that start at no vector's boundary.
+// Returns a place's sum for one tap, or that of the gradient itself if `is_bias`, for tensors that are not aligned to a
+// vector.
 __device__ __noinline__ float weight_plain(const char* x, const char* g, const char* z, int channel, int point, int part,
                                            int down, int aside, int t, int u, bool is_bias) {
   const weight_place place = weight_at(part, point, down, aside);
@@ -26,8 +27,8 @@ __device__ __noinline__ float weight_plain(const char* x, const char* g, const c
   return sum;
 }
 
-// Rows of taps that a block adds up at once, of all places, and behind the rows the bias: as many as have room. If these
-// are few sums, each is added up in shares at first.
+// A block adds up the sums of all its places, AT_ONCE rows of taps at a time, as many as shared memory has room for;
+// the bias counts as a row after the last one. If these are few sums, threads first add up SHARES shares of each.
 constexpr int ROOM = SUM_WORDS / (PIECES * TC * CHANNELS), AT_ONCE = ROOM < TR + HAS_BIAS ? ROOM : TR + HAS_BIAS;
 constexpr int FEW = AT_ONCE * TC * CHANNELS, SHARES = 1 < THREADS / FEW && THREADS / FEW < PIECES ? THREADS / FEW : PIECES;
 static_assert(ROOM > 0, "the template's estimate of shared memory");
@@ -53,7 +54,7 @@ __device__ __forceinline__ void depthwise_weight_parts(const void* __restrict__ 
       if (aligned && (t < TR || (t < TR + HAS_BIAS && tile == 0)))
         weight_give(sum, t, all, (t - begin) * (TC * CHANNELS), FEW);
     __syncthreads();
-    // If a block has few sums, most of its threads would wait for those that add.
+    // With few sums most threads of a block would otherwise wait for the few that add.
     if (SHARES < PIECES) {
       float total = 0.0f;
       const int thread = threadIdx.x;
@@ -82,7 +83,8 @@ __device__ __forceinline__ void depthwise_weight_parts(const void* __restrict__ 
   }
 }
 
-// A block has 32 channels of one tap, or of the bias; a warp has a slice of the parts.
+// The second launch: adds up the parts. A block has 32 channels of one tap or of the bias, and a warp a slice of the
+// parts.
 __device__ __forceinline__ void depthwise_weight_total(const void* __restrict__ x, const void* __restrict__ g,
                                                                 @GIVEN@ void* __restrict__ y,
                                                                 void* __restrict__ workspace, word* shared) {

@@ -1,5 +1,5 @@
-// By way of a place in shared memory that is the thread's own: it copies there what it reads, STAGES - 1 rows ahead, and
-// waits for no other thread. A thread has N channels of V columns.
+// Sums from rows in shared memory that is private to each thread. A thread copies what it needs itself, STAGES - 1 rows
+// ahead, and waits for no other thread. It has N channels of V columns.
 constexpr int BYTES = N * SIZE, FETCHED = STRIDE * COLUMNS + COPIED * V;  // vectors of a step
 constexpr int NEXT = THREADS * BYTES, STEP = FETCHED * NEXT;  // bytes to a thread's next vector, and to the next step
 static_assert(BYTES >= 4 && STAGES * STEP / 4 <= SHARED_WORDS, "what can be copied, and the template's estimate");
@@ -9,7 +9,7 @@ struct weight_sums {
   float taps[TR][TC][N], bias[N];
 };
 
-// The next row to copy, how many are left, and where it lies in the tensors and in shared memory.
+// The next row to copy, how many are left, and where that row lies in the tensors and in shared memory.
 struct weight_copying {
   int image, row, to, left, held;
   const char *x, *g, *z;

@@ -1,4 +1,4 @@
-// From shared memory to registers: a thread has N channels of V columns of an image.
+// Sums from rows that the block shares in shared memory. A thread has N channels of V columns of an image.
 constexpr int PIECES = POINTS, SUM_WORDS = SHARED_WORDS;
 struct weight_sums {
   float taps[TR][TC][N], bias[N];

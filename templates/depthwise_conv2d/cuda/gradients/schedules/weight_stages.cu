@@ -1,10 +1,11 @@
-// By way of shared memory, where the rows of COPIED_STEPS steps come together by asynchronous copies, STAGES - 1 times as
-// many steps before they are used. Columns outside the plane are zeros there.
+// Rows in shared memory. The rows of COPIED_STEPS steps are copied together and asynchronously, STAGES - 1 times as
+// many steps before their use. Columns outside the plane are zeros in shared memory.
 constexpr int COPIED_STEPS = @COPIED_STEPS@, HELD = STAGES * COPIED_STEPS, VECTORS = CHANNELS * SIZE / 16;  // of a position
 static_assert(DOWN * ASIDE == 1 && CHANNELS * SIZE % 16 == 0, "one tile of taps, whole vectors");
 
-// Bytes from a position to the next: for tensor cores an odd number of vectors, and lines of eight outputs are two more
-// apart; else so that neighbouring places of a warp are in different banks, if that can be.
+// Returns the bytes from a position to the next. For tensor cores it is an odd number of vectors, and lines of eight
+// outputs are two vectors further apart (SKEW). Otherwise neighbouring places of a warp are in different banks, if
+// padding of up to 112 bytes can do it.
 constexpr int SKEW = TENSOR ? 32 : 0;
 constexpr int weight_pitch(int positions) {
   if (TENSOR) return (VECTORS | 1) * 16;
@@ -20,8 +21,8 @@ constexpr int X_ROW = weight_x(X_WIDTH), G_ROW = weight_g(GROUPS * V);
 constexpr int STEP = IMAGES * (STRIDE * X_ROW + COPIED * G_ROW);
 static_assert(HELD * STEP / 4 <= SHARED_WORDS, "the template's estimate of shared memory");
 
-// A step: its images, the row of the gradient and the first behind what the range has of these images, where the step is
-// held, and where the range ends.
+// A step of a range: its first image, its row of the gradient, the row after the range's last one in these images,
+// which of the HELD steps in shared memory it is, and where the range ends.
 struct weight_turn {
   int image, row, to, held, end;
 };
@@ -40,16 +41,16 @@ __device__ __forceinline__ void weight_advance(weight_turn& turn) {
   turn.held = turn.held + 1 == HELD ? 0 : turn.held + 1;
   if (++turn.row == turn.to + RING - 1) weight_enter(turn, turn.image / IMAGES * HO + turn.to);
 }
-// Whether the range has that row, or has none any more of these images.
+// Returns whether the step's row of the gradient is one of the range. Otherwise the step only has input rows.
 __device__ __forceinline__ bool weight_is_given(const weight_turn& turn) { return turn.row < turn.to; }
 
-// Columns outside the plane, of all steps that are held.
+// Clears the columns outside the plane, for all steps that shared memory holds.
 constexpr int X_FROM = LEFT < 0 ? 0 : LEFT < X_WIDTH ? LEFT : X_WIDTH;
 constexpr int X_TO = LEFT + W < X_FROM ? X_FROM : LEFT + W < X_WIDTH ? LEFT + W : X_WIDTH;
 constexpr int X_OUTSIDE = X_WIDTH - (X_TO - X_FROM), G_OUTSIDE = GROUPS * V - WO;
 __device__ __forceinline__ void weight_clear(char* shared) {
   const uint4 zero = make_uint4(0, 0, 0, 0);
-  if (TENSOR && B % IMAGES != 0) {  // products take images that there are not, and multiply them by zero
+  if (TENSOR && B % IMAGES != 0) {  // products include images that do not exist: they must not be NaN, and meet zeros
 #pragma unroll 1
     for (int v = threadIdx.x; v < HELD * STEP / 16; v += THREADS) ((uint4*)shared)[v] = zero;
     __syncthreads();
@@ -70,7 +71,8 @@ __device__ __forceinline__ void weight_clear(char* shared) {
   __syncthreads();
 }
 
-// What a thread copies of a step: places in shared memory from its step on, none: -1, and in the tensors from its row on.
+// The vectors that a thread copies in each step, of the input and the gradient: offsets in bytes in shared memory, from
+// the step's beginning, or -1 if there is no such vector; and in the tensors, from the row's beginning.
 constexpr int X_VECTORS = IMAGES * W * VECTORS, G_VECTORS = IMAGES * WO * VECTORS;
 constexpr int X_COPIES = (X_VECTORS + THREADS - 1) / THREADS, G_COPIES = (G_VECTORS + THREADS - 1) / THREADS;
 struct weight_copies {
@@ -95,14 +97,14 @@ __device__ __forceinline__ weight_copies weight_copies_of(int thread) {
   return mine;
 }
 
-// What is on its way: the next step to copy, and how many are left.
+// The state of a thread's copies: its vectors, the next step to copy, and how many steps are left.
 struct weight_copying {
   weight_copies mine;
   weight_turn turn;
   int left;
 };
 
-// The rows of the next COPIED_STEPS steps.
+// Starts to copy the rows of the next COPIED_STEPS steps.
 __device__ __forceinline__ void weight_fetch(weight_copying& copying, shared_place shared, const char* x, const char* g,
                                              const char* z, int first) {
   const weight_copies& mine = copying.mine;

@@ -1,11 +1,14 @@
-// From shared memory to tensor cores. For a channel, D[a, b] is the sum over 16 lines of eight columns of X[line, a] times
-// G[line, b], where a runs over the input columns that the line's outputs meet, by their phase if outputs are STRIDE
-// columns apart. The sum of a tap are all of D with the same distance of a and b. A warp has OWN channels of 16 lines,
-// and as many such matrices as there are rows of taps: an input row meets a ring of rows of the gradient.
-// No tap is further apart than WIDEST. If that leaves the last input column free, ones stand there: its sums are those of
-// the gradient's rows that meet the row of taps BIAS_TAP, which all do; -1 if there is none. Else the bias has a matrix.
+// The sums of the weight's gradient on tensor cores, from rows in shared memory. A line is eight neighbouring outputs.
+// For a channel, D[a, b] is the sum over 16 lines of X[line, a] times G[line, b]. b is one of the line's outputs, and a
+// one of the 16 input columns that they meet; with a stride these are taken phase by phase. The gradient of a tap is
+// the sum of all D[a, b] with the same distance a - b. A warp has OWN channels of 16 lines, and a matrix D for each row
+// of taps, because an input row meets a ring of rows of the gradient.
+//
+// WIDEST is the largest distance of a tap. If it leaves the last input column free, that column is filled with ones in
+// one phase. Its sums in the row of taps BIAS_TAP are the bias's gradient, because all rows of the gradient meet that
+// row of taps. BIAS_TAP is -1 if there is no such row; then the bias has a matrix of its own.
 constexpr int OWN = @OWN@, LINES = IMAGES * GROUPS, SETS = (LINES + 15) / 16, PIECES = SETS;
-constexpr int MATRICES = STRIDE * OWN * 128, SUM_WORDS = SHARED_WORDS - THREADS / 32 * MATRICES;  // MATRICES: words of a warp
+constexpr int MATRICES = STRIDE * OWN * 128, SUM_WORDS = SHARED_WORDS - THREADS / 32 * MATRICES;  // MATRICES: of a warp
 constexpr int LINE_X = weight_x(V * STRIDE), LINE_G = weight_g(V);
 constexpr int WIDEST = (TC - 1) * DILATION / STRIDE, BIAS_TAP = @BIAS_TAP@;
 constexpr bool HAS_ONES = HAS_BIAS && BIAS_TAP >= 0, HAS_MATRIX = HAS_BIAS && !HAS_ONES;
@@ -17,14 +20,14 @@ struct weight_sums {
   float taps[TR][STRIDE][OWN][4], bias[OWN][4];
 };
 
-// Whether any column of taps has that phase.
+// Returns whether any column of taps has this phase.
 constexpr __device__ bool weight_has_phase(int phase) {
   for (int u = 0; u < TC; ++u)
     if (u * DILATION % STRIDE == phase) return true;
   return false;
 }
 
-// The channels of two lines at one column, as halves of operands: a word of each channel.
+// Reads the channels of two lines at one column. Each word has one channel of both lines, as operands need it.
 __device__ __forceinline__ void weight_pair(word (&v)[OWN], shared_place first, shared_place second) {
   word a[OWN / 2], b[OWN / 2];
   weight_read<OWN * SIZE>(a, first);
@@ -43,7 +46,7 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
   for (int stage = 0; stage < STAGES - 1; ++stage) weight_fetch(copying, all, x, g, z, first);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, q = lane % 4;
   const int own = warp % (CHANNELS / OWN) * (OWN * SIZE), set = warp / (CHANNELS / OWN);
-  // This lane's lines: 2 q, the next one, and those eight lines on. A line that there is not has a gradient of zero.
+  // This lane's lines: 2 q, the next one, and those eight lines on. Lines that do not exist get a gradient of zero.
   int image[4];
   shared_place of_x[4], of_g[4];
 #pragma unroll
@@ -90,7 +93,7 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
             if (weight_has_phase(phase)) {
               word in[4][OWN];
 #pragma unroll
-              for (int k = 0; k < 4; ++k) {  // columns of eight outputs, then those after them; eight lines, then the others
+              for (int k = 0; k < 4; ++k) {  // bit 0: the next eight columns; bit 1: the next eight lines
                 const int at = held + s * X_ROW + phase * X_PITCH + k % 2 * LINE_X;
                 weight_pair(in[k], of_x[k / 2 * 2] + at, of_x[k / 2 * 2 + 1] + at);
 #pragma unroll
@@ -112,11 +115,12 @@ __device__ __forceinline__ void weight_sum(weight_sums& sum, const char* x, cons
   __syncthreads();
 }
 
-// A row of taps, or the bias, of this warp's lines, for the block to add up: from there on, so many words a set.
+// Stores the sums of row t of taps of this warp's lines, or of the bias if t is TR, for the block to add up. They lie
+// from word `at` on; sets of lines are `pitch` words apart.
 __device__ __forceinline__ void weight_give(const weight_sums& sum, int t, float* all, int at, int pitch) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = lane / 4, q = lane % 4;
   const int own = warp % (CHANNELS / OWN) * OWN, set = warp / (CHANNELS / OWN), width = t < TR ? TC : 1;
-  constexpr int OF_BIAS = HAS_ONES ? 15 : 0;  // a row of a matrix
+  constexpr int OF_BIAS = HAS_ONES ? 15 : 0;  // the row of a matrix that has the bias's sums
   float* const matrices = all + SUM_WORDS + warp * MATRICES;
 #pragma unroll
   for (int phase = 0; phase < STRIDE; ++phase)

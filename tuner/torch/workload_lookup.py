@@ -12,7 +12,7 @@ import torch
 from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.torch.gradients import at_once
-from tuner.torch.lookup import Found, look_up
+from tuner.torch.source_lookup import Found, look_up
 
 DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
@@ -22,7 +22,7 @@ more; the gradient of the input; the gradient of the weight and, if there is one
 all gradients at once."""
 
 
-class LooksUp(torch.nn.Module):
+class LookupMixin(torch.nn.Module):
     """A module that asks its source once for each shape, layout and dtype of its input."""
 
     operator: ClassVar[str]
@@ -42,7 +42,7 @@ class LooksUp(torch.nn.Module):
         """
         if self.source is None:
             return Found(reason="a module has no source when it comes from a file; set its source")
-        x = self.densely(x)
+        x = self.as_dense(x)
         key = self._key(x, device, residual, purpose)
         found = self._found.get(key)
         if found is None:
@@ -65,7 +65,7 @@ class LooksUp(torch.nn.Module):
 
         The most complete workload comes first: with bias, residual and activation in the kernel.
         """
-        x = self.densely(x)
+        x = self.as_dense(x)
         fields = self._fields(x)
         if isinstance(fields, str):
             return fields
@@ -110,7 +110,7 @@ class LooksUp(torch.nn.Module):
         source: Any = self.source
         return look_up(source, self.operator, wanted, device)
 
-    def _unfit(self, x: Any, weight: Any) -> str | None:
+    def _why_unfit(self, x: Any, weight: Any) -> str | None:
         """Return why no library could take these tensors, whatever is tuned, or None."""
         if x.dtype != weight.dtype or x.dtype not in DTYPES:
             known = ", ".join(DTYPES.values())
@@ -131,7 +131,7 @@ class LooksUp(torch.nn.Module):
     def laid_out(y: Any, x: Any) -> Any:
         """Return ``y`` in dense memory, with its channels last if ``x`` has them last."""
 
-    def densely(self, x: Any) -> Any:
+    def as_dense(self, x: Any) -> Any:
         """Return ``x`` in dense memory.
 
         Only a part of a tensor, such as some of its channels, is copied. PyTorch's own convolution
@@ -154,7 +154,7 @@ class LooksUp(torch.nn.Module):
         """Return the workload fields that follow from the shape and layout of ``x``, or why not."""
 
 
-class Shared:
+class SharedSource:
     """A source in a module's state: copies of the module share it, files have none."""
 
     def __init__(self, source: Source | None = None) -> None:
@@ -164,4 +164,4 @@ class Shared:
         return self
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        return Shared, ()
+        return SharedSource, ()

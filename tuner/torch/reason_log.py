@@ -6,12 +6,11 @@ import logging
 import re
 from typing import Literal
 
-log = logging.getLogger("tuner.torch.modules")
-
+_logger = logging.getLogger("tuner.torch.modules")
 _NUMBER = re.compile(r"\d+")
 
 
-class Said:
+class ReasonLog:
     """The log of one module, or of all replaced layers of a model.
 
     ``model`` is the model's class, and ``layers`` counts its replaced layers. For a model, reasons
@@ -25,14 +24,14 @@ class Said:
             self._once = f" (said once for {of}; each has its own .reason)"
         self._reasons: set[str] = set()
 
-    def say(self, kind: str, used: Literal["tuned", "pytorch"], reason: str) -> None:
+    def log(self, kind: str, used: Literal["tuned", "pytorch"], reason: str) -> None:
         """Log what computes a module of class ``kind``, and why, unless that was logged before."""
         if reason in self._reasons:
             return
         cause = _NUMBER.sub("", reason) if self._once else reason
         if cause not in self._reasons:
             level = logging.INFO if used == "tuned" else logging.WARNING
-            log.log(level, "%s is computed by %s: %s%s", kind, used, reason, self._once)
+            _logger.log(level, "%s is computed by %s: %s%s", kind, used, reason, self._once)
         self._reasons |= {reason, cause}
 
     def forget(self) -> None:

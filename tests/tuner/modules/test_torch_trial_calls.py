@@ -1,6 +1,7 @@
 """What takes a layer's output unseen, or asks for its class, shows in the example's output, and is
 left as it is."""
 
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -127,6 +128,13 @@ class Slotted:
         self.features = features
 
 
+class SlottedByOneName:
+    __slots__ = "features"  # noqa: PLC0205
+
+    def __init__(self, features: Any) -> None:
+        self.features = features
+
+
 class Listed(list[Any]):
     pass
 
@@ -134,7 +142,11 @@ class Listed(list[Any]):
 GIVING: list[Callable[[Any], Any]] = [
     Given,
     Slotted,
+    SlottedByOneName,
     lambda y: Listed([y]),
+    lambda y: deque([y]),
+    lambda y: {y, y.mean(1)},
+    lambda y: frozenset([y]),
     lambda y: SimpleNamespace(parts={"features": [y]}),
     lambda y: {"features": Given(3, of=(None, y))},
     lambda y: y.sum().item(),

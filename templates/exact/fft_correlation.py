@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from templates.kernels.transform import smooth
+from templates.kernels.fft_length import fast_fft_length
 
 ROUNDING = 1e-15
 """Rounding error of a sum, relative to the product of the norms of its window and its kernel."""
@@ -13,7 +13,7 @@ ROUNDING = 1e-15
 Array = NDArray[np.float64]
 
 
-def correlated(window: Array, kernels: Array, axes: int, over: tuple[int, ...] = ()) -> Array:
+def correlate_by_fft(window: Array, kernels: Array, axes: int, over: tuple[int, ...] = ()) -> Array:
     """Return the correlation of windows with their kernels along the last ``axes`` axes.
 
     Element s of the result is the sum over t of window[s + t] * kernel[t], added up over the axes
@@ -24,7 +24,7 @@ def correlated(window: Array, kernels: Array, axes: int, over: tuple[int, ...] =
     an impulse, a right program has zeros there.
     """
     along = tuple(range(-axes, 0))
-    shape = [smooth(extent) for extent in window.shape[-axes:]]
+    shape = [fast_fft_length(extent) for extent in window.shape[-axes:]]
     product = np.fft.rfftn(window, shape, along) * np.fft.rfftn(kernels, shape, along).conj()
     found: Array = np.fft.irfftn(product.sum(over), shape, along)
     norms = [np.sqrt((each * each).sum(along, keepdims=True)) for each in (window, kernels)]

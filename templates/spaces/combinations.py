@@ -8,7 +8,7 @@ from itertools import compress
 from typing import TYPE_CHECKING
 
 from templates.spaces.knob import Config, Knob, Value
-from templates.spaces.shown import Hidden, Shown
+from templates.spaces.partial_config import HiddenKnobRead, PartialConfig
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,7 @@ They reveal nearly all knobs that it reads.
 
 
 @dataclass(frozen=True)
-class Partial:
+class Combinations:
     """Combinations of ``knobs``, the first of a space, as ascending codes of `codec`.
 
     A mask in these methods has a boolean for each of the combinations.
@@ -37,7 +37,7 @@ class Partial:
     codes: Codes
 
     @classmethod
-    def empty(cls) -> Partial:
+    def empty(cls) -> Combinations:
         """Return the one combination of no knobs."""
         import numpy as np
 
@@ -55,7 +55,7 @@ class Partial:
             found &= self.present(parent) & np.isin(self._digits(place), digits)
         return found
 
-    def extended(self, knob: Knob, weight: int, present: Mask) -> Partial:
+    def extended(self, knob: Knob, weight: int, present: Mask) -> Combinations:
         """Return the combinations with every value of the next knob added if it is present."""
         import numpy as np
 
@@ -63,11 +63,11 @@ class Partial:
         first = np.repeat(np.cumsum(counts) - counts, counts)
         digits = np.arange(len(first)) - first
         codes = np.repeat(self.codes, counts) + digits * weight
-        return Partial((*self.knobs, knob), (*self.weights, weight), codes)
+        return Combinations((*self.knobs, knob), (*self.weights, weight), codes)
 
-    def kept(self, which: Mask | Places | slice) -> Partial:
+    def kept(self, which: Mask | Places | slice) -> Combinations:
         """Return the combinations that a mask, places or a slice selects."""
-        return Partial(self.knobs, self.weights, self.codes[which])
+        return Combinations(self.knobs, self.weights, self.codes[which])
 
     def accepted(self, holds: Callable[[Config], bool]) -> Mask:
         """Return a mask that says whether a condition holds.
@@ -86,7 +86,7 @@ class Partial:
                 try:
                     answers = asked.kept(examples)._answers(holds, sorted(shown))
                     break
-                except Hidden as hidden:
+                except HiddenKnobRead as hidden:
                     for name in hidden.names:
                         shown |= self._deciding(self._place(name))
         return np.array(answers, bool)[group]
@@ -107,12 +107,13 @@ class Partial:
     def _answers(self, holds: Callable[[Config], bool], shown: Sequence[int]) -> list[bool]:
         """Return a condition's answers if it sees only the knobs at these places.
 
-        Raise Hidden if it reads another one.
+        Raise HiddenKnobRead if it reads another one.
         """
         knobs = [self.knobs[place] for place in shown]
         names = [knob.name for knob in knobs]
         hidden = {knob.name for knob in self.knobs}.difference(names)
-        config: Config = Shown(hidden) if hidden else {}  # reused, which is quicker than a new one
+        # One config for all rows, because that is quicker than a new one for each.
+        config: Config = PartialConfig(hidden) if hidden else {}
         if not knobs:
             return [bool(holds(config))] * len(self.codes)
         rows = zip(*map(self._values, shown), strict=True)

@@ -17,7 +17,7 @@ NORM_NEEDS_GRAD = (
 )
 
 
-def beyond_kernels(*given: Any) -> str | None:
+def why_no_library(*given: Any) -> str | None:
     """Return why a library can't take these tensors, or None if it can.
 
     Any of the tensors may be None. This is asked before each call, so it makes only a few cheap
@@ -34,31 +34,31 @@ def beyond_kernels(*given: Any) -> str | None:
     return NEEDS_GRAD if needs_grad and torch.is_grad_enabled() else None
 
 
-def only_pytorchs(*given: Any) -> str | None:
+def why_pytorch(*given: Any) -> str | None:
     """Return why PyTorch must compute a call on these tensors, or None if a library can.
 
-    Beside what :func:`beyond_kernels` finds, this is something that records or transforms the call
+    Beside what :func:`why_no_library` finds, this is something that records or transforms the call
     at the moment, such as ``torch.jit.trace`` or ``torch.func``: a library would lose it.
     """
     if not torch_transforms.quiet(torch):
-        lost = torch_transforms.loses(*there(*given))
+        lost = torch_transforms.loses(*not_none(*given))
         if lost is not None:
             return lost
-    return beyond_kernels(*given)
+    return why_no_library(*given)
 
 
-def there(*tensors: Any) -> list[Any]:
+def not_none(*tensors: Any) -> list[Any]:
     """Return the tensors that are not None."""
     return [each for each in tensors if each is not None]
 
 
-def recorded(module: torch.nn.Module, *given: Any) -> torch.fx.Proxy:
+def trace_call(module: torch.nn.Module, *given: Any) -> torch.fx.Proxy:
     """Record a module's call as one node of the graph that ``torch.fx.symbolic_trace`` builds.
 
     ``given`` are the tracer's proxies of tensors, or None. Raises WrongArgument if the module is
     itself what is traced, because a node is a call of a submodule.
     """
-    symbols = there(*given)
+    symbols = not_none(*given)
     tracer: Any = symbols[0].tracer
     path = tracer.path_of_module(module)
     if not path:

@@ -46,8 +46,8 @@ def workloads_of(
     MissingRuntime if timm is not installed; BadOrder for a layout with other axes than the input.
     """
     module, _, made = name.partition(":")
-    model = _of_timm(name, made) if module == TIMM else _made(name, module, made)
-    shape = shape or _usual(name, model)
+    model = _from_timm(name, made) if module == TIMM else _from_callable(name, module, made)
+    shape = shape or _default_shape(name, model)
     if layout is not None and len(layout) != len(shape) + 1:
         last = ("NCW", "NWC") if len(shape) == 2 else ("NCHW", "NHWC")
         raise BadOrder("layout", f"{layout} is not of this input: give {' or '.join(last)}")
@@ -59,10 +59,10 @@ def workloads_of(
         if any(map(is_lazy, model.parameters())):  # only data tells them what they are
             run(model, (torch.zeros(1, *shape, dtype=getattr(torch, dtype)),), {})
         without_data = FakeTensorMode(allow_non_fake_inputs=True)
-        _forget_data(model, without_data)
+        _drop_data(model, without_data)
         with without_data:
             x = torch.empty(batch, *shape, dtype=getattr(torch, dtype))
-            found = capture(model, _last(x) if channels_last else x, mode=mode)
+            found = capture(model, _channels_last(x) if channels_last else x, mode=mode)
     except Exception as error:
         given = "x".join(map(str, (batch, *shape)))
         raise UnusableModel(
@@ -73,7 +73,7 @@ def workloads_of(
     return found
 
 
-def _of_timm(name: str, wanted: str) -> nn.Module:
+def _from_timm(name: str, wanted: str) -> nn.Module:
     """Return timm's model ``wanted``, with random weights."""
     try:
         timm = importlib.import_module(TIMM)
@@ -85,10 +85,10 @@ def _of_timm(name: str, wanted: str) -> nn.Module:
         near = get_close_matches(wanted, timm.list_models())
         others = ", ".join(near) or "those that timm.list_models() names"
         raise UnusableModel(name, f"timm {timm.__version__} has no such model, but has {others}")
-    return _called(name, lambda: timm.create_model(wanted, pretrained=False))
+    return _build(name, lambda: timm.create_model(wanted, pretrained=False))
 
 
-def _made(name: str, module: str, path: str) -> nn.Module:
+def _from_callable(name: str, module: str, path: str) -> nn.Module:
     """Return the model that the callable at ``path`` in ``module`` makes.
 
     As with `python -m`, modules in the working directory can be imported, but only if no installed
@@ -106,10 +106,10 @@ def _made(name: str, module: str, path: str) -> nn.Module:
         make = getattr(make, part, None)
     if not callable(make):
         raise UnusableModel(name, f"{module} has no callable {path!r}")
-    return _called(name, make)
+    return _build(name, make)
 
 
-def _called(name: str, make: Callable[[], Any]) -> nn.Module:
+def _build(name: str, make: Callable[[], Any]) -> nn.Module:
     try:
         model = make()
     except Exception as error:
@@ -121,7 +121,7 @@ def _called(name: str, make: Callable[[], Any]) -> nn.Module:
     return model
 
 
-def _usual(name: str, model: nn.Module) -> tuple[int, ...]:
+def _default_shape(name: str, model: nn.Module) -> tuple[int, ...]:
     """Return the shape of the input that the model names. Raises UnusableModel if it names none."""
     config: Any = getattr(model, "default_cfg", None)
     size = config.get("input_size") if isinstance(config, dict) else None
@@ -132,7 +132,7 @@ def _usual(name: str, model: nn.Module) -> tuple[int, ...]:
     return tuple(size)
 
 
-def _forget_data(model: nn.Module, mode: FakeTensorMode) -> None:
+def _drop_data(model: nn.Module, mode: FakeTensorMode) -> None:
     """Replace the model's parameters and buffers, in place, by tensors without data."""
     for module in model.modules():
         for own in (module._parameters, module._buffers):
@@ -145,7 +145,7 @@ def _forget_data(model: nn.Module, mode: FakeTensorMode) -> None:
                     tensors[key] = nn.Parameter(without, trained) if is_parameter else without
 
 
-def _last(x: torch.Tensor) -> torch.Tensor:
+def _channels_last(x: torch.Tensor) -> torch.Tensor:
     """Return ``x`` with its channels last in memory."""
     if x.ndim == 4:
         return x.to(memory_format=torch.channels_last)

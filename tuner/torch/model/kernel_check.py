@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from templates.dtypes import USUAL_ERROR
-from tuner.torch.looks_up import DTYPES
-from tuner.torch.model.survey import Layer
+from tuner.torch.model.survey import ModelLayer
 from tuner.torch.tuned_module import Tuned
+from tuner.torch.workload_lookup import DTYPES
 
 ROUNDINGS = 3
 """The most roundings of the largest sum by which a kernel's output and PyTorch's may differ: one of
@@ -21,7 +21,7 @@ what PyTorch makes of these."""
 
 
 @contextmanager
-def checked(wrong: dict[int, str], layers: list[Layer]) -> Iterator[None]:
+def compare_kernels(wrong: dict[int, str], layers: list[ModelLayer]) -> Iterator[None]:
     """Have PyTorch compute beside each kernel of these layers, and compare the outputs.
 
     If they differ by more than rounding explains, ``wrong`` gets the reason, by the ``id`` of the
@@ -38,7 +38,7 @@ def checked(wrong: dict[int, str], layers: list[Layer]) -> Iterator[None]:
 
 
 def _computed(
-    layer: Layer, wrong: dict[int, str], x: Any, weight: Any, bias: Any, residual: Any = None
+    layer: ModelLayer, wrong: dict[int, str], x: Any, weight: Any, bias: Any, residual: Any = None
 ) -> Any:
     tuned: Any = layer.tuned
     y = Tuned.computed(tuned, x, weight, bias, residual)

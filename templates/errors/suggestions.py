@@ -14,7 +14,7 @@ SHOWN, LONGEST, MOST_WORDS = 3, 60, 4
 _WORD = re.compile(r"\w{4,}")
 
 
-def near(kind: Any, path: Sequence[Any]) -> str:
+def suggest_field(kind: Any, path: Sequence[Any]) -> str:
     """Return a question that names the fields that the last step of a path may mean, or "".
 
     ``kind`` is a model or a union of models, and ``path`` leads into it; the fields are those of
@@ -30,10 +30,10 @@ def near(kind: Any, path: Sequence[Any]) -> str:
             tagged or models
         )
     fields = chain.from_iterable(each.model_fields.items() for each in models)
-    return like(str(name), {field: info.description or "" for field, info in fields})
+    return suggest_name(str(name), {field: info.description or "" for field, info in fields})
 
 
-def like(name: str, described: Mapping[str, str]) -> str:
+def suggest_name(name: str, described: Mapping[str, str]) -> str:
     """Return a question that names the ``described`` names that ``name`` may mean, or "".
 
     ``described`` maps names to their descriptions. Names that are spelt like it come first. If

@@ -6,17 +6,17 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NoReturn
 
 
-class Hidden(Exception):
+class HiddenKnobRead(Exception):
     """Raised when a condition reads knobs that are hidden; ``names`` are theirs."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(names)
 
 
-class Shown(dict[str, Any]):
+class PartialConfig(dict[str, Any]):
     """A configuration in which the knobs named ``hidden`` are not shown.
 
-    Every way to read one of them, or all knobs at once, raises Hidden.
+    Every way to read one of them, or all knobs at once, raises HiddenKnobRead.
     """
 
     def __init__(self, hidden: Collection[str]) -> None:
@@ -25,12 +25,12 @@ class Shown(dict[str, Any]):
 
     def __missing__(self, name: str) -> NoReturn:
         if name in self._hidden:
-            raise Hidden([name])
+            raise HiddenKnobRead([name])
         raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:
         if name in self._hidden:
-            raise Hidden([str(name)])
+            raise HiddenKnobRead([str(name)])
         return super().__contains__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -66,7 +66,7 @@ class Shown(dict[str, Any]):
         return self.copy().items()
 
     def copy(self) -> dict[str, Any]:
-        """Return all knobs. Raise Hidden if one is not shown."""
+        """Return all knobs. Raise HiddenKnobRead if one is not shown."""
         if self._hidden:
-            raise Hidden(self._hidden)
+            raise HiddenKnobRead(self._hidden)
         return dict(super().items())

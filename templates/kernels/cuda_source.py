@@ -19,7 +19,7 @@ ELEMENTS = Path(__file__).with_name("elements.cu")
 EPILOGUE = Path(__file__).with_name("epilogue.cu")
 DERIVATIVE = Path(__file__).with_name("derivative.cu")
 COARSE = 1e-3  # least max_error for activations by an instruction with a relative error of 2^-11
-COARSE_SLOPES = 4e-3  # the same for their derivatives
+COARSE_DERIVATIVES = 4e-3  # the same for their derivatives
 STORES = {"cached": "", "streaming": ".cs"}
 
 _RESIDENT = """
@@ -30,7 +30,7 @@ _RESIDENT = """
 """
 
 
-def filled(values: Mapping[str, object], *paths: Path) -> str:
+def render(values: Mapping[str, object], *paths: Path) -> str:
     """Return the files' text, joined, with each ``@NAME@`` replaced; booleans become 1 and 0."""
     source = "".join(path.read_text() for path in paths)
     for name, value in values.items():
@@ -53,7 +53,7 @@ def resident(blocks: int | str) -> str:
     return _RESIDENT.replace("@RESIDENT@", str(blocks))
 
 
-def once(name: str, source: str, blocks: int | str) -> str:
+def include_once(name: str, source: str, blocks: int | str) -> str:
     """Return a source, with :func:`resident`, that a program of several launches has only once."""
     return f"#ifndef {name}\n#define {name}\n{source}{resident(blocks)}#endif\n"
 
@@ -105,7 +105,7 @@ def derivative(workload: WithEpilogue) -> dict[str, object]:
         "GIVEN": "const void* __restrict__ sums, " if is_there else "",
         "SUMS": "sums" if is_there else "nullptr",
         "ACTIVATION": workload.activation,
-        "IS_COARSE": workload.max_error >= COARSE_SLOPES,
+        "IS_COARSE": workload.max_error >= COARSE_DERIVATIVES,
     }
 
 
@@ -127,10 +127,10 @@ def program(
     workload: Workload, function: str, source: str, blocks: int, threads: int, words: int = 0
 ) -> Any:
     """Return a program of one launch of a function, which takes the workload's arguments."""
-    return launched(workload, source, [Launch(function, blocks, threads, words)])
+    return program_of_launches(workload, source, [Launch(function, blocks, threads, words)])
 
 
-def launched(
+def program_of_launches(
     workload: Workload, source: str, launches: Sequence[Launch], workspace: int = 0
 ) -> Any:
     """Return a program of several launches, one after the other.

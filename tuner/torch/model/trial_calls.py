@@ -18,65 +18,65 @@ import torch
 from torch import nn
 
 from templates.dtypes import USUAL_ERROR
-from tuner.torch.looks_up import DTYPES
-from tuner.torch.model.checked import checked
+from tuner.torch.model.kernel_check import compare_kernels
 from tuner.torch.model.outputs import difference
 from tuner.torch.model.report import in_a_line
-from tuner.torch.model.survey import Layer
+from tuner.torch.model.survey import ModelLayer
 from tuner.torch.model.swap import swaps_of
+from tuner.torch.workload_lookup import DTYPES
 
 
-def settle(
-    model: nn.Module, layers: list[Layer], call: Callable[[], Any], before: list[torch.Tensor]
+def exclude_harmful_layers(
+    model: nn.Module, layers: list[ModelLayer], call: Callable[[], Any], before: list[torch.Tensor]
 ) -> None:
     """Find the layers that change the model's output from ``before``, or make its call fail.
 
     These layers take nothing in. If that does not help, they are left to PyTorch.
     """
-    trial = _Trial(model, call, before, layers, _plainly)
+    trial = _Trial(model, call, before, layers, _by_pytorch)
     while blamed := trial.blamed([layer for layer in layers if layer.tuned is not None]):
-        taking = [(layer, why) for layer, why in blamed if _takes(layer)]
+        taking = [(layer, why) for layer, why in blamed if _is_fused(layer)]
         for layer, why in taking:
-            _stand_alone(layer, why)
+            _unfuse(layer, why)
         for layer, why in [] if taking else blamed:
-            layer.tuned, layer.reason = None, _asks(why)
+            layer.tuned, layer.reason = None, _why_left(why)
 
 
-def refused(
-    model: nn.Module, layers: list[Layer], call: Callable[[], Any]
-) -> list[tuple[Layer, str]]:
+def unusable_kernels(
+    model: nn.Module, layers: list[ModelLayer], call: Callable[[], Any]
+) -> list[tuple[ModelLayer, str]]:
     """Return the layers whose kernels must not be used, and why.
 
     These are the ones with which the call fails. If it fails with none, they are those whose
     kernels compute something else than PyTorch.
     """
     wrong: dict[int, str] = {}
-    found = _Trial(model, call, None, layers, partial(checked, wrong)).blamed(layers)
-    failing = [(layer, _asks(why)) for layer, why in found]
+    found = _Trial(model, call, None, layers, partial(compare_kernels, wrong)).blamed(layers)
+    failing = [(layer, _why_left(why)) for layer, why in found]
     return failing or [(layer, wrong[id(layer)]) for layer in layers if id(layer) in wrong]
 
 
-def _asks(why: str) -> str:
+def _why_left(why: str) -> str:
     return (
         f"with a tuned layer {why}: the model may ask for its layers' classes, or how their "
         "outputs lie in memory"
     )
 
 
-def _takes(layer: Layer) -> bool:
+def _is_fused(layer: ModelLayer) -> bool:
     tuned: Any = layer.tuned
-    return bool(layer.passing or tuned.whole)
+    return bool(layer.fused or tuned.whole)
 
 
-def _stand_alone(layer: Layer, why: str) -> None:
-    inside = [type(module).__name__ for module in layer.passing] or ["what is cut off"]
+def _unfuse(layer: ModelLayer, why: str) -> None:
+    inside = [type(module).__name__ for module in layer.fused] or ["what is cut off"]
     stay, them = ("stays", "it") if len(inside) == 1 else ("stay", "them")
-    without = f"with {them} in its kernel" if layer.passing else "without it"
+    without = f"with {them} in its kernel" if layer.fused else "without it"
     layer.calls[0].apart = (
         f"{' and '.join(inside)} {stay}, because {without} {why}: something else takes the layer's "
         "output, and is not seen"
     )
-    layer.passing = []
+    layer.fused = []
     tuned: Any = layer.tuned
     tuned.stand_alone()
 
@@ -93,19 +93,19 @@ class _Trial:
         model: nn.Module,
         call: Callable[[], Any],
         before: list[torch.Tensor] | None,
-        layers: list[Layer],
-        within: Callable[[list[Layer]], AbstractContextManager[None]],
+        layers: list[ModelLayer],
+        within: Callable[[list[ModelLayer]], AbstractContextManager[None]],
     ) -> None:
         self._model, self._call, self._before, self._within = model, call, before, within
         dtypes = {DTYPES.get(each.input.dtype, "float32") for of in layers for each in of.calls}
         self._rounding = max((USUAL_ERROR[dtype] for dtype in dtypes), default=0.0)
 
-    def blamed(self, layers: list[Layer]) -> list[tuple[Layer, str]]:
+    def blamed(self, layers: list[ModelLayer]) -> list[tuple[ModelLayer, str]]:
         """Return the layers with which the output changes or the call fails, and why.
 
         They are found by halving. Layers of which no half does so alone are blamed together.
         """
-        why = self._other(layers) if layers else ""
+        why = self._failure(layers) if layers else ""
         if not why:
             return []
         middle = len(layers) // 2
@@ -113,7 +113,7 @@ class _Trial:
         found = [each for half in halves for each in self.blamed(half)]
         return found or [(layer, why) for layer in layers]
 
-    def _other(self, layers: list[Layer]) -> str:
+    def _failure(self, layers: list[ModelLayer]) -> str:
         """Return what is wrong with the call if these layers are tuned, or an empty string."""
         swaps = swaps_of(self._model, layers)
         with self._within(layers):
@@ -129,7 +129,7 @@ class _Trial:
                 for swap in swaps:
                     swap.undo()
         if failure:
-            self._again  # noqa: B018  # raises if the call fails with the model's own layers, too
+            self._own_variation  # noqa: B018  # raises if the model's own layers fail, too
             return failure
         return "" if self._before is None else self._differs(after)
 
@@ -138,20 +138,20 @@ class _Trial:
         if apart is not None and apart <= self._rounding:
             return ""
         if apart is None:
-            return "" if self._again is None else "the example's output has another shape"
-        most = self._rounding + 4 * (self._again or 0.0)
+            return "" if self._own_variation is None else "the example's output has another shape"
+        most = self._rounding + 4 * (self._own_variation or 0.0)
         if apart <= most or isnan(most):
             return ""
         return f"the example's output is another one, by {apart:.1e} of its largest value"
 
     @cached_property
-    def _again(self) -> float | None:
+    def _own_variation(self) -> float | None:
         """How much the output with the model's own layers differs from call to call."""
         return difference(self._before, self._call())
 
 
 @contextmanager
-def _plainly(layers: list[Layer]) -> Iterator[None]:
+def _by_pytorch(layers: list[ModelLayer]) -> Iterator[None]:
     """Have tuned layers compute by PyTorch, without the rounding of kernels."""
     own = [vars(layer.tuned) for layer in layers]
     for layer, its in zip(layers, own, strict=True):

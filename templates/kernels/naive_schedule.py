@@ -10,7 +10,7 @@ from tvm.s_tir import Schedule
 THREADS = 256
 
 
-def one_by_one(computation: Any, dimensions: Mapping[str, int], kind: str) -> Schedule:
+def naive_schedule(computation: Any, dimensions: Mapping[str, int], kind: str) -> Schedule:
     """Return the schedule in which each element of the outputs is computed by itself.
 
     ``dimensions`` maps the outputs' stages to how many dimensions they have. Stages before them are
