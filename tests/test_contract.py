@@ -9,9 +9,9 @@ import typer
 
 from api.main import create_app
 from api.web.forms import form_values, order_form
-from db.contract.job import Job, JobShown, shown
-from db.contract.order import COLUMNS, JobFilter, JobOrder, Terms, chosen
-from db.sql.models import jobs
+from db.contract.job import Job, JobShown, job_fields
+from db.contract.order import COLUMNS, JobFilter, JobOrder, Terms, changed_terms
+from db.sql.tables import jobs
 from templates import operator, operators
 from tuner.cli.lazy_group import load
 from tuner.cli.term_options import TERMS_WITH_OWN_OPTIONS
@@ -47,7 +47,7 @@ def test_the_service_takes_and_shows_each_term(document: dict[str, Any], name: s
 def test_a_job_has_each_term_in_a_column(name: str) -> None:
     assert COLUMNS.get(name, name) in jobs.c
     assert getattr(JOB, name) == getattr(ORDER, name)
-    assert name in JobShown(**shown(JOB, None, None)).model_dump()
+    assert name in JobShown(**job_fields(JOB, None, None)).model_dump()
 
 
 @pytest.mark.parametrize("name", TERMS)
@@ -86,13 +86,16 @@ def test_a_list_of_jobs_is_narrowed_alike_by_service_and_shell(
 
 
 def test_terms_that_came_later_are_compared_only_where_they_are_used() -> None:
-    assert "patience" not in ORDER.compared()
-    assert replace(ORDER, patience=3).compared()["patience"] == 3
+    assert "patience" not in ORDER.compared_fields()
+    assert replace(ORDER, patience=3).compared_fields()["patience"] == 3
 
 
 def test_what_was_chosen_is_what_is_shown_beside() -> None:
-    assert chosen(ORDER) == {}
-    assert chosen(replace(ORDER, seed=0, templates=("fft",))) == {"seed": 0, "templates": ("fft",)}
+    assert changed_terms(ORDER) == {}
+    assert changed_terms(replace(ORDER, seed=0, templates=("fft",))) == {
+        "seed": 0,
+        "templates": ("fft",),
+    }
 
 
 def test_what_a_job_answers_has_none_of_its_orders_defaults(document: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 
 from api.schemas.jobs import JobView
 from db.queue import Job
-from db.queue.takers import beside
+from db.queue.waiting import devices_and_waiting_reasons
 
 
 def job_view(engine: Engine, job: Job) -> JobView:
@@ -16,4 +16,7 @@ def job_view(engine: Engine, job: Job) -> JobView:
 
 
 def job_views(engine: Engine, jobs: Sequence[Job]) -> list[JobView]:
-    return [JobView.of(job, *told) for job, told in zip(jobs, beside(engine, jobs), strict=True)]
+    return [
+        JobView.of(job, *told)
+        for job, told in zip(jobs, devices_and_waiting_reasons(engine, jobs), strict=True)
+    ]

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 
 from db.contract.order import PREDICTED
-from db.records.listed import NEIGHBOUR, Listed, ListedOrder
+from db.records.listed import NEIGHBOUR, ListedConfig, ListedOrder
 from db.results.best import Best
 from templates import operator as find_operator
 from templates import templates_for
@@ -58,7 +58,7 @@ def verification_order(
         workload=workload.model_dump(),
         target=lender.device.kind,  # type: ignore[arg-type]  # it is one of them
         search=NEIGHBOUR,
-        listed=[Listed(lender.config, lender.template_version, source)],
+        listed=[ListedConfig(lender.config, lender.template_version, source)],
         templates=templates,
     )
 

@@ -25,7 +25,7 @@ from api.schemas.orders.nearest import EXAMPLES, NearestOrder
 from db import queue
 from db.contract.best import Neighbour
 from db.contract.order import PREDICTED, PREDICTION
-from db.queue.takers import answering, beside
+from db.queue.waiting import devices_and_waiting_reasons, pending_job_for
 from db.records import listed
 from db.results import best as bests
 from db.results.best import Best
@@ -170,7 +170,7 @@ def _lenders(engine: Engine, workload: Workload, filters: BestFilters) -> list[B
     """Return the nearest shape's bests that pass the filters, fastest first.
 
     Raise Problem if no tuned shape can lend its configuration."""
-    candidates = bests.candidates(
+    candidates = bests.bests_of_operator(
         engine,
         workload.operator,
         filters.kind,
@@ -217,11 +217,11 @@ def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: st
         names = dict.fromkeys(_place(best) for best in elsewhere)
         detail += f" (it has on {', '.join(names)})"
     tune = {"method": "POST", "url": "/jobs", "body": order}
-    job = answering(engine, workload.key, filters.kind, filters.device)
+    job = pending_job_for(engine, workload.key, filters.kind, filters.device)
     if job is None:
         way_out = "POST the body in tune to /jobs and ask again once the job has succeeded"
         return Problem("not-tuned", f"{detail}; {way_out}", tune=tune)
-    [(_, waiting)] = beside(engine, [job])
+    [(_, waiting)] = devices_and_waiting_reasons(engine, [job])
     known = {"id": job.id, "state": job.state, "url": f"/jobs/{job.id}", "waiting": waiting}
     held_up = f"; {waiting}" if waiting is not None else ""
     return Problem(

@@ -22,7 +22,7 @@ from api.schemas.records import (
 from db.contract.order import JobOrder
 from db.records import imports, listed
 from db.records.formats import WRITERS, export
-from db.records.listed import Listed, ListedOrder
+from db.records.listed import ListedConfig, ListedOrder
 from templates import logs
 
 router = APIRouter(tags=["records"], dependencies=[StrictQuery])
@@ -114,7 +114,7 @@ def import_records(log: Annotated[bytes, Depends(_log)], engine: EngineDep) -> I
             workload=each.workload.model_dump(),
             target=each.target,
             search=listed.IMPORTED,
-            listed=[Listed(each.config, each.template_version, each.source)],
+            listed=[ListedConfig(each.config, each.template_version, each.source)],
         )
         for each in read.configs
     ]

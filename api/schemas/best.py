@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from api.schemas.common import CONFIG, DEVICE, JOB_ID, SHA256, WORKLOAD
 from db.contract.best import BestShown, Neighbour
 from db.results.best import Best
-from db.results.shown import lent, shown
+from db.results.best_fields import best_fields, borrowed_fields
 from templates import arithmetic_of
 from templates.arithmetic import DIRECT, Arithmetic
 
@@ -80,7 +80,7 @@ class BestView(BestShown):
 
         ``lender`` is the neighbour that the first one's configuration was borrowed from; None if
         it was searched for."""
-        told = shown(bests, _arithmetic(bests[0])) | {"workload": workload}
+        told = best_fields(bests, _arithmetic(bests[0])) | {"workload": workload}
         if lender is not None:
             told["match"] = "nearest"
         return cls(verified=True, neighbour=lender, **told)
@@ -96,7 +96,8 @@ class BestView(BestShown):
             verified=False,
             verify=verify,
             neighbour=Neighbour(workload=best.workload, time_us=best.time_us),
-            **lent(lenders, _arithmetic(best)) | {"workload": workload, "match": "nearest"},
+            **borrowed_fields(lenders, _arithmetic(best))
+            | {"workload": workload, "match": "nearest"},
         )
 
 

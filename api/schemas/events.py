@@ -7,7 +7,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.schemas.common import CONFIG, DEVICE
-from db.contract.job import Job, Progress, shown
+from db.contract.job import Job, Progress, job_fields
 from db.fleet.devices import Device
 from db.results.trials import Trial
 
@@ -47,4 +47,4 @@ class ProgressEvent(Progress):
 
     @classmethod
     def of(cls, job: Job, device: Device | None) -> Self:
-        return cls(**shown(job, device, waiting=None))
+        return cls(**job_fields(job, device, waiting=None))

@@ -17,9 +17,9 @@ from api.schemas.common import (
     PageQuery,
     in_query,
 )
-from db.contract.job import Job, JobLinks, JobShown, shown
+from db.contract.job import Job, JobLinks, JobShown, job_fields
 from db.contract.order import JobFilter, Terms
-from db.contract.sent import bounded
+from db.contract.requests import pydantic_fields
 from db.fleet.devices import Device
 from db.sql.choices import TrialStatus
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     class JobsQuery(OperatorPageQuery, JobFilter): ...
 else:
-    _WANTED = bounded(JobFilter)
+    _WANTED = pydantic_fields(JobFilter)
     del _WANTED["operator"]  # the base has this field, and checks its names
     JobsQuery = create_model("JobsQuery", __base__=OperatorPageQuery, **_WANTED)
 
@@ -79,7 +79,7 @@ class JobView(JobShown):
 
     @classmethod
     def of(cls, job: Job, device: Device | None, waiting: str | None) -> Self:
-        return cls(**shown(job, device, waiting), links=_links(job))
+        return cls(**job_fields(job, device, waiting), links=_links(job))
 
 
 def _links(job: Job) -> JobLinks:

@@ -12,7 +12,7 @@ from api.schemas.common import CONFIG, DEVICE, JOB_ID, WORKLOAD
 from api.schemas.jobs import link_to_best
 from db.contract.model import LayerLinks, LinkedLayer, ModelLinks, ModelListed, ModelShown
 from db.contract.order import Terms
-from db.models import Layer, Model, shown
+from db.models import Layer, Model, to_fields
 
 _ID = "0d4b6a1c9e8f4a7db2c3d4e5f6a7b8c9"
 _LISTED: dict[str, Any] = {
@@ -60,7 +60,7 @@ class ModelItem(ModelListed):
 
     @classmethod
     def of(cls, model: Model) -> Self:
-        return cls(**model.shown(), links=_links(model))
+        return cls(**model.to_fields(), links=_links(model))
 
 
 class ModelView(ModelShown):
@@ -76,7 +76,7 @@ class ModelView(ModelShown):
     @classmethod
     def of(cls, model: Model, layers: Sequence[Layer]) -> Self:
         linked = {"layers": [_linked(model, layer) for layer in layers], "links": _links(model)}
-        return cls(**shown(model, layers) | linked)
+        return cls(**to_fields(model, layers) | linked)
 
 
 def _links(model: Model) -> ModelLinks:
@@ -86,4 +86,4 @@ def _links(model: Model) -> ModelLinks:
 def _linked(model: Model, layer: Layer) -> LinkedLayer:
     job, terms = layer.job, model.terms
     best = link_to_best(job.operator, job.workload, terms["target"], terms["templates"])
-    return LinkedLayer(**layer.shown(), links=LayerLinks(job=f"/jobs/{job.id}", best=best))
+    return LinkedLayer(**layer.to_fields(), links=LayerLinks(job=f"/jobs/{job.id}", best=best))

@@ -14,7 +14,7 @@ from api.schemas.non_null_schema import non_null_schema
 from api.schemas.orders.job import Order, OrderBase
 from db.contract.job import Job
 from db.contract.order import PREDICTION, terms_of
-from db.contract.sent import SentTerms
+from db.contract.requests import TermsIn
 from templates import Operator
 from templates.workload import Workload, in_text
 
@@ -82,7 +82,7 @@ def order_form(
     workload = shape_fields(operator, given, said, "workload.")
     options = [
         form_field(name, schema, given.get(name), said.get(name))
-        for name, schema in _properties(SentTerms).items()
+        for name, schema in _properties(TermsIn).items()
     ]
     shown = {field.name for field in (*workload, *options)}
     rest = [error for error in errors or [] if error.field not in shown]
@@ -125,7 +125,7 @@ def shape_fields(
 def read_order(operator: str, values: Mapping[str, str]) -> OrderBase | list[FieldError]:
     """Return the order of a form that was sent, or its errors. An empty field is not sent."""
     order: dict[str, Any] = {"operator": operator, "workload": {}}
-    terms = _properties(SentTerms)
+    terms = _properties(TermsIn)
     for name, text in values.items():
         if text.strip() == "":
             continue

@@ -10,9 +10,9 @@ from api.web import curves, knobs
 from api.web.charts import Bar, bars
 from api.web.pages import config_text
 from db import queue
-from db.contract.order import chosen
+from db.contract.order import changed_terms
 from db.queue import Job
-from db.queue.takers import beside
+from db.queue.waiting import devices_and_waiting_reasons
 from db.read import views
 from db.read.in_words import noise_in_words, number, peer_in_words
 from db.results import best
@@ -26,7 +26,7 @@ TERMS_SHOWN_ALWAYS = ("target", "trials", "search")
 
 def job_context(engine: Engine, job: Job) -> dict[str, Any]:
     """Return what the page shows of a job, except for the table of its trials."""
-    [(device, waiting)] = beside(engine, [job])
+    [(device, waiting)] = devices_and_waiting_reasons(engine, [job])
     points = views.points(engine, job.id)
     steps = curves.steps(points)
     configs = views.configs(engine, job.id, [point.number for point in steps])
@@ -36,7 +36,9 @@ def job_context(engine: Engine, job: Job) -> dict[str, Any]:
     return {
         "job": job,
         "ordered": {
-            name: value for name, value in chosen(job).items() if name not in TERMS_SHOWN_ALWAYS
+            name: value
+            for name, value in changed_terms(job).items()
+            if name not in TERMS_SHOWN_ALWAYS
         },
         "waiting": waiting,
         "device": device,
@@ -96,7 +98,7 @@ def _outcome(engine: Engine, job: Job) -> dict[str, Any]:
     """
     stored = []
     if job.state == "succeeded" and job.device_id is not None:
-        stored = best.stored(engine, job.workload_key, job.device_id)
+        stored = best.bests_on_device(engine, job.workload_key, job.device_id)
     if not stored:
         return {"stored": None, "peer": None, "noise": None, "finalists": []}
     found = next((each for each in stored if each.job_id == job.id), stored[0])

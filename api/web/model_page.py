@@ -11,14 +11,14 @@ from api.web.job_page import TERMS_SHOWN_ALWAYS
 from db import models
 from db.contract.order import Terms
 from db.models import Model
-from db.queue.takers import beside
+from db.queue.waiting import devices_and_waiting_reasons
 
 
 def model_context(engine: Engine, model: Model) -> dict[str, Any]:
     """Return what the page shows of a model."""
     layers = models.layers(engine, model)
     queued = [layer.job for layer in layers if layer.job.state == "queued"][:1]
-    waiting = next((reason for _, reason in beside(engine, queued)), None)
+    waiting = next((reason for _, reason in devices_and_waiting_reasons(engine, queued)), None)
     return {
         "model": model,
         "layers": layers,
@@ -32,8 +32,7 @@ def done(model: Model) -> int:
     """Return how many of the ordered trials need no more work.
 
     A job that ended counts in full, since it may end with fewer trials than were ordered."""
-    parts = model.parts
-    return sum(p.trials_requested if p.ended else p.trials_measured for p in parts)
+    return sum(job.trials_requested if job.ended else job.trials_measured for job in model.jobs)
 
 
 def _ordered(model: Model) -> dict[str, Any]:

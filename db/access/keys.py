@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from db.sql.choices import SCOPES, Scope
 from db.sql.columns import now, utc
 from db.sql.errors import BadKey, NotFound
-from db.sql.models import UNREVOKED, api_keys
+from db.sql.tables import UNREVOKED, api_keys
 from db.sql.transaction import reading, writing
 
 PREFIX = "ct_"

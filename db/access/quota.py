@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, func, select
 
 from db.sql.errors import QuotaExceeded
-from db.sql.models import UNENDED, jobs
+from db.sql.tables import UNENDED, jobs
 
 _ADVISORY_SPACE = 0x71756F74  # "quot"
 _OPTION = "orderer"

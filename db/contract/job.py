@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from db.contract.order import COLUMNS, JobOrder, KeptTerms
+from db.contract.order import COLUMNS, EchoedTerms, JobOrder
 from db.sql.choices import JobState
 
 
@@ -124,7 +124,7 @@ class Progress(Shown):
     eta_seconds: float | None = None
 
 
-class JobShown(Progress, KeptTerms):
+class JobShown(Progress, EchoedTerms):
     """A job: what was ordered, and how far it is. ``best`` is the best configuration so far."""
 
     id: str
@@ -146,12 +146,12 @@ class JobShown(Progress, KeptTerms):
     finished_at: datetime | None = None
 
 
-def shown(job: Job, device: object | None, waiting: str | None) -> dict[str, Any]:
+def job_fields(job: Job, device: object | None, waiting: str | None) -> dict[str, Any]:
     """Return the fields of JobShown. ``device`` is an object with the attributes of DeviceView, or
     None if the job has run nowhere yet. ``waiting`` is why no living worker can take the job."""
     warmed = job.warmed or {}
-    told = {name: getattr(job, name) for name in JobShown.model_fields if hasattr(job, name)}
-    return told | {
+    own = {name: getattr(job, name) for name in JobShown.model_fields if hasattr(job, name)}
+    return own | {
         "device": device,
         "waiting": waiting,
         "trials": TrialCounts(

@@ -57,7 +57,7 @@ class SearchTerms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptTerms:
+class EchoedTerms:
     """Terms that a job shows as they were ordered."""
 
     target: Annotated[Target, Spec("the kind of device; auto takes any worker's")] = "auto"
@@ -114,21 +114,21 @@ class KeptTerms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms(KeptTerms, SearchTerms):
+class Terms(EchoedTerms, SearchTerms):
     """All terms of an order, which is everything but the workload."""
 
 
-def terms_of(said: Terms) -> dict[str, Any]:
+def terms_of(terms: Terms) -> dict[str, Any]:
     """Return the terms by their names, without the other fields that an order has."""
-    return {each.name: getattr(said, each.name) for each in fields(Terms)}
+    return {each.name: getattr(terms, each.name) for each in fields(Terms)}
 
 
-def chosen(said: Terms) -> dict[str, Any]:
+def changed_terms(terms: Terms) -> dict[str, Any]:
     """Return the terms that differ from their default, by their names."""
     return {
         each.name: value
         for each in fields(Terms)
-        if (value := getattr(said, each.name)) != each.default
+        if (value := getattr(terms, each.name)) != each.default
     }
 
 
@@ -145,23 +145,23 @@ class JobOrder(Terms):
     def of(cls, workload: Shape, terms: Terms | None = None, **changed: Any) -> Self:
         """Return the order of a workload on these terms, by default the usual ones. ``changed`` has
         the terms that differ, by name."""
-        said = {} if terms is None else terms_of(terms)
+        given = {} if terms is None else terms_of(terms)
         return cls(
             operator=workload.operator,
             workload_key=workload.key,
             workload=workload.model_dump(),
-            **said | changed,
+            **given | changed,
         )
 
-    def compared(self) -> dict[str, Any]:
+    def compared_fields(self) -> dict[str, Any]:
         """Return the fields by which two orders are equal: all but the label, and but later terms
         (see ALWAYS_COMPARED) at their default."""
-        said = asdict(self)
+        compared = asdict(self)
         for each in fields(Terms):
-            usual = each.name not in ALWAYS_COMPARED and said[each.name] == each.default
+            usual = each.name not in ALWAYS_COMPARED and compared[each.name] == each.default
             if usual or each.name in NEVER_COMPARED:
-                del said[each.name]
-        return said
+                del compared[each.name]
+        return compared
 
     def to_row(self) -> dict[str, Any]:
         """Return the values of the columns of table jobs that hold the terms."""

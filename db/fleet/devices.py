@@ -9,7 +9,7 @@ from sqlalchemy import Engine, select
 from sqlalchemy.engine import RowMapping
 
 from db.sql.columns import canonical, upsert
-from db.sql.models import devices
+from db.sql.tables import devices
 from db.sql.transaction import reading, writing
 
 
@@ -31,7 +31,9 @@ class Device:
         return cls(**{field: row[prefix + field] for field in fields})
 
 
-BESIDE = tuple(column.label(f"device_{column.name}") for column in devices.c if column.name != "id")
+DEVICE_COLUMNS = tuple(
+    column.label(f"device_{column.name}") for column in devices.c if column.name != "id"
+)
 """The columns of a device, to select beside a table that has its id as ``device_id``.
 ``Device.from_row(row, "device_")`` reads them."""
 

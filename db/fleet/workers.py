@@ -5,9 +5,9 @@ from datetime import datetime
 
 from sqlalchemy import Engine, delete, select
 
-from db.fleet.devices import BESIDE, Device
+from db.fleet.devices import DEVICE_COLUMNS, Device
 from db.sql.columns import now, upsert, utc
-from db.sql.models import devices, workers
+from db.sql.tables import devices, workers
 from db.sql.transaction import reading, writing
 
 FORGET_SECONDS = 7 * 86400.0
@@ -72,7 +72,7 @@ def list_workers(engine: Engine, alive_seconds: float = ALIVE_SECONDS) -> list[W
         select(
             workers,
             (workers.c.seen_at >= now() - alive_seconds).label("alive"),
-            *BESIDE,
+            *DEVICE_COLUMNS,
         )
         .join(devices, devices.c.id == workers.c.device_id, isouter=True)
         .order_by(workers.c.name)

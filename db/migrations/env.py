@@ -3,7 +3,7 @@ transaction and taken the lock."""
 
 from alembic import context
 
-from db.sql.models import metadata
+from db.sql.tables import metadata
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
 with context.begin_transaction():

@@ -2,9 +2,9 @@
 orders may share that job."""
 
 from db.models.cancel import cancel
-from db.models.layers import Layer, layers, shown, time_of
-from db.models.read import get, list_models, named
-from db.models.standing import Model
+from db.models.layers import Layer, layers, time_of, to_fields
+from db.models.read import get, list_models, resolve_id
+from db.models.state import Model
 from db.models.submit import submit
 
 __all__ = [
@@ -14,8 +14,8 @@ __all__ = [
     "get",
     "layers",
     "list_models",
-    "named",
-    "shown",
+    "resolve_id",
     "submit",
     "time_of",
+    "to_fields",
 ]

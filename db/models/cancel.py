@@ -3,11 +3,11 @@
 from sqlalchemy import Connection, Engine, exists, or_, select, update
 
 from db.models.read import by_id, by_seq
-from db.models.standing import Model
+from db.models.state import Model
 from db.queue.cancel import stop
 from db.sql.columns import now
 from db.sql.errors import ModelEnded
-from db.sql.models import jobs, model_layers, models
+from db.sql.tables import jobs, model_layers, models
 from db.sql.transaction import writing
 
 
@@ -33,7 +33,7 @@ def _its_own(connection: Connection, model: Model) -> list[int]:
 
     The statement runs after the one that locked the jobs, so that it sees orders that joined a job
     before the lock."""
-    unended = [part.seq for part in model.parts if not part.ended]
+    unended = [job.seq for job in model.jobs if not job.ended]
     another = exists().where(
         model_layers.c.job_seq == jobs.c.seq,
         models.c.seq == model_layers.c.model_seq,

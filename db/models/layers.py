@@ -9,10 +9,10 @@ from sqlalchemy.engine import RowMapping
 
 from db.contract.job import DeviceView, Job
 from db.contract.model import LayerBest, LayerPeer, ModelTime
-from db.models.standing import Model
+from db.models.state import Model
 from db.queue.jobs import job_columns
 from db.results.fastest import fastest_pytorch
-from db.sql.models import bests, devices, jobs, model_layers
+from db.sql.tables import bests, devices, jobs, model_layers
 from db.sql.transaction import reading
 
 
@@ -24,7 +24,7 @@ class Layer:
     job: Job
     best: LayerBest | None
 
-    def shown(self) -> dict[str, Any]:
+    def to_fields(self) -> dict[str, Any]:
         """Return the fields of LayerShown."""
         job = self.job
         return {
@@ -67,16 +67,18 @@ def layers(engine: Engine, model: Model) -> list[Layer]:
         for row in connection.execute(found).mappings():
             stored.setdefault(row["workload_id"], []).append(row)
     return [
-        Layer(row["calls"], job, _answering(model, job, stored.get(row["workload_id"], [])))
+        Layer(row["calls"], job, _best_for(model, job, stored.get(row["workload_id"], [])))
         for row in rows
         for job in [Job.from_row(row)]
     ]
 
 
-def shown(model: Model, found: Sequence[Layer]) -> dict[str, Any]:
+def to_fields(model: Model, found: Sequence[Layer]) -> dict[str, Any]:
     """Return the fields of ModelShown. ``found`` are the model's layers."""
-    told = [layer.shown() for layer in found]
-    return model.shown() | {"time": time_of(found), "layers": told}
+    return model.to_fields() | {
+        "time": time_of(found),
+        "layers": [layer.to_fields() for layer in found],
+    }
 
 
 def time_of(found: Iterable[Layer]) -> ModelTime:
@@ -97,7 +99,7 @@ def time_of(found: Iterable[Layer]) -> ModelTime:
     return ModelTime(tuned_us=tuned, baseline_us=baseline, gain=baseline / tuned, layers=len(pairs))
 
 
-def _answering(model: Model, job: Job, stored: Sequence[RowMapping]) -> LayerBest | None:
+def _best_for(model: Model, job: Job, stored: Sequence[RowMapping]) -> LayerBest | None:
     """Return the first, and so fastest, of these bests that answers the layer's order.
 
     It must be on the job's device or, as long as the job has none, on one of the ordered kind. If
@@ -112,11 +114,11 @@ def _answering(model: Model, job: Job, stored: Sequence[RowMapping]) -> LayerBes
         )
         by_template = row["templates"] == "" if names is None else row["template"] in names
         if on_device and by_template:
-            return _shown(job.workload, row)
+            return _layer_best(job.workload, row)
     return None
 
 
-def _shown(workload: Mapping[str, Any], row: RowMapping) -> LayerBest:
+def _layer_best(workload: Mapping[str, Any], row: RowMapping) -> LayerBest:
     peer = fastest_pytorch(workload, row["timing"], row["time_us"], row["baselines"])
     return LayerBest(
         template=row["template"],

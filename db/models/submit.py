@@ -7,11 +7,11 @@ from sqlalchemy import Connection, Engine, insert
 from db.contract.model import ModelOrder
 from db.contract.order import terms_of
 from db.models.read import by_seq
-from db.models.standing import Model
+from db.models.state import Model
 from db.queue import idempotency
-from db.queue.submit import in_turn, key_of, taken
+from db.queue.submit import find_or_create_jobs, key_of, retry_on_conflict
 from db.sql.columns import now
-from db.sql.models import model_layers, models
+from db.sql.tables import model_layers, models
 
 
 def submit(
@@ -23,7 +23,7 @@ def submit(
     Each layer gets the job that `db.queue.submit` would give it, an existing or a new one. All of
     this is one transaction. Raises IdempotencyConflict, TooManyKeys, and QuotaExceeded if orders
     through `engine` are charged to somebody."""
-    return in_turn(engine, lambda connection: _submit(connection, order, idempotency_key))
+    return retry_on_conflict(engine, lambda connection: _submit(connection, order, idempotency_key))
 
 
 def _submit(connection: Connection, order: ModelOrder, key: str | None) -> tuple[Model, bool]:
@@ -31,13 +31,13 @@ def _submit(connection: Connection, order: ModelOrder, key: str | None) -> tuple
     order_key = key_of(
         {
             "model": order.name,
-            "layers": [[layer.order.compared(), layer.calls] for layer in order.layers],
+            "layers": [[layer.order.compared_fields(), layer.calls] for layer in order.layers],
         }
     )
     seen = idempotency.seen(connection, key, order_key, "model_seq") if key is not None else None
     if seen is not None:
         return by_seq(connection, seen), False
-    found = taken(connection, orders, own=False)
+    found = find_or_create_jobs(connection, orders, own=False)
     made = insert(models).values(
         id=uuid4().hex, name=order.name, terms=terms_of(orders[0]), created_at=now()
     )

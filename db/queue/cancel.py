@@ -5,10 +5,10 @@ from collections.abc import Collection
 from sqlalchemy import Connection, Engine, case, select, update
 
 from db.contract.job import Job
-from db.queue.jobs import by_seq, known_id
+from db.queue.jobs import by_seq, require_job_id
 from db.sql.columns import now
 from db.sql.errors import JobEnded, NotFound
-from db.sql.models import UNENDED, jobs
+from db.sql.tables import UNENDED, jobs
 from db.sql.transaction import writing
 
 
@@ -18,7 +18,7 @@ def cancel(engine: Engine, job_id: str) -> Job:
 
     Raises NotFound, and JobEnded if the job has ended."""
     with writing(engine) as connection:
-        query = select(jobs.c.seq, jobs.c.state).where(jobs.c.id == known_id(job_id))
+        query = select(jobs.c.seq, jobs.c.state).where(jobs.c.id == require_job_id(job_id))
         row = connection.execute(query.with_for_update()).first()
         if row is None:
             raise NotFound("job", job_id)

@@ -5,8 +5,8 @@ from typing import Any
 
 from sqlalchemy import Engine, select
 
-from db.queue.lease import held, set_job
-from db.sql.models import jobs, trials, workloads
+from db.queue.lease import lock_leased_job, set_job
+from db.sql.tables import jobs, trials, workloads
 from db.sql.transaction import reading, writing
 
 
@@ -68,5 +68,5 @@ def note_warm_start(
 
     Raises LeaseLost."""
     with writing(engine) as connection:
-        row = held(connection, job_id, attempt)
+        row = lock_leased_job(connection, job_id, attempt)
         set_job(connection, row["seq"], warmed={"jobs": from_jobs, "trials": from_trials})

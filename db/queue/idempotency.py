@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, func, insert, select
 from db.access.quota import orderer_of
 from db.sql.columns import now
 from db.sql.errors import IdempotencyConflict, TooManyKeys
-from db.sql.models import idempotency_keys
+from db.sql.tables import idempotency_keys
 
 KEPT_SECONDS = 86400.0
 MOST_KEYS = 10_000

@@ -10,8 +10,8 @@ from db.contract.order import JobFilter
 from db.sql import ids
 from db.sql.columns import storable
 from db.sql.errors import NotFound
-from db.sql.models import ENDED, UNENDED, jobs, workloads
 from db.sql.pages import Page, page, read_cursor
+from db.sql.tables import ENDED, UNENDED, jobs, workloads
 from db.sql.transaction import reading
 
 EVERY = JobFilter()
@@ -42,23 +42,23 @@ def by_seqs(connection: Connection, seqs: Collection[int]) -> dict[int, Job]:
     return {row["seq"]: Job.from_row(row) for row in rows}
 
 
-def known_id(job_id: str) -> str:
+def require_job_id(job_id: str) -> str:
     """Return the id if it has the form of a job's id; raise NotFound if it has not. The job need
     not exist."""
-    return ids.known("job", job_id)
+    return ids.require_id_format("job", job_id)
 
 
-def named(engine: Engine, begun: str) -> str:
-    """Return the id of the only job whose id begins with ``begun``.
+def resolve_id(engine: Engine, prefix: str) -> str:
+    """Return the id of the only job whose id begins with ``prefix``.
 
     Raises NotFound, and AmbiguousId if there are several."""
-    return ids.begun(engine, jobs, "job", begun)
+    return ids.find_by_prefix(engine, jobs, "job", prefix)
 
 
 def get(engine: Engine, job_id: str) -> Job:
     """Return a job by its id. Raises NotFound."""
     with reading(engine) as connection:
-        query = job_columns().where(jobs.c.id == known_id(job_id))
+        query = job_columns().where(jobs.c.id == require_job_id(job_id))
         row = connection.execute(query).mappings().first()
     if row is None:
         raise NotFound("job", job_id)

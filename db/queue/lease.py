@@ -32,7 +32,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from db.contract.job import Job
 from db.sql.columns import BigId, now
 from db.sql.errors import LeaseLost
-from db.sql.models import UNENDED, jobs, workloads
+from db.sql.tables import UNENDED, jobs, workloads
 from db.sql.transaction import one_write
 
 LEASE_SECONDS = 30.0
@@ -236,7 +236,7 @@ def _set_held(**values: Any) -> ReturningUpdate[tuple[bool]]:
     return update(jobs).where(*held_now).values(**values).returning(jobs.c.cancel_requested)
 
 
-def held(connection: Connection, job_id: str, attempt: int) -> RowMapping:
+def lock_leased_job(connection: Connection, job_id: str, attempt: int) -> RowMapping:
     """Return the job's row, and lock it to the end of the transaction.
 
     Raises LeaseLost unless this attempt holds the job. A lease that ran out is still held until
@@ -253,7 +253,8 @@ def held(connection: Connection, job_id: str, attempt: int) -> RowMapping:
 
 
 def set_job(connection: Connection, seq: int, **values: Any) -> None:
-    """Set columns of a job, within the caller's transaction, which has locked its row (`held`)."""
+    """Set columns of a job, within the caller's transaction, which has locked its row by
+    `lock_leased_job`."""
     connection.execute(update(jobs).where(jobs.c.seq == seq).values(**values))
 
 
@@ -268,8 +269,8 @@ def _ending(state: Any, error: Any) -> dict[str, Any]:
 
 
 def succeed(connection: Connection, seq: int, **values: Any) -> None:
-    """End a job as succeeded, within the caller's transaction, which has checked by `held` that the
-    attempt holds it. ``values`` are further columns to set."""
+    """End a job as succeeded, within the caller's transaction, which has checked by
+    `lock_leased_job` that the attempt holds it. ``values`` are further columns to set."""
     set_job(connection, seq, **_ending("succeeded", None), **values)
 
 

@@ -26,7 +26,7 @@ from db.contract.order import PREDICTED, JobOrder
 from db.queue import idempotency
 from db.queue.jobs import by_seq, restricted_to
 from db.sql.columns import canonical, now, upsert
-from db.sql.models import JOINABLE, bests, devices, jobs, listed_configs, trials, workloads
+from db.sql.tables import JOINABLE, bests, devices, jobs, listed_configs, trials, workloads
 from db.sql.transaction import writing
 
 T = TypeVar("T")
@@ -45,10 +45,10 @@ def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) 
 
     Raises IdempotencyConflict, TooManyKeys, and QuotaExceeded if orders through `engine` are
     charged to somebody (db/access/quota.py)."""
-    return in_turn(engine, lambda connection: _submit(connection, order, idempotency_key))
+    return retry_on_conflict(engine, lambda connection: _submit(connection, order, idempotency_key))
 
 
-def in_turn(engine: Engine, take: Callable[[Connection], T]) -> T:
+def retry_on_conflict(engine: Engine, take: Callable[[Connection], T]) -> T:
     """Call `take`, which looks for an existing job and creates one, in a transaction of its own,
     and return its result.
 
@@ -64,11 +64,11 @@ def in_turn(engine: Engine, take: Callable[[Connection], T]) -> T:
 
 
 def _submit(connection: Connection, order: JobOrder, key: str | None) -> tuple[Job, bool]:
-    order_key = key_of(order.compared())
+    order_key = key_of(order.compared_fields())
     seq = idempotency.seen(connection, key, order_key) if key is not None else None
     if seq is not None:
         return by_seq(connection, seq), False
-    [(seq, created)] = taken(connection, [order])
+    [(seq, created)] = find_or_create_jobs(connection, [order])
     if key is not None:
         idempotency.remember(connection, key, order_key, seq)
     return by_seq(connection, seq), created
@@ -80,7 +80,7 @@ def key_of(compared: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical(compared).encode()).hexdigest()
 
 
-def taken(
+def find_or_create_jobs(
     connection: Connection, orders: Sequence[JobOrder], *, own: bool = True
 ) -> list[tuple[int, bool]]:
     """Return for each order the number (``seq``) of its job, and whether that job is new.
@@ -89,7 +89,9 @@ def taken(
     them. The number of statements does not depend on the number of orders. Raises QuotaExceeded."""
     reused = _answered(connection, orders) if orders[0].on_existing == "reuse" else {}
     wanted = {
-        key_of(order.compared()): order for order in orders if order.workload_key not in reused
+        key_of(order.compared_fields()): order
+        for order in orders
+        if order.workload_key not in reused
     }
     equal = (
         select(jobs.c.order_key, jobs.c.seq, jobs.c.own_order)

@@ -4,15 +4,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, Row, Select, Text, and_, case, func, select, type_coerce
+from sqlalchemy import Engine, Row, Select, Text, and_, case, func, or_, select, type_coerce
 
 from db.contract.job import Job
 from db.fleet.devices import Device
-from db.queue.jobs import job_columns, known_id
-from db.queue.takers import waiting_reason
+from db.queue.jobs import job_columns, require_job_id
+from db.queue.waiting import waiting_reason
 from db.results.trials import Trial, trial_columns
 from db.sql.errors import NotFound
-from db.sql.models import devices, jobs, trials
+from db.sql.tables import devices, jobs, trials
 from db.sql.transaction import reading
 
 _last_number = (
@@ -46,7 +46,9 @@ def snapshot(engine: Engine, job_id: str) -> Snapshot:
     """Return how the job is now. Raises NotFound."""
     with reading(engine) as connection:
         query = job_columns().add_columns(_last_number.label("last"))
-        row = connection.execute(query.where(jobs.c.id == known_id(job_id))).mappings().first()
+        row = (
+            connection.execute(query.where(jobs.c.id == require_job_id(job_id))).mappings().first()
+        )
         if row is None:
             raise NotFound("job", job_id)
         of_device = select(devices).where(devices.c.id == row["device_id"])
@@ -118,12 +120,21 @@ def fastest(engine: Engine, seq: int, number: int) -> float | None:
 
 
 def _by_version(first: Row[Any]) -> Select[Any]:
-    """Return a SELECT of the shortest time before this trial, for each version of each template. A
-    template's newest version comes last."""
-    before = case((and_(trials.c.id < first.id, _ok), trials.c.time_us))
+    """Return a SELECT of the shortest time before this trial, which is its job's first, for each
+    version of each template that the job or an earlier one tried. A template's newest version comes
+    last.
+
+    Versions that only later jobs tried are left out: the answer must not change when a template
+    does."""
+    before = trials.c.id < first.id
     return (
-        select(trials.c.template, trials.c.template_version, func.min(before))
+        select(
+            trials.c.template,
+            trials.c.template_version,
+            func.min(case((and_(before, _ok), trials.c.time_us))),
+        )
         .where(
+            or_(before, trials.c.job_seq == first.job_seq),
             trials.c.workload_id == first.workload_id,
             trials.c.device_id == first.device_id,
             trials.c.tvm_version == first.tvm_version,

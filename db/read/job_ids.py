@@ -1,6 +1,7 @@
 """Ids of jobs for shell completion. They are read without SQLAlchemy, which takes longer to import
 than a user waits after pressing Tab."""
 
+import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -15,15 +16,15 @@ WHERE jobs.id LIKE {0} AND jobs.state IN ({1}) ORDER BY jobs.seq DESC LIMIT {2}
 """
 
 
-def begun(url: str, start: str, states: Sequence[str]) -> list[tuple[str, str]]:
-    """Return at most MOST of the newest jobs in these states whose id begins with ``start``: their
+def find_by_prefix(url: str, prefix: str, states: Sequence[str]) -> list[tuple[str, str]]:
+    """Return at most MOST of the newest jobs in these states whose id begins with ``prefix``: their
     id, and their state and operator in one text.
 
     Return none if the database can't be opened, or is not reached within CONNECT_SECONDS. The
     database is only read."""
-    if not (start.isalnum() or not start):
-        return []
-    given = (f"{start}%", *states)
+    if not re.fullmatch("[0-9a-f]{0,32}", prefix):
+        return []  # SQLite's LIKE would ignore case, and % and _ stand for other characters
+    given = (f"{prefix}%", *states)
     try:
         if url.startswith("sqlite"):
             rows = _of_sqlite(Path(url.partition(":///")[2]), _query("?", len(states)), given)

@@ -10,12 +10,12 @@ from typing import Any
 from sqlalchemy import Engine, func, select
 
 from db.contract.job import Job
-from db.queue.jobs import job_columns, known_id
+from db.queue.jobs import job_columns, require_job_id
 from db.read.in_words import noise_in_words
 from db.results.fastest import faster_peer, fastest_peer
 from db.sql.columns import storable, utc
-from db.sql.models import bests, devices, jobs, trials, workloads
 from db.sql.pages import Page, page, read_cursor
+from db.sql.tables import bests, devices, jobs, trials, workloads
 from db.sql.transaction import reading
 
 NUMBERS = 500  # the most in one statement: older SQLite takes no more than 999 parameters
@@ -60,7 +60,7 @@ def points(engine: Engine, job_id: str) -> list[Point]:
     query = (
         select(trials.c.number, trials.c.status, trials.c.time_us, trials.c.created_at)
         .join(jobs, jobs.c.seq == trials.c.job_seq)
-        .where(jobs.c.id == known_id(job_id))
+        .where(jobs.c.id == require_job_id(job_id))
         .order_by(trials.c.number)
     )
     with reading(engine) as connection:
@@ -72,7 +72,7 @@ def configs(engine: Engine, job_id: str, numbers: Sequence[int]) -> dict[int, di
     query = (
         select(trials.c.number, trials.c.config)
         .join(jobs, jobs.c.seq == trials.c.job_seq)
-        .where(jobs.c.id == known_id(job_id))
+        .where(jobs.c.id == require_job_id(job_id))
     )
     found: dict[int, dict[str, Any]] = {}
     with reading(engine) as connection:
@@ -88,7 +88,9 @@ def samples(
     """Return configuration, status and time (µs) of at most ``most`` trials, evenly spread over the
     job."""
     with reading(engine) as connection:
-        seq = connection.execute(select(jobs.c.seq).where(jobs.c.id == known_id(job_id))).scalar()
+        seq = connection.execute(
+            select(jobs.c.seq).where(jobs.c.id == require_job_id(job_id))
+        ).scalar()
         count = select(func.count()).select_from(trials).where(trials.c.job_seq == seq)
         step = math.ceil(connection.execute(count).scalar_one() / most)
         query = select(trials.c.config, trials.c.status, trials.c.time_us)

@@ -11,10 +11,10 @@ from sqlalchemy import Connection, Engine, insert, select
 
 from db.contract.job import Job
 from db.contract.order import JobOrder, Target
-from db.queue.jobs import by_seqs, known_id
-from db.queue.submit import create, in_turn, key_of
+from db.queue.jobs import by_seqs, require_job_id
+from db.queue.submit import create, key_of, retry_on_conflict
 from db.results.trials import config_key
-from db.sql.models import JOINABLE, jobs, listed_configs
+from db.sql.tables import JOINABLE, jobs, listed_configs
 from db.sql.transaction import reading
 
 IMPORTED = "imported"
@@ -24,7 +24,7 @@ SEARCHES = (IMPORTED, NEIGHBOUR)
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedConfig:
     """A configuration on a job's list."""
 
     config: dict[str, Any]
@@ -41,7 +41,7 @@ class ListedOrder:
     workload: dict[str, Any]
     target: Target
     search: str
-    listed: Sequence[Listed]
+    listed: Sequence[ListedConfig]
     templates: tuple[str, ...] | None = None  # as in an order: its best is kept among theirs
 
 
@@ -52,13 +52,13 @@ def submit(engine: Engine, orders: Iterable[ListedOrder]) -> list[tuple[Job, boo
     created in one short transaction, or none. Raises QuotaExceeded if the orderer of `engine` would
     have too many unfinished jobs."""
     wanted = {_key_of(order): order for order in orders}
-    return in_turn(engine, lambda connection: _submit(connection, wanted))
+    return retry_on_conflict(engine, lambda connection: _submit(connection, wanted))
 
 
 def grouped(entries: Iterable[ListedOrder]) -> list[ListedOrder]:
     """Merge orders into one for each workload, kind of device and search. If a configuration is
     listed several times with the same template version, the first one is kept."""
-    merged: dict[tuple[str, str, str], dict[tuple[str, int], Listed]] = {}
+    merged: dict[tuple[str, str, str], dict[tuple[str, int], ListedConfig]] = {}
     first: dict[tuple[str, str, str], ListedOrder] = {}
     for entry in entries:
         group = (entry.workload_key, entry.target, entry.search)
@@ -72,18 +72,18 @@ def grouped(entries: Iterable[ListedOrder]) -> list[ListedOrder]:
     ]
 
 
-def of_job(engine: Engine, job_id: str) -> list[Listed]:
+def of_job(engine: Engine, job_id: str) -> list[ListedConfig]:
     """Return a job's listed configurations in their order; empty if the job searches, or if there
     is no such job."""
     query = (
         select(listed_configs)
         .join(jobs, jobs.c.seq == listed_configs.c.job_seq)
-        .where(jobs.c.id == known_id(job_id))
+        .where(jobs.c.id == require_job_id(job_id))
         .order_by(listed_configs.c.place)
     )
     with reading(engine) as connection:
         rows = connection.execute(query).mappings()
-        return [Listed(row["config"], row["template_version"], row["source"]) for row in rows]
+        return [ListedConfig(row["config"], row["template_version"], row["source"]) for row in rows]
 
 
 def _submit(connection: Connection, wanted: Mapping[str, ListedOrder]) -> list[tuple[Job, bool]]:
@@ -117,7 +117,7 @@ def _job_order(order: ListedOrder) -> JobOrder:
 
 
 def _key_of(order: ListedOrder) -> str:
-    said = _job_order(order).compared() | {
+    compared = _job_order(order).compared_fields() | {
         "listed": [[each.config, each.template_version] for each in order.listed]
     }
-    return key_of(said)
+    return key_of(compared)

@@ -12,11 +12,11 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Select, Table, and_, func, literal, select
 from sqlalchemy.engine import RowMapping
 
-from db.queue.jobs import known_id
+from db.queue.jobs import require_job_id
 from db.sql.choices import Kept
 from db.sql.columns import storable, utc
 from db.sql.errors import CorruptArtifact, NotFound
-from db.sql.models import artifacts, best_artifacts, bests, devices, jobs, trials, workloads
+from db.sql.tables import artifacts, best_artifacts, bests, devices, jobs, trials, workloads
 from db.sql.transaction import reading
 
 BATCHES = {"trials": 200, "bests": 10}
@@ -71,7 +71,7 @@ def read(engine: Engine, kept: Kept, filters: Filters) -> Iterator[list[Record]]
     query = _narrowed(_trials() if kept == "trials" else _bests(), table, filters)
     last = 0
     with reading(engine) as connection:
-        _known(connection, filters.job)
+        _require_job(connection, filters.job)
         newest = connection.execute(select(func.coalesce(func.max(table.c.id), 0))).scalar_one()
     while last < newest:
         part = query.where(table.c.id > last, table.c.id <= newest).order_by(table.c.id)
@@ -83,10 +83,10 @@ def read(engine: Engine, kept: Kept, filters: Filters) -> Iterator[list[Record]]
         yield [_record(row) for row in rows]
 
 
-def _known(connection: Connection, job: str | None) -> None:
+def _require_job(connection: Connection, job: str | None) -> None:
     """Raise NotFound if a job is named that does not exist."""
     if job is not None:
-        query = select(jobs.c.seq).where(jobs.c.id == known_id(job))
+        query = select(jobs.c.seq).where(jobs.c.id == require_job_id(job))
         if connection.execute(query).first() is None:
             raise NotFound("job", job)
 

@@ -11,7 +11,7 @@ from sqlalchemy.engine import RowMapping
 
 from db.sql.columns import now, storable, upsert, utc
 from db.sql.errors import CorruptArtifact, NotFound
-from db.sql.models import artifacts
+from db.sql.tables import artifacts
 from db.sql.transaction import reading, writing
 
 ArtifactKind = Literal["library", "source", "manifest", "record", "signature"]

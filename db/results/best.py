@@ -27,17 +27,17 @@ from sqlalchemy.engine import RowMapping
 
 from db.contract.best import Result
 from db.contract.order import PREDICTED
-from db.fleet.devices import BESIDE, Device
+from db.fleet.devices import DEVICE_COLUMNS, Device
 from db.queue.jobs import restricted_to
-from db.queue.lease import held, succeed
+from db.queue.lease import lock_leased_job, succeed
 from db.results import artifacts as files
 from db.results import signers
 from db.results.artifacts import NewArtifact
-from db.results.chain import fault
 from db.results.signers import NewSigner
+from db.results.verify_signature import signature_fault
 from db.sql.columns import now, upsert, utc
 from db.sql.errors import NotFound
-from db.sql.models import artifacts, best_artifacts, bests, devices, jobs, workloads
+from db.sql.tables import artifacts, best_artifacts, bests, devices, jobs, workloads
 from db.sql.transaction import one_read, reading, writing
 
 
@@ -58,7 +58,7 @@ class NewBest(Result):
 
 
 @dataclass(frozen=True)
-class Found:
+class BestWithFiles:
     """A best to store, with those of its files that are not stored yet."""
 
     best: NewBest
@@ -81,7 +81,7 @@ def finish_with_bests(
     engine: Engine,
     job_id: str,
     attempt: int,
-    found: Sequence[Found],
+    found: Sequence[BestWithFiles],
     signer: NewSigner | None = None,
 ) -> None:
     """Store bests and their files, and end the job as succeeded, in one transaction.
@@ -101,20 +101,20 @@ def finish_with_bests(
 
     Raises LeaseLost, and NotFound if a named artifact is not stored."""
     with writing(engine) as connection:
-        job = held(connection, job_id, attempt)
+        job = lock_leased_job(connection, job_id, attempt)
         if signer is not None:
             signers.write(connection, signer)
         stored = _stored(connection, job, found[0].best.device_id)
         sound = stored
         if signer is not None:
             key = found[0].best.workload_key
-            sound = [row for row in stored if fault(connection, row["id"], key) is None]
+            sound = [row for row in stored if signature_fault(connection, row["id"], key) is None]
         searched = [row for row in sound if row["search"] != PREDICTED]
         if job["search"] != PREDICTED:
             _delete(connection, [row["id"] for row in stored if row["search"] == PREDICTED])
         elif searched:
             fastest = min(searched, key=lambda row: float(row["time_us"]))
-            succeed(connection, job["seq"], **_shown(_as_stored(found[0].best, fastest)))
+            succeed(connection, job["seq"], **_job_columns(_as_stored(found[0].best, fastest)))
             return
         may_stay = sound if job["search"] == PREDICTED else searched
         by_threads = {row["threads"]: row for row in may_stay}
@@ -122,7 +122,7 @@ def finish_with_bests(
             _keep_faster(connection, job, each, by_threads.get(each.best.threads or 0))
             for each in found
         ]
-        succeed(connection, job["seq"], **_shown(kept[0]))
+        succeed(connection, job["seq"], **_job_columns(kept[0]))
 
 
 def _stored(connection: Connection, job: RowMapping, device_id: int) -> Sequence[RowMapping]:
@@ -151,7 +151,7 @@ def _as_stored(best: NewBest, stored: RowMapping) -> NewBest:
 
 
 def _keep_faster(
-    connection: Connection, job: RowMapping, found: Found, stored: RowMapping | None
+    connection: Connection, job: RowMapping, found: BestWithFiles, stored: RowMapping | None
 ) -> NewBest:
     """Store the best and return it, unless the stored one has the same versions and is faster: then
     return that one."""
@@ -183,7 +183,7 @@ def lookup(
     return _fastest(found, kind, device, templates, threads, parallel)
 
 
-def stored(engine: Engine, workload_key: str, device_id: int) -> list[Best]:
+def bests_on_device(engine: Engine, workload_key: str, device_id: int) -> list[Best]:
     """Return all bests of a workload on a device, for all numbers of threads and restrictions to
     templates."""
     with one_read(engine) as connection:
@@ -191,7 +191,7 @@ def stored(engine: Engine, workload_key: str, device_id: int) -> list[Best]:
     return [best for best in found if best.device_id == device_id]
 
 
-def candidates(
+def bests_of_operator(
     engine: Engine,
     operator: str,
     kind: str | None = None,
@@ -209,7 +209,7 @@ def candidates(
     return _fastest(found, kind, device, templates, threads, parallel)
 
 
-def _shown(best: NewBest) -> dict[str, Any]:
+def _job_columns(best: NewBest) -> dict[str, Any]:
     """Return the values of the job's columns that show its best."""
     shown = {"config": best.config, "time_us": best.time_us, "gflops": best.gflops}
     return {"best": shown, "device_id": best.device_id}
@@ -280,7 +280,7 @@ def _best_columns() -> Select[Any]:
             workloads.c.key.label("workload_key"),
             workloads.c.operator,
             workloads.c.workload,
-            *BESIDE,
+            *DEVICE_COLUMNS,
         )
         .join(jobs, jobs.c.seq == bests.c.job_seq)
         .join(workloads, workloads.c.id == bests.c.workload_id)

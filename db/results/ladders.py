@@ -7,10 +7,10 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, insert, select
 from sqlalchemy.engine import RowMapping
 
-from db.fleet.devices import BESIDE, Device
+from db.fleet.devices import DEVICE_COLUMNS, Device
 from db.sql.columns import now, storable, upsert, utc
-from db.sql.models import devices, ladders, workloads
 from db.sql.pages import Page, page, read_cursor
+from db.sql.tables import devices, ladders, workloads
 from db.sql.transaction import reading, writing
 
 
@@ -67,7 +67,7 @@ def list_ladders(
             workloads.c.key.label("workload_key"),
             workloads.c.operator,
             workloads.c.workload,
-            *BESIDE,
+            *DEVICE_COLUMNS,
         )
         .join(workloads, workloads.c.id == ladders.c.workload_id)
         .join(devices, devices.c.id == ladders.c.device_id)

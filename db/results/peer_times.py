@@ -11,7 +11,7 @@ from sqlalchemy import Engine, select
 
 from db.contract.order import Baselines
 from db.sql.columns import now, upsert, utc
-from db.sql.models import peer_times, workloads
+from db.sql.tables import peer_times, workloads
 from db.sql.transaction import reading, writing
 
 
@@ -24,7 +24,7 @@ class PeerTimes:
     measured_at: datetime
 
 
-def keep(
+def store(
     engine: Engine,
     workload_key: str,
     device_id: int,
@@ -56,7 +56,7 @@ def keep(
         )
 
 
-def kept(
+def find(
     engine: Engine,
     workload_key: str,
     device_id: int,

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, delete, select
 from db.results import artifacts, signed
 from db.sql.columns import now, upsert, utc
 from db.sql.errors import CorruptArtifact, NotFound
-from db.sql.models import signers
+from db.sql.tables import signers
 from db.sql.transaction import reading, writing
 
 

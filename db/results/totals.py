@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, func, select
 
 from db.fleet.workers import ALIVE_SECONDS
 from db.sql.columns import now, upsert
-from db.sql.models import UNENDED, devices, jobs, trial_sums, workers
+from db.sql.tables import UNENDED, devices, jobs, trial_sums, workers
 from db.sql.transaction import reading
 
 PHASES = ("schedule", "build", "check", "run")

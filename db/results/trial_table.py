@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Engine, Select, Text, cast, false, func, select
 
-from db.queue.jobs import known_id
+from db.queue.jobs import require_job_id
 from db.sql.columns import storable
-from db.sql.models import jobs, trials
+from db.sql.tables import jobs, trials
 from db.sql.transaction import reading
 
 BATCH = 500
@@ -74,7 +74,7 @@ def templates_of(engine: Engine, job_id: str) -> list[str]:
 
 def _narrowed(query: Select[Any], job_id: str, wanted: TrialFilter) -> Select[Any]:
     query = query.select_from(trials).join(jobs, jobs.c.seq == trials.c.job_seq)
-    query = query.where(jobs.c.id == known_id(job_id))
+    query = query.where(jobs.c.id == require_job_id(job_id))
     texts = [*filter(None, (wanted.status, wanted.template)), *chain(*wanted.knobs.items())]
     if not all(storable(text) for text in texts):
         return query.where(false())

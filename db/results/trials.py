@@ -10,13 +10,13 @@ from sqlalchemy import Engine, Select, func, insert, select
 from sqlalchemy.engine import RowMapping
 from sqlalchemy.exc import IntegrityError
 
-from db.queue.jobs import known_id
-from db.queue.lease import held
+from db.queue.jobs import require_job_id
+from db.queue.lease import lock_leased_job
 from db.results.totals import add_up
 from db.sql.columns import canonical, now, storable, utc
 from db.sql.errors import DuplicateTrial, NotFound
-from db.sql.models import jobs, trials, workloads
 from db.sql.pages import Page, page, read_cursor
+from db.sql.tables import jobs, trials, workloads
 from db.sql.transaction import reading, writing
 
 
@@ -69,7 +69,7 @@ def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> l
     workload, device, template, template version and TVM version. In both cases nothing is
     stored."""
     with writing(engine) as connection:
-        job = held(connection, job_id, attempt)
+        job = lock_leased_job(connection, job_id, attempt)
         if not new:
             return []
         last, clock = connection.execute(
@@ -103,7 +103,9 @@ def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> l
         return [Trial.from_row(row) for row in stored]
 
 
-def known(engine: Engine, workload_key: str, device_id: int, tvm_version: str) -> list[Trial]:
+def measured_trials(
+    engine: Engine, workload_key: str, device_id: int, tvm_version: str
+) -> list[Trial]:
     """Return all trials of this workload on this device with this version of TVM, whichever job
     measured them, oldest first."""
     query = (
@@ -131,7 +133,7 @@ def list_trials(
     one is given. Raises NotFound, BadCursor."""
     after = 0 if cursor is None else read_cursor("trials", cursor)
     with reading(engine) as connection:
-        job = select(jobs.c.seq).where(jobs.c.id == known_id(job_id))
+        job = select(jobs.c.seq).where(jobs.c.id == require_job_id(job_id))
         seq = connection.execute(job).scalar()
         if seq is None:
             raise NotFound("job", job_id)

@@ -15,8 +15,8 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from db.sql.columns import to_json
 from db.sql.errors import DatabaseDamaged, DatabaseUnavailable
-from db.sql.same_file import follow
 from db.sql.schema import check_schema, migrate, refuse_foreign
+from db.sql.sqlite_pool import replace_stale_connections
 from db.sql.transaction import reading, writing
 from db.sql.url import without_passwords
 
@@ -31,7 +31,7 @@ because the operating system caches the file too."""
 ROOM = 64 << 10
 """The free bytes on the disk that SQLite needs to open a database: it makes files beside it."""
 
-PATIENCE = {
+CONNECTION_TIMEOUTS = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -107,13 +107,15 @@ def _postgresql(given: URL) -> Engine:
             json_serializer=to_json,
             json_deserializer=from_json,
             max_overflow=35,  # and 5 in the pool: one for each of a web server's 40 threads
-            connect_args={name: value for name, value in PATIENCE.items() if name not in url.query},
+            connect_args={
+                name: value for name, value in CONNECTION_TIMEOUTS.items() if name not in url.query
+            },
         )
     except ModuleNotFoundError as error:
         raise DatabaseUnavailable(
             without_passwords(given), "its driver is missing; pip install 'convtune[postgres]'"
         ) from error
-    from db.sql.alive import replace_dead_connections  # noqa: PLC0415  # it needs the driver
+    from db.sql.postgres_pool import replace_dead_connections  # noqa: PLC0415  # it needs the driver
 
     replace_dead_connections(engine)
     return engine
@@ -151,7 +153,7 @@ def _sqlite(url: URL, busy_seconds: float) -> Engine:
         refuse_foreign([name for (name,) in tables])  # before anything is changed
         _use_wal(connection, busy_seconds)
 
-    follow(engine, Path(url.database))
+    replace_stale_connections(engine, Path(url.database))
     return engine
 
 

@@ -65,9 +65,9 @@ class NotFound(StorageError):
 class AmbiguousId(StorageError):
     """Several rows have an id that begins so: give more of it."""
 
-    def __init__(self, what: str, begun: str, found: Sequence[str]) -> None:
+    def __init__(self, what: str, prefix: str, found: Sequence[str]) -> None:
         super().__init__(
-            f"several {what}s begin with {begun!r}: {', '.join(found)}; give more of the id"
+            f"several {what}s begin with {prefix!r}: {', '.join(found)}; give more of the id"
         )
 
 
@@ -99,7 +99,8 @@ class LeaseLost(StorageError):
 
 
 class DuplicateTrial(StorageError):
-    """A configuration has a stored trial already: read db.results.trials.known before measuring."""
+    """A configuration has a stored trial already: read db.results.trials.measured_trials
+    before measuring."""
 
 
 class IdempotencyConflict(StorageError):

@@ -14,7 +14,7 @@ from db.sql.engine import BUSY_SECONDS, open_engine, parsed, why_not_opened
 from db.sql.errors import BackupRefused
 from db.sql.url import SECRETS
 
-SIDES = ("-wal", "-shm", "-journal")
+SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
 """The suffixes of the files that SQLite may keep beside a database. They are useless without it."""
 _HOLDERS = """
 SELECT DISTINCT worker FROM jobs WHERE state = 'running'
@@ -43,44 +43,44 @@ def path_of(url: str, instead: str) -> Path:
     return Path(found.database or "").resolve()  # SQLite's side files are beside a link's target
 
 
-def must_exist(url: str) -> None:
+def require_database(url: str) -> None:
     """Raise BackupRefused if the database is a file that does not exist: SQLite would create it."""
     found = parsed(url)
     if found.get_backend_name() == "sqlite" and not Path(found.database or "").is_file():
         raise BackupRefused(f"there is no database {found.database}; look at TUNER_DATABASE_URL")
 
 
-def must_be_sound(path: Path) -> None:
+def require_undamaged(path: Path) -> None:
     """Read the whole database, and raise BackupRefused if it is damaged or can't be read."""
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
-            (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.OperationalError as error:  # the disk is full, for example: it is not damaged
         raise BackupRefused(
             f"{path} can't be read ({error}); {why_not_opened(path.parent)}"
         ) from error
     except sqlite3.DatabaseError as error:
-        said = str(error)
-    if said != "ok":
+        found = str(error)
+    if found != "ok":
         raise BackupRefused(
-            f"{path} is damaged ({said}); put a backup in its place: tuner db restore"
+            f"{path} is damaged ({found}); put a backup in its place: tuner db restore"
         )
 
 
-def beside(path: Path, suffix: str) -> Path:
+def with_suffix_added(path: Path, suffix: str) -> Path:
     """Return the path with a suffix added to its whole name."""
     return path.with_name(path.name + suffix)
 
 
 @contextmanager
-def part_of(path: Path) -> Iterator[Path]:
+def temporary_path_for(path: Path) -> Iterator[Path]:
     """Yield an unused path in the folder of `path`, for a file that is to replace it. At the end,
     the file and SQLite's side files are deleted there if they are left."""
     part = path.with_name(f".{path.name}.{uuid4().hex[:8]}.part")
     try:
         yield part
     finally:
-        for each in (part, *(beside(part, side) for side in SIDES)):
+        for each in (part, *(with_suffix_added(part, suffix) for suffix in SIDE_FILE_SUFFIXES)):
             each.unlink(missing_ok=True)
 
 
@@ -91,9 +91,9 @@ def examine(path: Path, shown: Path) -> str:
     `shown`."""
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
-            said = [row[0] for row in connection.execute("PRAGMA integrity_check(1)")]
-            if said != ["ok"]:
-                raise BackupRefused(f"{shown} is damaged ({said[0]}); take another backup")
+            faults = [row[0] for row in connection.execute("PRAGMA integrity_check(1)")]
+            if faults != ["ok"]:
+                raise BackupRefused(f"{shown} is damaged ({faults[0]}); take another backup")
             dangling = connection.execute("PRAGMA foreign_key_check").fetchone()
             if dangling is not None:
                 raise BackupRefused(
@@ -111,7 +111,7 @@ def examine(path: Path, shown: Path) -> str:
 
 
 @contextmanager
-def alone(path: Path, *, force: bool) -> Iterator[None]:
+def exclusive_access(path: Path, *, force: bool) -> Iterator[None]:
     """Keep other processes from opening the database while the context lasts. All of its content is
     then in its main file.
 
@@ -158,7 +158,7 @@ def _locked(connection: sqlite3.Connection) -> bool:
     return str(mode) == "delete"
 
 
-def to_disk(path: Path) -> None:
+def sync_to_disk(path: Path) -> None:
     """Wait until the file's content and its name are on the disk."""
     for each in (path, path.parent):
         opened = os.open(each, os.O_RDONLY)

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from db.sql.busy import begin_immediate
 from db.sql.errors import DatabaseDamaged, DatabaseUnavailable
+from db.sql.sqlite_lock import begin_immediate
 from db.sql.url import without_passwords
 
 

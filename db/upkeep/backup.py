@@ -19,15 +19,15 @@ from db.sql.engine import BUSY_SECONDS, open_engine
 from db.sql.errors import BackupRefused
 from db.sql.schema import migrate
 from db.sql.sqlite_file import (
-    SIDES,
-    alone,
-    beside,
+    SIDE_FILE_SUFFIXES,
     examine,
-    must_be_sound,
-    must_exist,
-    part_of,
+    exclusive_access,
     path_of,
-    to_disk,
+    require_database,
+    require_undamaged,
+    sync_to_disk,
+    temporary_path_for,
+    with_suffix_added,
 )
 
 PG_DUMP = (
@@ -67,21 +67,22 @@ def back_up(url: str, file: Path, *, force: bool = False) -> BackedUp:
     exists and `force` is not set."""
     file = file.absolute()
     source = path_of(url, PG_DUMP + shlex.quote(str(file)))
-    must_exist(url)
+    require_database(url)
     try:
         _may_be_written(file, source, force=force)
-        with part_of(file) as part:
+        with temporary_path_for(file) as part:
             with closing(sqlite3.connect(source, timeout=BUSY_SECONDS)) as connection:
                 connection.execute("VACUUM INTO ?", [str(part)])
             revision = examine(part, source)
             _as_before(source, part)
-            to_disk(part)
+            sync_to_disk(part)
+            size = part.stat().st_size
             part.replace(file)
     except (sqlite3.Error, OSError) as error:
-        must_be_sound(source)
+        require_undamaged(source)
         raise BackupRefused(f"{file} can't be written: {error}") from error
-    to_disk(file)
-    return BackedUp(file, file.stat().st_size, revision)
+    _confirm(file)
+    return BackedUp(file, size, revision)
 
 
 def restore(url: str, file: Path, *, force: bool = False) -> Restored:
@@ -94,20 +95,21 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
     path = path_of(url, PG_RESTORE + shlex.quote(str(file)))
     try:
         there = _may_be_replaced(path, file)
-        with part_of(path) as part:
+        with temporary_path_for(path) as part:
             shutil.copyfile(file, part)
             revision = examine(part, file)
             _bring_up_to_date(part)
             _as_before(path if there else file, part)
-            to_disk(part)
-            with alone(path, force=force) if there else nullcontext():
+            sync_to_disk(part)
+            with exclusive_access(path, force=force) if there else nullcontext():
                 aside = _set_aside(path) if there else None
-                for side in SIDES:  # of the old database: SQLite would replay them into the new one
-                    beside(path, side).unlink(missing_ok=True)
+                # files of the old database, which SQLite would replay into the new one
+                for suffix in SIDE_FILE_SUFFIXES:
+                    with_suffix_added(path, suffix).unlink(missing_ok=True)
                 part.replace(path)
     except OSError as error:
         raise BackupRefused(f"{path} can't be replaced: {error}") from error
-    to_disk(path)
+    _confirm(path)
     return Restored(path, aside, revision)
 
 
@@ -121,7 +123,7 @@ def _may_be_replaced(path: Path, file: Path) -> bool:
     there = path.is_file()
     if there and path.samefile(file):
         raise BackupRefused(f"{file} is the database itself; name a backup")
-    if beside(file, "-wal").exists():
+    if with_suffix_added(file, "-wal").exists():
         raise BackupRefused(
             f"{file} is no whole copy, a part is in {file.name}-wal; copy with `tuner db backup`"
         )
@@ -136,10 +138,22 @@ def _may_be_written(file: Path, source: Path, *, force: bool) -> None:
     plain = there and stat.S_ISREG(file.lstat().st_mode)  # neither a folder, a link nor a device
     if there and (not plain or file.samefile(source)):
         raise BackupRefused(f"{file} is no place for a backup; name another file")
-    if any(beside(file, side).exists() for side in SIDES):
+    if any(with_suffix_added(file, suffix).exists() for suffix in SIDE_FILE_SUFFIXES):
         raise BackupRefused(f"something has {file} open, or left a part of it; name another file")
     if there and not force:
         raise BackupRefused(f"{file} is there already; name another file, or give --force")
+
+
+def _confirm(file: Path) -> None:
+    """Wait until a file that was put in its place is on the disk. Raise BackupRefused, which says
+    that it is in place, if that can't be found out."""
+    try:
+        sync_to_disk(file)
+    except OSError as error:
+        raise BackupRefused(
+            f"{file} is in place, but may not be on the disk yet ({error}); look whether it is "
+            "there, and do it again if it is not"
+        ) from error
 
 
 def _bring_up_to_date(part: Path) -> None:
@@ -154,11 +168,11 @@ def _bring_up_to_date(part: Path) -> None:
 def _set_aside(path: Path) -> Path:
     """Give the database a second name, so that its first can be replaced in one step. Return the
     second."""
-    aside = beside(path, f".before-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
+    aside = with_suffix_added(path, f".before-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
     os.link(path, aside)
-    for side in SIDES:  # there only if the database is in use and `force` is set
-        if beside(path, side).exists():
-            beside(path, side).replace(beside(aside, side))
+    for suffix in SIDE_FILE_SUFFIXES:  # there only if the database is in use and `force` is set
+        if with_suffix_added(path, suffix).exists():
+            with_suffix_added(path, suffix).replace(with_suffix_added(aside, suffix))
     return aside
 
 

@@ -9,7 +9,8 @@ from sqlalchemy.exc import DatabaseError
 
 from db.results.totals import PRUNED
 from db.sql.errors import DatabaseDamaged, SchemaMismatch
-from db.sql.models import (
+from db.sql.schema import check_schema
+from db.sql.tables import (
     artifacts,
     best_artifacts,
     bests,
@@ -19,9 +20,8 @@ from db.sql.models import (
     trials,
     workloads,
 )
-from db.sql.schema import check_schema
 from db.sql.transaction import reading
-from db.upkeep.check_signatures import broken_chains, unsigned
+from db.upkeep.check_signatures import count_unsigned, invalid_signatures
 from db.upkeep.prune import evidence_of
 
 MOST = 20
@@ -50,7 +50,7 @@ def check(engine: Engine) -> Findings:
     except SchemaMismatch as error:
         findings.wrong.append(str(error))
         return findings
-    looks = [_dangling, _artifacts, _artifacts_of_bests, broken_chains, _jobs_of_bests, _sums]
+    looks = [_dangling, _artifacts, _artifacts_of_bests, invalid_signatures, _jobs_of_bests, _sums]
     try:
         if engine.dialect.name == "sqlite":
             for look in (_integrity, _texts):
@@ -199,7 +199,7 @@ def _unnamed(connection: Connection, findings: Findings) -> None:
 
 
 def _unsigned(connection: Connection, findings: Findings) -> None:
-    if count := unsigned(connection):
+    if count := count_unsigned(connection):
         findings.notes.append(
             f"bests that nobody signed: {count}; clients load no such library: tune them again, "
             "with --retune"

@@ -5,11 +5,11 @@ from typing import Any
 
 from sqlalchemy import Connection, exists, not_, select
 
-from db.results import chain
-from db.sql.models import best_artifacts, bests, workloads
+from db.results.verify_signature import signature_fault
+from db.sql.tables import best_artifacts, bests, workloads
 
 
-def broken_chains(connection: Connection) -> Iterator[str]:
+def invalid_signatures(connection: Connection) -> Iterator[str]:
     """Yield a finding for each signed best whose files clients would refuse. Only one best's files
     are in memory at a time."""
     of_best = best_artifacts.c.best_id == bests.c.id
@@ -20,12 +20,12 @@ def broken_chains(connection: Connection) -> Iterator[str]:
         .order_by(bests.c.id)
     )
     for best in connection.execute(query).all():
-        why = chain.fault(connection, best.id, best.key)
+        why = signature_fault(connection, best.id, best.key)
         if why is not None:
             yield f"best {best.id} ({best.key}): {why}; tune it again, with --retune"
 
 
-def unsigned(connection: Connection) -> int:
+def count_unsigned(connection: Connection) -> int:
     """Return the number of bests that have a manifest but no signature, as bests of older releases
     do."""
 

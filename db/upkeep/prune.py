@@ -30,7 +30,7 @@ from sqlalchemy import (
 from db.results.totals import PHASES, PRUNED
 from db.results.trials import config_key
 from db.sql.columns import now, upsert
-from db.sql.models import (
+from db.sql.tables import (
     ENDED,
     UNENDED,
     artifacts,

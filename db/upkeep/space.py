@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sqlalchemy import Engine, func, select, text
+from sqlalchemy.exc import OperationalError
 
 from db.sql.columns import now
 from db.sql.errors import DatabaseUnavailable
-from db.sql.models import artifacts, jobs, listed_configs, trials
-from db.sql.transaction import one_write, reading
+from db.sql.tables import artifacts, jobs, listed_configs, trials
+from db.sql.transaction import one_read, one_write, reading
 
 PRUNED_TABLES = (trials, listed_configs, artifacts)
 
@@ -27,7 +28,7 @@ def reclaim(engine: Engine) -> Space:
     """Run VACUUM, and return what became of the space.
 
     On SQLite, VACUUM rewrites the database while other writers wait. So it is not run while workers
-    hold jobs, because their leases could run out. Raises DatabaseUnavailable if it fails there."""
+    hold jobs, because their leases could run out. Raises DatabaseUnavailable if it fails."""
     how: Literal["vacuum", "reused"] = "vacuum"
     if engine.dialect.name == "postgresql":
         names = ", ".join(table.name for table in PRUNED_TABLES)
@@ -60,15 +61,11 @@ def _held(engine: Engine) -> bool:
 
 
 def _vacuum(engine: Engine) -> None:
-    raw = engine.raw_connection()  # SQLAlchemy would begin a transaction
-    try:
-        cursor = raw.cursor()
-        cursor.execute("VACUUM")
-        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        cursor.close()
-    except engine.dialect.loaded_dbapi.Error as error:
-        raise DatabaseUnavailable(
-            engine.url.render_as_string(), f"{error}; what was deleted stays deleted"
-        ) from error
-    finally:
-        raw.close()
+    with one_read(engine) as connection:  # in no transaction, in which VACUUM could not run
+        try:
+            connection.exec_driver_sql("VACUUM")
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").all()
+        except OperationalError as error:
+            raise DatabaseUnavailable(
+                engine.url.render_as_string(), f"{error.orig}; what was deleted stays deleted"
+            ) from error

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from db import queue
 from db.sql.errors import LeaseLost
-from db.sql.models import metadata
+from db.sql.tables import metadata
 from db.sql.transaction import reading
 from tests.tuner.measure.planted import Planted
 from tuner.job.job import Progress

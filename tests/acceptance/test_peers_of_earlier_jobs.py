@@ -27,17 +27,17 @@ def test_a_quiet_job_keeps_them_and_the_next_takes_them_over(
     (found,) = best.lookup(database.engine, job.workload_key)
     timed = {row["name"] for row in found.baselines} - {"default", "naive"}
     assert "numpy.convolve" in timed
-    kept = peer_times.kept(database.engine, *mine, ours)
+    kept = peer_times.find(database.engine, *mine, ours)
     if found.timing["noise"]["quiet"]:
         assert kept is not None and {row["name"] for row in kept.rows} == timed
     else:
         assert kept is None
 
-    peer_times.keep(database.engine, *mine, ours, [ROW])
+    peer_times.store(database.engine, *mine, ours, [ROW])
     # another selection of templates has a best of its own, which no faster one keeps out
     other = database.submit(SHAPE, trials=2, baselines="all", templates=["direct"])
     bench.run(database, other)
-    stored = best.stored(database.engine, job.workload_key, bench.device_id(database))
+    stored = best.bests_on_device(database.engine, job.workload_key, bench.device_id(database))
     rows = next(each.baselines for each in stored if each.job_id == other.id)
     (row,) = [row for row in rows if row["name"] not in ("default", "naive")]
     assert row["name"] == "planted"

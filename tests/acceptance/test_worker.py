@@ -16,7 +16,7 @@ import templates
 from db import queue
 from db.fleet import workers
 from db.records import imports
-from db.records.listed import IMPORTED, Listed, ListedOrder
+from db.records.listed import IMPORTED, ListedConfig, ListedOrder
 from tuner.errors import TunerError
 from tuner.job.progress import Progress
 from tuner.process.stopping import Stopped, interruptible, stop_on_signals
@@ -187,7 +187,7 @@ def test_its_metrics_count_all_trials_that_are_stored_before_a_report(
         workload=workload.model_dump(),
         target="cpu",
         search=IMPORTED,
-        listed=[Listed({"template": "direct", "flux": n}, 1, {}) for n in range(count)],
+        listed=[ListedConfig({"template": "direct", "flux": n}, 1, {}) for n in range(count)],
     )
     imports.store(database.engine, [order], [])
     with closing(

@@ -12,7 +12,7 @@ from db.fleet import devices
 from db.results import artifacts, best, signed, trials
 from db.results.signers import NewSigner
 from db.sql.engine import reading
-from db.sql.models import metadata
+from db.sql.tables import metadata
 from templates import operator, templates_for
 from templates.limits import DeviceLimits
 
@@ -155,7 +155,7 @@ def tuned(
     }
     new = best.NewBest(**values | changes)
     made = files(job.id, job.workload_key)
-    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(new, made)], SIGNER)
+    best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(new, made)], SIGNER)
     return queue.get(engine, job.id)
 
 

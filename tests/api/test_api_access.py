@@ -19,7 +19,7 @@ from api.main import ROUTE_MODULES, create_app
 from api.server.lifespan import StartupError
 from api.settings import Settings
 from db.access import keys
-from db.sql.models import api_keys
+from db.sql.tables import api_keys
 from db.sql.transaction import writing
 
 ORDER = {"operator": "conv1d", "workload": {"M": 100, "N": 3}}

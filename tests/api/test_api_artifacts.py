@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from db.results import artifacts, signers
 from db.sql.engine import writing
-from db.sql.models import artifacts as table
+from db.sql.tables import artifacts as table
 
 CONTENT = bytes(range(100))
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

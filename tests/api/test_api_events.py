@@ -26,10 +26,10 @@ from db import queue
 from db.fleet import devices
 from db.read import events
 from db.results import trials
-from db.sql import models
+from db.sql import tables
 from db.sql.engine import writing
 from db.sql.errors import DatabaseUnavailable
-from db.sql.models import jobs
+from db.sql.tables import jobs
 from templates import operator
 
 SHAPE = {"M": 100, "N": 3}
@@ -327,7 +327,7 @@ def test_trials_that_are_pruned_while_they_are_sent(engine: Engine) -> None:
     async def sent() -> list[str | None]:
         async with Feeds(engine).listen(tuning.job.id) as feed:
             with writing(engine) as connection:
-                connection.execute(delete(models.trials))
+                connection.execute(delete(tables.trials))
             return [event.event async for _, event in _history(feed, EventId(), feed.snapshot.last)]
 
     assert asyncio.run(asyncio.wait_for(sent(), 10)) == []

@@ -15,7 +15,7 @@ from api.web.pages import HEADERS
 from db import queue
 from db.fleet import devices, workers
 from db.results import ladders, trials
-from db.sql.models import jobs
+from db.sql.tables import jobs
 from db.sql.transaction import writing
 from templates import operator, operators
 

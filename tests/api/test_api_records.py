@@ -115,7 +115,7 @@ def test_metaschedules_halves(client: TestClient, engine: Engine) -> None:
         max_error=None, baselines=[], trials_measured=0, versions={},
     )  # fmt: skip
     file = NewArtifact(json.dumps(halves).encode(), "record", "application/json")
-    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(new, [file])])
+    best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(new, [file])])
     [line] = lines(client, "?format=metaschedule")
     assert {name: line[name] for name in halves} == halves
     assert line["convtune"] == lines(client, "?of=bests")[0]

@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 
 from db.fleet import devices, workers
 from db.sql.engine import writing
-from db.sql.models import metadata
-from db.sql.models import workers as rows_of_workers
+from db.sql.tables import metadata
+from db.sql.tables import workers as rows_of_workers
 from templates import operators
 from templates.workload import Workload
 

@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 
 from db.results import artifacts, signed, signers
 from db.sql.engine import writing
-from db.sql.models import artifacts as table
-from db.sql.models import signers as registered
+from db.sql.tables import artifacts as table
+from db.sql.tables import signers as registered
 
 SHAPE = {"M": 16384, "N": 32}
 URL = "/best/conv1d?M=16384&N=32"

@@ -48,7 +48,9 @@ def verified_as(
         trials_measured=1,
         versions={},
     )
-    best.finish_with_bests(engine, held.id, held.attempt, [best.Found(new, files(held.id))], SIGNER)
+    best.finish_with_bests(
+        engine, held.id, held.attempt, [best.BestWithFiles(new, files(held.id))], SIGNER
+    )
 
 
 def test_the_answer_is_verified_once_the_job_has_succeeded(

@@ -25,7 +25,7 @@ import numpy as np
 from sqlalchemy import Engine, func, insert, select, text
 
 from db import queue
-from db.sql import models
+from db.sql import tables
 from db.sql.engine import open_engine, reading, writing
 from db.sql.schema import migrate
 from tests.own_postgres import own_server
@@ -153,12 +153,12 @@ def _work(url: str, name: str, longest_ms: float, barrier: Barrier, answers: Any
 def _fill(engine: Engine, count: int) -> int:
     """Queue jobs; the number of the last one before them."""
     with writing(engine) as connection:
-        newest = select(func.coalesce(func.max(models.jobs.c.seq), 0))
+        newest = select(func.coalesce(func.max(tables.jobs.c.seq), 0))
         last = int(connection.execute(newest).scalar_one())
         if not last:
             workload = {"id": 1, "key": "{}", "operator": "conv1d", "workload": {"M": 64, "N": 3}}
-            connection.execute(insert(models.workloads), [workload])
-        connection.execute(insert(models.jobs), [_job(last + n) for n in range(1, count + 1)])
+            connection.execute(insert(tables.workloads), [workload])
+        connection.execute(insert(tables.jobs), [_job(last + n) for n in range(1, count + 1)])
     return last
 
 
@@ -183,8 +183,8 @@ def _job(n: int) -> dict[str, Any]:
 
 
 def _all_were_claimed_once(engine: Engine, last: int, count: int) -> None:
-    done = (models.jobs.c.state == "succeeded") & (models.jobs.c.attempt == 1)
-    query = select(func.count()).where(models.jobs.c.seq > last, done)
+    done = (tables.jobs.c.state == "succeeded") & (tables.jobs.c.attempt == 1)
+    query = select(func.count()).where(tables.jobs.c.seq > last, done)
     with reading(engine) as connection:
         committed = connection.execute(query).scalar_one()
     if committed != count:

@@ -24,7 +24,7 @@ import numpy as np
 from fastapi import FastAPI
 from sqlalchemy import Engine, insert
 
-from db.sql import models
+from db.sql import tables
 from db.sql.engine import open_engine
 from db.sql.schema import migrate
 from db.sql.transaction import writing
@@ -185,12 +185,12 @@ def _fill(url: str) -> None:
     timing = {"warm": {"median_us": 5.0, "p10_us": 4.9, "p90_us": 5.2, "samples": 10}}
     _insert(
         engine,
-        models.devices,
+        tables.devices,
         [device.fingerprint() | {"id": 1, "identity": "0" * 64}],
     )
     _insert(
         engine,
-        models.artifacts,
+        tables.artifacts,
         [
             {
                 "sha256": sha256,
@@ -205,7 +205,7 @@ def _fill(url: str) -> None:
     )
     _insert(
         engine,
-        models.workloads,
+        tables.workloads,
         [
             {"id": n + 1, "key": w.key, "operator": "conv1d", "workload": w.model_dump()}
             for n, w in enumerate(shapes)
@@ -215,13 +215,13 @@ def _fill(url: str) -> None:
     counts[-1] += TRIALS - sum(counts)
     _insert(
         engine,
-        models.jobs,
+        tables.jobs,
         [_job(n, count, now) for n, count in enumerate(counts)],
     )
     for start in range(0, BESTS, 200):
         _insert(
             engine,
-            models.trials,
+            tables.trials,
             [
                 _trial(n, number, config, timing, now)
                 for n in range(start, min(start + 200, BESTS))
@@ -230,12 +230,12 @@ def _fill(url: str) -> None:
         )
     _insert(
         engine,
-        models.bests,
+        tables.bests,
         [_best(n, counts[n], config, timing, now) for n in range(BESTS)],
     )
     _insert(
         engine,
-        models.best_artifacts,
+        tables.best_artifacts,
         [
             {"best_id": n + 1, "kind": kind, "sha256": sha256}
             for n in range(BESTS)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Engine, select
 
-from db.sql.models import bests, jobs, trials
+from db.sql.tables import bests, jobs, trials
 from db.sql.transaction import reading
 from db.upkeep.check import check
 from tests.chaos.damage import Damage

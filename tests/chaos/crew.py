@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Engine, func, select
 
-from db.sql.models import UNENDED, jobs
+from db.sql.tables import UNENDED, jobs
 from db.sql.transaction import reading
 from tests.chaos.diary import diaries
 from tests.chaos.hand import Habits, work

@@ -114,7 +114,7 @@ class _Hand:
             self._diary.of("stored", job, config=config)
         files = [NewArtifact(job.id.encode(), "library", "application/octet-stream")]
         best.finish_with_bests(
-            self._engine, job.id, job.attempt, [best.Found(_best(job, device.id), files)]
+            self._engine, job.id, job.attempt, [best.BestWithFiles(_best(job, device.id), files)]
         )
         self._diary.of("ended", job, state="succeeded")
 

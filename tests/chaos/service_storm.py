@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy import Engine, select
 
 from db.sql.engine import migrate, open_engine
-from db.sql.models import jobs, trials, workloads
+from db.sql.tables import jobs, trials, workloads
 from db.sql.transaction import reading
 from tests.chaos.account import hold_against, look_over
 from tests.chaos.crew import Crew

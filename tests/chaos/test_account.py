@@ -12,7 +12,7 @@ from sqlalchemy import Engine, update
 from db import queue
 from db.results import trials
 from db.sql.engine import migrate, open_engine
-from db.sql.models import jobs
+from db.sql.tables import jobs
 from db.sql.transaction import writing
 from tests.chaos.account import hold_against, look_over
 from tests.chaos.damage import Damage

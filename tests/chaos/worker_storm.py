@@ -21,7 +21,7 @@ from db import queue
 from db.contract.order import Baselines, JobFilter
 from db.sql.engine import migrate, open_engine
 from db.sql.errors import DatabaseUnavailable, JobEnded
-from db.sql.models import UNENDED, jobs, trials
+from db.sql.tables import UNENDED, jobs, trials
 from db.sql.transaction import reading, writing
 from tests.acceptance.processes import until
 from tests.chaos.account import look_over

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, make_url, text
 
 from db.sql.engine import migrate, open_engine
-from db.sql.models import metadata
+from db.sql.tables import metadata
 from db.sql.transaction import writing
 from tests.own_postgres import private_server
 

@@ -37,5 +37,5 @@ def tuned_next(engine: Engine, **changes: Any) -> queue.Job:
         engine, job.id, job.attempt, **figures, best=None, eta_seconds=0.0, device_id=gpu
     )
     made = new_best(job, gpu, **changes)
-    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(made)])
+    best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(made)])
     return queue.get(engine, job.id)

@@ -8,7 +8,7 @@ from sqlalchemy import Engine, select, text
 from db import queue
 from db.fleet import devices
 from db.results import artifacts, best, trials
-from db.sql.models import metadata
+from db.sql.tables import metadata
 from db.sql.transaction import reading, writing
 
 FINGERPRINT = {
@@ -121,8 +121,8 @@ def of_another_schema(blank: Engine, revision: str) -> None:
 
 def recorded(engine: Engine, job: queue.Job, new: best.NewBest) -> best.Best:
     """The best of a job that ends with it."""
-    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(new)])
-    [stored] = best.stored(engine, new.workload_key, new.device_id)[-1:]
+    best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(new)])
+    [stored] = best.bests_on_device(engine, new.workload_key, new.device_id)[-1:]
     return stored
 
 

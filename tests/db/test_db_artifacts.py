@@ -5,7 +5,7 @@ from sqlalchemy import Engine, event, update
 from storage_rows import everything
 
 from db.results import artifacts
-from db.sql import models
+from db.sql import tables
 from db.sql.errors import CorruptArtifact, NotFound
 from db.sql.transaction import writing
 
@@ -15,7 +15,7 @@ CONTENT = bytes(range(256)) * 300
 def spoil(engine: Engine, sha256: str) -> None:
     flipped = bytes([CONTENT[0] ^ 1]) + CONTENT[1:]
     with writing(engine) as connection:
-        statement = update(models.artifacts).where(models.artifacts.c.sha256 == sha256)
+        statement = update(tables.artifacts).where(tables.artifacts.c.sha256 == sha256)
         connection.execute(statement.values(content=flipped))
 
 

@@ -19,7 +19,7 @@ def job_of(engine: Engine, length: int = 64) -> queue.Job:
 def test_finishing_stores_artifacts_best_and_state_together(engine: Engine) -> None:
     job, gpu = job_of(engine), device(engine)
     given = new_best(job, gpu.id)
-    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(given, FILES)])
+    best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(given, FILES)])
     [found] = best.lookup(engine, job.workload_key)
     files = {new.kind: new.sha256 for new in FILES}
     assert asdict(found).items() >= asdict(replace(given, artifacts=files)).items()
@@ -37,11 +37,11 @@ def test_a_best_that_names_a_missing_artifact_leaves_nothing_behind(engine: Engi
     given = new_best(job, gpu.id, artifacts={"manifest": "0" * 64})
     before = everything(engine)
     with pytest.raises(NotFound, match="no artifact"):
-        best.finish_with_bests(engine, job.id, job.attempt, [best.Found(given, FILES)])
+        best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(given, FILES)])
     assert everything(engine) == before
     manifest = artifacts.put(engine, b"{}", "manifest", "application/json")
     given = replace(given, artifacts={"manifest": manifest})
-    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(given, FILES)])
+    best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(given, FILES)])
     [found] = best.lookup(engine, job.workload_key)
     assert set(found.artifacts) == {"library", "source", "manifest"}
     assert found.sizes == {
@@ -60,7 +60,7 @@ def test_a_best_of_another_workload_is_refused(engine: Engine) -> None:
 def test_the_next_winner_replaces_the_row_and_its_artifacts(engine: Engine) -> None:
     first, gpu = job_of(engine), device(engine)
     best.finish_with_bests(
-        engine, first.id, first.attempt, [best.Found(new_best(first, gpu.id), FILES)]
+        engine, first.id, first.attempt, [best.BestWithFiles(new_best(first, gpu.id), FILES)]
     )
     second = job_of(engine)
     given = new_best(second, gpu.id, time_us=1.25)
@@ -72,7 +72,7 @@ def test_the_next_winner_replaces_the_row_and_its_artifacts(engine: Engine) -> N
 def finished(engine: Engine, gpu: int, **changes: Any) -> queue.Job:
     job = job_of(engine)
     best.finish_with_bests(
-        engine, job.id, job.attempt, [best.Found(new_best(job, gpu, **changes), FILES)]
+        engine, job.id, job.attempt, [best.BestWithFiles(new_best(job, gpu, **changes), FILES)]
     )
     return queue.get(engine, job.id)
 
@@ -101,7 +101,10 @@ def test_there_is_a_best_for_each_number_of_threads(engine: Engine) -> None:
     parallel = new_best(job, cpu.id, time_us=1.0, threads=8)
     serial = new_best(job, cpu.id, time_us=4.0, threads=1)
     best.finish_with_bests(
-        engine, job.id, job.attempt, [best.Found(parallel, FILES), best.Found(serial)]
+        engine,
+        job.id,
+        job.attempt,
+        [best.BestWithFiles(parallel, FILES), best.BestWithFiles(serial)],
     )
     key = job.workload_key
     assert queue.get(engine, job.id).best == {
@@ -112,7 +115,10 @@ def test_there_is_a_best_for_each_number_of_threads(engine: Engine) -> None:
         return [each.threads for each in best.lookup(engine, key, threads=threads)]
 
     assert (found(None), found(8), found(7), found(1)) == ([8], [8], [1], [1])
-    assert sorted(str(each.threads) for each in best.stored(engine, key, cpu.id)) == ["1", "8"]
+    assert sorted(str(each.threads) for each in best.bests_on_device(engine, key, cpu.id)) == [
+        "1",
+        "8",
+    ]
     assert [each.threads for each in best.lookup(engine, key, parallel=True)] == [8]
     gpu = device(engine)
     on_gpu = recorded(engine, job_of(engine), new_best(job, gpu.id, time_us=9.0))
@@ -124,7 +130,7 @@ def test_one_on_several_threads_is_found_even_if_it_is_slower(engine: Engine) ->
     one, other = (device(engine, kind="cpu", name=f"CPU {number}") for number in (1, 2))
     job = job_of(engine)
     both = [
-        best.Found(new_best(job, one.id, time_us=time, threads=threads))
+        best.BestWithFiles(new_best(job, one.id, time_us=time, threads=threads))
         for time, threads in ((4.0, 1), (6.0, 8))
     ]
     best.finish_with_bests(engine, job.id, job.attempt, both)
@@ -162,9 +168,9 @@ def test_candidates_are_all_of_an_operator(engine: Engine) -> None:
     for length, time_us in ((10, 3.0), (11, 1.0), (12, 2.0)):
         job = job_of(engine, length)
         made.append(recorded(engine, job, new_best(job, gpu.id, time_us=time_us)))
-    assert best.candidates(engine, "conv1d") == [made[1], made[2], made[0]]
-    assert best.candidates(engine, "conv1d", kind="cpu") == []
-    assert best.candidates(engine, "depthwise_conv2d") == []
+    assert best.bests_of_operator(engine, "conv1d") == [made[1], made[2], made[0]]
+    assert best.bests_of_operator(engine, "conv1d", kind="cpu") == []
+    assert best.bests_of_operator(engine, "depthwise_conv2d") == []
 
 
 def test_pages_of_bests_while_one_is_replaced(engine: Engine) -> None:

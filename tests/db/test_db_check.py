@@ -20,7 +20,7 @@ from storage_rows import (
 
 from db import queue
 from db.results import artifacts, best, trials
-from db.sql import models, schema
+from db.sql import schema, tables
 from db.upkeep.check import MOST, check
 
 Harm = Callable[[Connection], object]
@@ -33,7 +33,9 @@ def tuned(engine: Engine) -> queue.Job:
     job, gpu = claimed(engine), device(engine).id
     new = [new_trial(gpu, 64), new_trial(gpu, 65, status="run_error", time_us=None)]
     trials.add(engine, job.id, job.attempt, new)
-    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(new_best(job, gpu), FILES)])
+    best.finish_with_bests(
+        engine, job.id, job.attempt, [best.BestWithFiles(new_best(job, gpu), FILES)]
+    )
     return queue.get(engine, job.id)
 
 
@@ -65,7 +67,7 @@ def test_a_sound_database(engine: Engine, tuned: queue.Job) -> None:
 
 def test_bytes_that_rotted(engine: Engine, tuned: queue.Job) -> None:
     name = FILES[0].sha256
-    rot = update(models.artifacts).where(models.artifacts.c.sha256 == name).values(content=b"rot")
+    rot = update(tables.artifacts).where(tables.artifacts.c.sha256 == name).values(content=b"rot")
     wrong = harmed(engine, lambda connection: connection.execute(rot))
     assert [each.partition(";")[0] for each in wrong] == [
         f"artifact {name}: its bytes do not match their name"
@@ -73,19 +75,19 @@ def test_bytes_that_rotted(engine: Engine, tuned: queue.Job) -> None:
 
 
 def test_a_size_that_is_not_so(engine: Engine, tuned: queue.Job) -> None:
-    [line] = harmed(engine, lambda to: to.execute(update(models.artifacts).values(size=9)))
+    [line] = harmed(engine, lambda to: to.execute(update(tables.artifacts).values(size=9)))
     assert "it has 12 bytes, but is said to have 9" in line  # the other has 9
 
 
 def test_an_artifact_that_is_gone(engine: Engine, tuned: queue.Job) -> None:
     name = FILES[0].sha256
-    gone = delete(models.artifacts).where(models.artifacts.c.sha256 == name)
+    gone = delete(tables.artifacts).where(tables.artifacts.c.sha256 == name)
     wrong = harmed(engine, lambda connection: connection.execute(gone))
     assert f"best 1: its library, artifact {name}, is missing" in wrong
 
 
 def test_a_job_that_is_gone(engine: Engine, tuned: queue.Job) -> None:
-    wrong = harmed(engine, lambda connection: connection.execute(delete(models.jobs)))
+    wrong = harmed(engine, lambda connection: connection.execute(delete(tables.jobs)))
     assert "best 1: its job, number 1, is missing" in wrong
     assert any(line.startswith("trials, ") and "in jobs is missing" in line for line in wrong)
 
@@ -93,13 +95,13 @@ def test_a_job_that_is_gone(engine: Engine, tuned: queue.Job) -> None:
 def test_a_layer_whose_job_is_gone(engine: Engine) -> None:
     ordered(engine, 10, 11)
     assert check(engine).wrong == []
-    found = harmed(engine, lambda c: c.execute(delete(models.jobs).where(models.jobs.c.seq == 2)))
+    found = harmed(engine, lambda c: c.execute(delete(tables.jobs).where(tables.jobs.c.seq == 2)))
     assert [each for each in found if "model_layers" in each and "jobs is missing" in each] == found
     assert len(found) == 1
 
 
 def test_a_trial_that_is_gone(engine: Engine, tuned: queue.Job) -> None:
-    gone = delete(models.trials).where(models.trials.c.number == 1)
+    gone = delete(tables.trials).where(tables.trials.c.number == 1)
     wrong = harmed(engine, lambda connection: connection.execute(gone))
     assert wrong == [
         f"job {tuned.id}: 0 ok trials are stored, but 1 were counted",
@@ -108,14 +110,14 @@ def test_a_trial_that_is_gone(engine: Engine, tuned: queue.Job) -> None:
 
 
 def test_a_trial_that_was_not_counted(engine: Engine, tuned: queue.Job) -> None:
-    fewer = delete(models.trial_sums).where(models.trial_sums.c.status == "run_error")
+    fewer = delete(tables.trial_sums).where(tables.trial_sums.c.status == "run_error")
     wrong = harmed(engine, lambda connection: connection.execute(fewer))
     assert wrong == [f"job {tuned.id}: 1 run_error trials are stored, but 0 were counted"]
 
 
 def test_sums_of_a_job_that_never_was(engine: Engine, tuned: queue.Job) -> None:
     phases = {f"{phase}_seconds": 0.0 for phase in ("schedule", "build", "check", "run")}
-    more = insert(models.trial_sums).values(job_seq=9, status="ok", trials=2, **phases)
+    more = insert(tables.trial_sums).values(job_seq=9, status="ok", trials=2, **phases)
     wrong = harmed(engine, lambda connection: connection.execute(more))
     assert "job number 9: 0 ok trials are stored, but 2 were counted" in wrong
     assert len(wrong) == 2  # and its job is missing
@@ -169,7 +171,7 @@ def test_a_winner_that_no_trial_tried_is_only_noted(engine: Engine) -> None:
 def test_of_many_alike_not_all_are_named(engine: Engine, tuned: queue.Job) -> None:
     for n in range(MOST + 5):
         artifacts.put(engine, f"{n}".encode(), "source", "text/plain")
-    wrong = harmed(engine, lambda to: to.execute(update(models.artifacts).values(content=b"x")))
+    wrong = harmed(engine, lambda to: to.execute(update(tables.artifacts).values(content=b"x")))
     assert len(wrong) == MOST + 1
     assert wrong[-1].endswith("more like the last")
 

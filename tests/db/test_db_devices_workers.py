@@ -5,7 +5,7 @@ from sqlalchemy import Engine, update
 from storage_rows import FINGERPRINT, device
 
 from db.fleet import devices, workers
-from db.sql import models
+from db.sql import tables
 from db.sql.columns import now
 from db.sql.transaction import writing
 
@@ -57,7 +57,7 @@ def test_workers_are_listed_with_what_they_do(engine: Engine) -> None:
 
 def seen_ago(engine: Engine, name: str, seconds: float) -> None:
     with writing(engine) as connection:
-        statement = update(models.workers).where(models.workers.c.name == name)
+        statement = update(tables.workers).where(tables.workers.c.name == name)
         connection.execute(statement.values(seen_at=now() - seconds))
 
 

@@ -22,7 +22,7 @@ def gpu(engine: Engine) -> int:
 
 
 def measured(engine: Engine, job: queue.Job, gpu: int, *times: float | None, **by: Any) -> None:
-    known = len(trials.known(engine, job.workload_key, gpu, "0.27.0"))
+    known = len(trials.measured_trials(engine, job.workload_key, gpu, "0.27.0"))
     new = [
         new_trial(gpu, known + place, time_us=time, status="ok" if time else "run_error", **by)
         for place, time in enumerate(times)
@@ -98,7 +98,7 @@ def test_the_fastest_that_is_known(engine: Engine, gpu: int) -> None:
     measured(engine, first, gpu, 5.0)
     trials.add(engine, first.id, 1, [new_trial(other, 1, time_us=0.3)])
     trials.add(engine, first.id, 1, [new_trial(gpu, 1, time_us=0.4, tvm_version="0.26.0")])
-    best.finish_with_bests(engine, first.id, 1, [best.Found(new_best(first, gpu), [])])
+    best.finish_with_bests(engine, first.id, 1, [best.BestWithFiles(new_best(first, gpu), [])])
     submitted(engine, seed=2)
     job = claimed(engine)
     seq = events.snapshot(engine, job.id).seq
@@ -110,6 +110,27 @@ def test_the_fastest_that_is_known(engine: Engine, gpu: int) -> None:
     assert events.fastest(engine, seq, 5) == 3
     of_later = events.snapshot(engine, later.id).seq
     assert events.fastest(engine, of_later, 0) == 3
+
+
+def test_a_later_version_of_a_template_changes_no_earlier_answer(engine: Engine, gpu: int) -> None:
+    """A replayed stream tells what was told while the job ran, also after an upgrade."""
+    submitted(engine, seed=1)
+    first = claimed(engine)
+    measured(engine, first, gpu, 5.0)
+    measured(engine, first, gpu, 0.1, template="splits")  # of an earlier version than the job's
+    queue.finish(engine, first.id, 1, "failed")
+    submitted(engine, seed=2)
+    job = claimed(engine)
+    measured(engine, job, gpu, 6.0)
+    measured(engine, job, gpu, 4.0, template="splits", template_version=2)
+    seq = events.snapshot(engine, job.id).seq
+    told = [events.fastest(engine, seq, number) for number in range(3)]
+    assert told == [5, 5, 4]
+    submitted(engine, seed=3)
+    later = claimed(engine)
+    measured(engine, later, gpu, 7.0, template_version=2)
+    measured(engine, later, gpu, 7.0, template="fft", template_version=9)
+    assert [events.fastest(engine, seq, number) for number in range(3)] == told
 
 
 @pytest.mark.parametrize("unknown", ["0" * 32, "nothing", "\0"])

@@ -7,7 +7,7 @@ from storage_rows import everything
 
 from db.access import keys
 from db.sql.errors import BadKey, NotFound
-from db.sql.models import api_keys
+from db.sql.tables import api_keys
 from db.sql.transaction import writing
 
 

@@ -6,7 +6,7 @@ from sqlalchemy import Engine, select
 from storage_rows import device, submitted
 
 from db.results import ladders
-from db.sql import models
+from db.sql import tables
 from db.sql.errors import BadCursor
 from db.sql.transaction import reading
 
@@ -80,4 +80,4 @@ def test_a_ladder_and_a_job_share_their_workload(engine: Engine) -> None:
     gpu = device(engine)
     ladders.record(engine, new_ladder(gpu.id, workload_key=job.workload_key))
     with reading(engine) as connection:
-        assert len(connection.execute(select(models.workloads)).all()) == 1
+        assert len(connection.execute(select(tables.workloads)).all()) == 1

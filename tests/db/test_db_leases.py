@@ -21,7 +21,7 @@ WRITES: dict[str, Write] = {
     ),
     "trials": lambda e, job, attempt, dev: trials.add(e, job, attempt, [new_trial(dev, 1)]),
     "finish_with_bests": lambda e, job, attempt, dev: best.finish_with_bests(
-        e, job, attempt, [best.Found(new_best(queue.get(e, job), dev), FILES)]
+        e, job, attempt, [best.BestWithFiles(new_best(queue.get(e, job), dev), FILES)]
     ),
     "finish": lambda e, job, attempt, _: queue.finish(e, job, attempt, "succeeded"),
     "release": lambda e, job, attempt, _: queue.release(e, job, attempt),

@@ -12,7 +12,7 @@ from db import models, queue
 from db.access.quota import Orderer, orders_of
 from db.contract.model import LayerOrder, ModelOrder
 from db.sql.errors import BadCursor, IdempotencyConflict, NotFound, QuotaExceeded
-from db.sql.models import jobs, metadata
+from db.sql.tables import jobs, metadata
 from db.sql.transaction import reading
 
 
@@ -127,7 +127,7 @@ def test_models_are_listed_newest_first(engine: Engine) -> None:
         if cursor is None:
             break
     assert [model.id for model in seen] == [model.id for model in reversed(made)]
-    assert [len(model.parts) for model in seen] == [2] * 5
+    assert [len(model.jobs) for model in seen] == [2] * 5
     with pytest.raises(BadCursor):
         models.list_models(engine, cursor=queue.list_jobs(engine, limit=1).next_cursor)
 
@@ -142,9 +142,9 @@ def test_an_unknown_model(engine: Engine, unknown: str) -> None:
 
 def test_the_beginning_of_an_id_will_do(engine: Engine) -> None:
     model = ordered(engine, 10)
-    assert models.named(engine, model.id[:12]) == model.id
+    assert models.resolve_id(engine, model.id[:12]) == model.id
     with pytest.raises(NotFound, match="no model"):
-        models.named(engine, "xyz")
+        models.resolve_id(engine, "xyz")
 
 
 def test_many_at_once_share_their_jobs(engine: Engine) -> None:

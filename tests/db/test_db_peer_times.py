@@ -13,24 +13,24 @@ VERSIONS = {"numpy": "2.5.2", "units": "2"}
 def test_times_come_back_beside_the_same_versions_only(engine: Engine) -> None:
     job, cpu, other = submitted(engine), device(engine, kind="cpu"), device(engine)
     mine: Any = (job.workload_key, cpu.id, "all")
-    assert peer_times.kept(engine, *mine, VERSIONS) is None
-    peer_times.keep(engine, *mine, VERSIONS, ROWS)
-    found = peer_times.kept(engine, *mine, VERSIONS)
+    assert peer_times.find(engine, *mine, VERSIONS) is None
+    peer_times.store(engine, *mine, VERSIONS, ROWS)
+    found = peer_times.find(engine, *mine, VERSIONS)
     assert found is not None and found.rows == ROWS
     assert abs(datetime.now(UTC) - found.measured_at) < timedelta(minutes=5)
-    assert peer_times.kept(engine, *mine, VERSIONS | {"numpy": "2.6.0"}) is None
-    assert peer_times.kept(engine, *mine, VERSIONS | {"torch": "2.13.0"}) is None
-    assert peer_times.kept(engine, job.workload_key, cpu.id, "pytorch", VERSIONS) is None
-    assert peer_times.kept(engine, job.workload_key, other.id, "all", VERSIONS) is None
-    assert peer_times.kept(engine, job.workload_key + " ", cpu.id, "all", VERSIONS) is None
+    assert peer_times.find(engine, *mine, VERSIONS | {"numpy": "2.6.0"}) is None
+    assert peer_times.find(engine, *mine, VERSIONS | {"torch": "2.13.0"}) is None
+    assert peer_times.find(engine, job.workload_key, cpu.id, "pytorch", VERSIONS) is None
+    assert peer_times.find(engine, job.workload_key, other.id, "all", VERSIONS) is None
+    assert peer_times.find(engine, job.workload_key + " ", cpu.id, "all", VERSIONS) is None
 
 
 def test_new_times_take_the_place_of_the_old(engine: Engine) -> None:
     job, cpu = submitted(engine), device(engine, kind="cpu")
     mine: Any = (job.workload_key, cpu.id, "all")
-    peer_times.keep(engine, *mine, VERSIONS, ROWS)
+    peer_times.store(engine, *mine, VERSIONS, ROWS)
     newer, rows = VERSIONS | {"numpy": "2.6.0"}, [ROWS[0] | {"time_us": 10.0}]
-    peer_times.keep(engine, *mine, newer, rows)
-    assert peer_times.kept(engine, *mine, VERSIONS) is None
-    found = peer_times.kept(engine, *mine, newer)
+    peer_times.store(engine, *mine, newer, rows)
+    assert peer_times.find(engine, *mine, VERSIONS) is None
+    found = peer_times.find(engine, *mine, newer)
     assert found is not None and found.rows == rows

@@ -9,7 +9,7 @@ from storage_rows import submitted
 
 from db import queue
 from db.contract.order import JobFilter
-from db.sql.models import jobs, metadata
+from db.sql.tables import jobs, metadata
 from db.sql.transaction import reading, writing
 
 

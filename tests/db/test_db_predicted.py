@@ -8,8 +8,8 @@ from storage_rows import FILES, claimed, device, new_best, submitted
 from db import queue
 from db.contract.order import PREDICTED, PREDICTION
 from db.results import best
-from db.results.shown import shown
-from db.sql.models import best_artifacts
+from db.results.best_fields import best_fields
+from db.sql.tables import best_artifacts
 from db.sql.transaction import reading
 
 
@@ -18,7 +18,7 @@ def ended(engine: Engine, order: dict[str, Any], time_us: float, threads: int = 
     submitted(engine, on_existing="retune", **order)
     job = claimed(engine)
     new = new_best(job, device(engine).id, time_us=time_us, threads=threads or None)
-    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(new, FILES)])
+    best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(new, FILES)])
     return queue.get(engine, job.id)
 
 
@@ -28,16 +28,16 @@ SEARCHED = {"search": "xgb", "trials": 4}
 def test_what_is_predicted_says_so(engine: Engine) -> None:
     job = ended(engine, dict(PREDICTION), 1.5)
     [found] = best.lookup(engine, job.workload_key)
-    assert (found.search, shown([found], None)["match"]) == (PREDICTED, "predicted")
+    assert (found.search, best_fields([found], None)["match"]) == (PREDICTED, "predicted")
 
 
 def test_a_search_replaces_it_even_if_it_is_slower(engine: Engine) -> None:
     for threads in (1, 2):
         ended(engine, dict(PREDICTION), 1.5, threads)
     job = ended(engine, SEARCHED, 2.0, 2)
-    found = best.stored(engine, job.workload_key, device(engine).id)
+    found = best.bests_on_device(engine, job.workload_key, device(engine).id)
     assert [(each.job_id, each.time_us) for each in found] == [(job.id, 2.0)]
-    assert shown(found, None)["match"] == "exact"
+    assert best_fields(found, None)["match"] == "exact"
     with reading(engine) as connection:
         files = connection.execute(select(func.count()).select_from(best_artifacts)).scalar_one()
     assert files == len(FILES)
@@ -46,7 +46,7 @@ def test_a_search_replaces_it_even_if_it_is_slower(engine: Engine) -> None:
 def test_it_takes_no_searched_ones_place(engine: Engine) -> None:
     searched = ended(engine, SEARCHED, 2.0, 2)
     job = ended(engine, dict(PREDICTION), 1.5, 1)
-    found = best.stored(engine, job.workload_key, device(engine).id)
+    found = best.bests_on_device(engine, job.workload_key, device(engine).id)
     assert [each.job_id for each in found] == [searched.id]
     assert (job.state, job.best and job.best["time_us"]) == ("succeeded", 2.0)
 

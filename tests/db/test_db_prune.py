@@ -1,5 +1,6 @@
 """What is old goes, what a best or the next search needs stays."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from db.queue import history
 from db.records import listed
 from db.results import artifacts, best, trials
 from db.results.totals import totals
-from db.sql import models
+from db.sql import tables
+from db.sql.engine import open_engine
+from db.sql.errors import DatabaseUnavailable
 from db.sql.transaction import reading, writing
 from db.upkeep import prune, space
 from db.upkeep.check import check
@@ -40,7 +43,7 @@ def tuned(engine: Engine, length: int, count: int = 5, winner: int | None = 0) -
         config = {"threads": winner, "template": "direct"}  # knobs in another order than its trial
         made = new_best(job, gpu, config=config)
         files = [artifacts.NewArtifact(f"{length}".encode(), "library", "x"), FILES[1]]
-        best.finish_with_bests(engine, job.id, job.attempt, [best.Found(made, files)])
+        best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(made, files)])
     return queue.get(engine, job.id)
 
 
@@ -49,18 +52,18 @@ def aged(engine: Engine, days: float, job: queue.Job | None = None) -> None:
     with writing(engine) as connection:
         seq = None
         if job is not None:
-            named = select(models.jobs.c.seq).where(models.jobs.c.id == job.id)
+            named = select(tables.jobs.c.seq).where(tables.jobs.c.id == job.id)
             seq = connection.execute(named).scalar_one()
         for table, columns in (
-            (models.jobs, ("created_at", "started_at", "finished_at")),
-            (models.trials, ("created_at",)),
-            (models.artifacts, ("created_at",)),
+            (tables.jobs, ("created_at", "started_at", "finished_at")),
+            (tables.trials, ("created_at",)),
+            (tables.artifacts, ("created_at",)),
         ):
             older = update(table).values({name: table.c[name] - days * DAY for name in columns})
             if seq is not None:
-                if table is models.artifacts:
+                if table is tables.artifacts:
                     continue
-                older = older.where(table.c["seq" if table is models.jobs else "job_seq"] == seq)
+                older = older.where(table.c["seq" if table is tables.jobs else "job_seq"] == seq)
             connection.execute(older)
 
 
@@ -105,8 +108,8 @@ def test_only_old_trials_of_a_long_job_go(engine: Engine) -> None:
     job = tuned(engine, 64, winner=None)
     aged(engine, 10, job)
     with writing(engine) as connection:
-        young = models.trials.c.number > 3
-        connection.execute(update(models.trials).where(young).values(created_at=2e9 * 2))
+        young = tables.trials.c.number > 3
+        connection.execute(update(tables.trials).where(young).values(created_at=2e9 * 2))
     assert prune.prune(engine, 5).trials == 3
     assert knobs(engine, job) == [3, 4]
 
@@ -157,13 +160,13 @@ def test_lists_go_but_for_those_a_best_is_of(engine: Engine) -> None:
     with writing(engine) as connection:
         rows = {
             name: connection.execute(
-                select(models.jobs.c.seq).where(models.jobs.c.id == each.id)
+                select(tables.jobs.c.seq).where(tables.jobs.c.id == each.id)
             ).scalar_one()
             for name, each in (("job", job), ("kept", kept))
         }
         for seq in rows.values():
             line = {"job_seq": seq, "place": 0, "template_version": 1, "config": {}, "source": {}}
-            connection.execute(models.listed_configs.insert(), [line])
+            connection.execute(tables.listed_configs.insert(), [line])
     tuned(engine, 64, count=0)  # the best of 64 is another job's now
     aged(engine, 10)
     assert prune.prune(engine, 5).configs == 1
@@ -180,18 +183,18 @@ def test_whatever_their_ages_bests_keep_what_they_rest_on(
     engine: Engine, ages: list[tuple[int, int]], days: int
 ) -> None:
     with writing(engine) as connection:
-        for table in reversed(models.metadata.sorted_tables):
+        for table in reversed(tables.metadata.sorted_tables):
             connection.execute(delete(table))
     for n, (age, winner) in enumerate(ages):
         job = tuned(engine, 64 + n % 3, count=5 if n < 3 else 0, winner=winner)
         aged(engine, age, job)
     with writing(engine) as connection:
-        connection.execute(update(models.artifacts).values(created_at=0.0))
+        connection.execute(update(tables.artifacts).values(created_at=0.0))
 
     def resting_on() -> list[Any]:
-        found = best.candidates(engine, "conv1d")
+        found = best.bests_of_operator(engine, "conv1d")
         gpu = device(engine).id
-        known = [trials.known(engine, each.workload_key, gpu, "0.27.0") for each in found]
+        known = [trials.measured_trials(engine, each.workload_key, gpu, "0.27.0") for each in found]
         return [
             (
                 each,
@@ -217,7 +220,7 @@ def test_the_room_is_given_back(engine: Engine) -> None:
     job = claimed(engine)
     prune.prune(engine, 5)
     with reading(engine) as connection:
-        stored = select(func.count()).select_from(models.artifacts)
+        stored = select(func.count()).select_from(tables.artifacts)
         assert connection.execute(stored).scalar_one() == 0
     if engine.dialect.name == "postgresql":
         assert space.reclaim(engine).how == "vacuum"
@@ -229,3 +232,28 @@ def test_the_room_is_given_back(engine: Engine) -> None:
     assert done.bytes < before - 900_000
     with reading(engine) as connection:
         assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
+
+
+def test_the_room_of_a_database_that_vanished_meanwhile(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if engine.dialect.name == "postgresql":
+        pytest.skip("a server's database does not vanish under its connections")
+
+    def vanished(_: Engine) -> bool:
+        Path(str(engine.url.database)).unlink()
+        return False
+
+    monkeypatch.setattr(space, "_held", vanished)
+    with pytest.raises(DatabaseUnavailable, match="unable to open"):
+        space.reclaim(engine)
+
+
+def test_the_room_while_another_writes(url: str, engine: Engine) -> None:
+    if engine.dialect.name == "postgresql":
+        pytest.skip("VACUUM waits for no writer there")
+    hurried = open_engine(url, busy_seconds=0.1)
+    submitted(engine)
+    with writing(engine), pytest.raises(DatabaseUnavailable, match="locked"):
+        space.reclaim(hurried)
+    hurried.dispose()

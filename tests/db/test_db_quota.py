@@ -8,9 +8,9 @@ from storage_rows import claimed, everything, order, submitted
 from db import queue
 from db.access.quota import Orderer, orders_of
 from db.records import listed
-from db.records.listed import Listed, ListedOrder
+from db.records.listed import ListedConfig, ListedOrder
 from db.sql.errors import QuotaExceeded
-from db.sql.models import jobs
+from db.sql.tables import jobs
 from db.sql.transaction import reading
 
 
@@ -27,7 +27,12 @@ def owners(engine: Engine) -> list[str | None]:
 def several(*lengths: int) -> list[ListedOrder]:
     return [
         ListedOrder(
-            o.operator, o.workload_key, o.workload, "cuda", listed.IMPORTED, [Listed({"a": 1}, 1)]
+            o.operator,
+            o.workload_key,
+            o.workload,
+            "cuda",
+            listed.IMPORTED,
+            [ListedConfig({"a": 1}, 1)],
         )
         for o in map(order, lengths)
     ]

@@ -18,8 +18,8 @@ from db.records import listed
 from db.results import artifacts, best, ladders, signers, trials
 from db.results.totals import totals
 from db.sql.engine import check_schema, migrate, open_engine, reading
-from db.sql.models import metadata
 from db.sql.schema import _config, _revisions
+from db.sql.tables import metadata
 from db.upkeep.check import check
 
 ERROR = "LLVM: „zu groß“ – 2 × 3 > 5\nline 2; it's over; --\n"

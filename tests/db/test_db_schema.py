@@ -14,7 +14,7 @@ from storage_rows import of_another_schema
 
 from db.sql.engine import check_schema, migrate, open_engine, reading, writing
 from db.sql.errors import SchemaMismatch
-from db.sql.models import metadata
+from db.sql.tables import metadata
 
 
 @pytest.fixture

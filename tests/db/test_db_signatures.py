@@ -14,7 +14,7 @@ from storage_rows import FILES, claimed, device, everything, new_best, new_trial
 
 from db.results import artifacts, best, signed, signers, trials
 from db.results.artifacts import NewArtifact
-from db.sql import models
+from db.sql import tables
 from db.sql.errors import DuplicateTrial
 from db.sql.transaction import reading, writing
 from db.upkeep import prune
@@ -52,7 +52,7 @@ def tuned(engine: Engine, length: int = 64, time_us: float = 1.5, **changes: Any
         engine,
         job.id,
         job.attempt,
-        [best.Found(new_best(job, gpu, time_us=time_us), files)],
+        [best.BestWithFiles(new_best(job, gpu, time_us=time_us), files)],
         signer(),
     )
     return {file.kind: file.sha256 for file in files}
@@ -86,7 +86,7 @@ def test_the_signer_is_registered_with_what_it_signed_or_not_at_all(engine: Engi
     before = everything(engine)
     with pytest.raises(Exception, match="no artifact"):
         best.finish_with_bests(
-            engine, job.id, job.attempt, [best.Found(given, FILES)], signer(OTHER)
+            engine, job.id, job.attempt, [best.BestWithFiles(given, FILES)], signer(OTHER)
         )
     assert everything(engine) == before
 
@@ -111,23 +111,23 @@ def test_a_best_that_nobody_signed_is_only_noted(engine: Engine) -> None:
 def test_a_flipped_bit_is_found(engine: Engine, data: st.DataObject) -> None:
     """Also where the row was given the name that its new bytes hash to."""
     with reading(engine) as connection:
-        if connection.execute(select(models.bests.c.id)).first() is None:
+        if connection.execute(select(tables.bests.c.id)).first() is None:
             connection.close()
             tuned(engine)
     kind = data.draw(st.sampled_from(KINDS))
     renamed = data.draw(st.booleans())
     with reading(engine) as connection:
-        of_kind = models.best_artifacts.c.kind == kind
+        of_kind = tables.best_artifacts.c.kind == kind
         name = connection.execute(
-            select(models.best_artifacts.c.sha256).where(of_kind)
+            select(tables.best_artifacts.c.sha256).where(of_kind)
         ).scalar_one()
     sound = artifacts.get(engine, name)
     bit = data.draw(st.integers(0, 8 * sound.size - 1))
     changed = bytearray(sound.content)
     changed[bit // 8] ^= 1 << bit % 8
     new = NewArtifact(bytes(changed), sound.kind, sound.media_type)
-    links = update(models.best_artifacts).where(of_kind)
-    row = update(models.artifacts).where(models.artifacts.c.sha256 == name)
+    links = update(tables.best_artifacts).where(of_kind)
+    row = update(tables.artifacts).where(tables.artifacts.c.sha256 == name)
     with writing(engine) as connection:
         if renamed:
             artifacts.write(connection, new)
@@ -158,14 +158,14 @@ def withdrawn(engine: Engine) -> None:
 
 def rotten(engine: Engine) -> None:
     with writing(engine) as connection:
-        of_kind = models.artifacts.c.kind == "library"
-        connection.execute(update(models.artifacts).where(of_kind).values(content=b"rot"))
+        of_kind = tables.artifacts.c.kind == "library"
+        connection.execute(update(tables.artifacts).where(of_kind).values(content=b"rot"))
 
 
 def unsigned(engine: Engine) -> None:
     with writing(engine) as connection:
-        of_kind = models.best_artifacts.c.kind == "signature"
-        connection.execute(delete(models.best_artifacts).where(of_kind))
+        of_kind = tables.best_artifacts.c.kind == "signature"
+        connection.execute(delete(tables.best_artifacts).where(of_kind))
 
 
 @pytest.mark.parametrize("harm", [withdrawn, rotten, unsigned])
@@ -192,11 +192,11 @@ def test_a_faster_best_that_they_load_stays(engine: Engine) -> None:
 def test_a_best_with_the_files_of_another(engine: Engine) -> None:
     tuned(engine)
     tuned(engine, 65)
-    mine = models.best_artifacts.alias()
+    mine = tables.best_artifacts.alias()
     theirs = select(mine.c.sha256).where(
-        mine.c.best_id == 2, mine.c.kind == models.best_artifacts.c.kind
+        mine.c.best_id == 2, mine.c.kind == tables.best_artifacts.c.kind
     )
-    moved = update(models.best_artifacts).where(models.best_artifacts.c.best_id == 1)
+    moved = update(tables.best_artifacts).where(tables.best_artifacts.c.best_id == 1)
     with writing(engine) as connection:
         connection.execute(moved.values(sha256=theirs.scalar_subquery()))
     assert "its signed manifest is of another workload" in first_line(engine)

@@ -15,7 +15,7 @@ from db.records import listed
 from db.results import best, trials
 from db.sql.columns import canonical
 from db.sql.errors import IdempotencyConflict, TooManyKeys
-from db.sql.models import idempotency_keys, jobs
+from db.sql.tables import idempotency_keys, jobs
 from db.sql.transaction import reading, writing
 
 
@@ -189,7 +189,7 @@ def tuned(engine: Engine, kind: str, count: int, time_us: float) -> queue.Job:
     stored = [new_trial(part, knob) for knob in range(count)]
     trials.add(engine, job.id, job.attempt, stored)
     best.finish_with_bests(
-        engine, job.id, job.attempt, [best.Found(new_best(job, part, time_us=time_us), [])]
+        engine, job.id, job.attempt, [best.BestWithFiles(new_best(job, part, time_us=time_us), [])]
     )
     return queue.get(engine, job.id)
 
@@ -216,10 +216,12 @@ def searched(engine: Engine, **limits: Any) -> queue.Job:
     job = submitted(engine, **limits)
     held = claimed(engine)
     part = device(engine).id
-    first = len(trials.known(engine, job.workload_key, part, "0.27.0"))
+    first = len(trials.measured_trials(engine, job.workload_key, part, "0.27.0"))
     stored = [new_trial(part, first + knob) for knob in range(2)]
     trials.add(engine, job.id, held.attempt, stored)
-    best.finish_with_bests(engine, job.id, held.attempt, [best.Found(new_best(job, part), [])])
+    best.finish_with_bests(
+        engine, job.id, held.attempt, [best.BestWithFiles(new_best(job, part), [])]
+    )
     return queue.get(engine, job.id)
 
 
@@ -262,7 +264,7 @@ def test_a_used_up_space_is_not_searched_again_and_again(engine: Engine) -> None
 
 
 def test_a_list_is_no_search(engine: Engine) -> None:
-    entries = [listed.Listed({"template": "direct", "threads": knob}, 1) for knob in range(5)]
+    entries = [listed.ListedConfig({"template": "direct", "threads": knob}, 1) for knob in range(5)]
     asked = order(on_existing="reuse", trials=5)
     new = listed.ListedOrder(
         asked.operator, asked.workload_key, asked.workload, "cuda", listed.IMPORTED, entries
@@ -270,7 +272,9 @@ def test_a_list_is_no_search(engine: Engine) -> None:
     [(job, _)] = listed.submit(engine, [new])
     held, part = claimed(engine), device(engine).id
     trials.add(engine, job.id, held.attempt, [new_trial(part, 0)])
-    best.finish_with_bests(engine, job.id, held.attempt, [best.Found(new_best(job, part), [])])
+    best.finish_with_bests(
+        engine, job.id, held.attempt, [best.BestWithFiles(new_best(job, part), [])]
+    )
     assert queue.submit(engine, asked)[1]
     assert queue.submit(engine, replace(asked, trials=1))[0].id == job.id
 
@@ -278,7 +282,9 @@ def test_a_list_is_no_search(engine: Engine) -> None:
 def test_what_was_refused_or_failed_is_no_evidence(engine: Engine) -> None:
     """A list of one slow configuration and 200 that no device takes answers for no search."""
     asked = order(on_existing="reuse", trials=64)
-    entries = [listed.Listed({"template": "direct", "threads": knob}, 1) for knob in range(201)]
+    entries = [
+        listed.ListedConfig({"template": "direct", "threads": knob}, 1) for knob in range(201)
+    ]
     brought = listed.ListedOrder(
         asked.operator, asked.workload_key, asked.workload, "cuda", listed.IMPORTED, entries
     )
@@ -290,7 +296,7 @@ def test_what_was_refused_or_failed_is_no_evidence(engine: Engine) -> None:
     ]
     trials.add(engine, job.id, held.attempt, [*refused, new_trial(part, 200, time_us=16.9)])
     best.finish_with_bests(
-        engine, job.id, held.attempt, [best.Found(new_best(job, part, time_us=16.9), [])]
+        engine, job.id, held.attempt, [best.BestWithFiles(new_best(job, part, time_us=16.9), [])]
     )
     search, created = queue.submit(engine, asked)
     assert created
@@ -316,7 +322,7 @@ def test_reuse_does_not_answer_with_a_job_that_did_not_succeed(engine: Engine) -
     job = claimed(engine)
     gpu = device(engine).id
     trials.add(engine, job.id, job.attempt, [new_trial(gpu, knob) for knob in range(4)])
-    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(new_best(job, gpu))])
+    best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(new_best(job, gpu))])
     with writing(engine) as connection:
         connection.execute(update(jobs).values(state="failed"))
     assert queue.submit(engine, order(on_existing="reuse"))[1]

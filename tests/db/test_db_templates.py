@@ -23,7 +23,7 @@ def finished(engine: Engine, template: str, time_us: float, **ordered: Any) -> q
         made = new_trial(on.id, knob, template=template, config={"template": template, "k": knob})
         trials.add(engine, job.id, job.attempt, [made])
     found = new_best(job, on.id, template=template, time_us=time_us, config=made.config)
-    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(found, [])])
+    best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(found, [])])
     return queue.get(engine, job.id)
 
 
@@ -33,9 +33,9 @@ def test_a_restricted_best_stands_beside_the_one_of_all(engine: Engine) -> None:
     assert [found.job_id for found in best.lookup(engine, KEY)] == [whole.id]
     assert [found.job_id for found in best.lookup(engine, KEY, templates=DIRECT)] == [alone.id]
     assert best.lookup(engine, KEY, templates=["other"]) == []
-    [found] = best.candidates(engine, "conv1d", templates=DIRECT)
+    [found] = best.bests_of_operator(engine, "conv1d", templates=DIRECT)
     assert found.job_id == alone.id
-    assert [each.job_id for each in best.candidates(engine, "conv1d")] == [whole.id]
+    assert [each.job_id for each in best.bests_of_operator(engine, "conv1d")] == [whole.id]
 
 
 def test_a_restricted_best_that_is_faster_answers_all(engine: Engine) -> None:

@@ -10,11 +10,11 @@ from db import queue
 from db.fleet import workers
 from db.results import trials
 from db.results.totals import Totals, totals
-from db.sql import models as tables
+from db.sql import tables
 from db.sql.columns import now
 from db.sql.engine import writing
 from db.sql.errors import DuplicateTrial
-from db.sql.models import jobs
+from db.sql.tables import jobs
 
 
 def test_nothing_yet(engine: Engine) -> None:

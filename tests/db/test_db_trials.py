@@ -66,7 +66,7 @@ def test_a_trial_is_known_to_every_job_of_its_workload(
     with pytest.raises(DuplicateTrial):
         trials.add(engine, other.id, other.attempt, [new_trial(gpu, 64)])
     second = trials.add(engine, other.id, other.attempt, [new_trial(gpu, 65)])
-    known = trials.known(engine, job.workload_key, gpu, "0.27.0")
+    known = trials.measured_trials(engine, job.workload_key, gpu, "0.27.0")
     assert known == first + second
     assert [trial.job_id for trial in known] == [job.id, other.id]
 
@@ -88,9 +88,9 @@ def test_another_device_template_version_or_tvm_is_another_trial(
         ],
     )
     assert len(stored) == 5
-    known = trials.known(engine, job.workload_key, gpu, "0.27.0")
+    known = trials.measured_trials(engine, job.workload_key, gpu, "0.27.0")
     assert known == [stored[0], stored[2], stored[3]]
-    assert trials.known(engine, "another workload", gpu, "0.27.0") == []
+    assert trials.measured_trials(engine, "another workload", gpu, "0.27.0") == []
 
 
 def test_two_jobs_of_one_workload_store_a_trial_once(engine: Engine, gpu: int) -> None:
@@ -110,7 +110,7 @@ def test_two_jobs_of_one_workload_store_a_trial_once(engine: Engine, gpu: int) -
 
     with ThreadPoolExecutor(2) as threads:
         assert sum(threads.map(add, held)) == 20
-    known = trials.known(engine, held[0].workload_key, gpu, "0.27.0")
+    known = trials.measured_trials(engine, held[0].workload_key, gpu, "0.27.0")
     assert sorted(trial.config["threads"] for trial in known) == list(range(20))
 
 

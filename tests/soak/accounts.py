@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Engine, func, select
 
-from db.sql.models import jobs, trials
+from db.sql.tables import jobs, trials
 from db.sql.transaction import reading
 from db.upkeep.check import check
 

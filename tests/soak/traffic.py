@@ -8,7 +8,7 @@ from threading import Event, Thread
 
 from sqlalchemy import func, select
 
-from db.sql.models import jobs
+from db.sql.tables import jobs
 from db.sql.transaction import reading
 from tests.soak.actor import Actor, Site
 from tests.soak.installation import Installation

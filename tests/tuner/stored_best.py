@@ -85,5 +85,5 @@ def store(
         NewArtifact(library.with_suffix(".sig").read_bytes(), "signature", "application/json"),
     ]
     signer = signer_of(own_key(default_path()))
-    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(new, files)], signer)
+    best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(new, files)], signer)
     return queue.get(engine, job.id)

@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 
 import templates
-from db.contract.job import Job, JobShown, shown
-from db.contract.order import chosen
+from db.contract.job import Job, JobShown, job_fields
+from db.contract.order import changed_terms
 from db.contract.trial import TrialShown
 from db.fleet.devices import Device
 from db.results.trials import Trial
@@ -24,7 +24,7 @@ STYLES = {"succeeded": "green", "failed": "red", "running": "cyan"}
 
 def job_json(job: Job, device: Device | None, waiting: str | None) -> dict[str, Any]:
     """Return the fields of ``GET /jobs/{id}``, without its links."""
-    return JobShown(**shown(job, device, waiting)).model_dump()
+    return JobShown(**job_fields(job, device, waiting)).model_dump()
 
 
 def trial_json(trial: Trial) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def show_job(job: Job, device: Device | None, waiting: str | None, console: Cons
         "guided": job.warmed and "by {trials} trials of {jobs} other jobs".format(**job.warmed),
         **{
             name: _in_words(value)
-            for name, value in chosen(job).items()
+            for name, value in changed_terms(job).items()
             if name not in ALWAYS_SHOWN
         },
         "best": job.best and _best(job),

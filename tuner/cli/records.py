@@ -15,10 +15,10 @@ from db.contract.order import JobOrder
 from db.records import imports, listed
 from db.records.formats import export, metaschedule
 from db.records.imports import Stored
-from db.records.listed import Listed, ListedOrder
+from db.records.listed import ListedConfig, ListedOrder
 from db.records.records import Filters, read
 from db.sql.choices import Format, Kept
-from db.sql.sqlite_file import part_of
+from db.sql.sqlite_file import temporary_path_for
 from templates import logs
 from templates.logs import Log, Refused
 from tuner.errors import UnusableFile
@@ -124,7 +124,7 @@ def store(engine: Engine, log: Log) -> Stored:
             workload=each.workload.model_dump(),
             target=each.target,
             search=listed.IMPORTED,
-            listed=[Listed(each.config, each.template_version, each.source)],
+            listed=[ListedConfig(each.config, each.template_version, each.source)],
         )
         for each in log.configs
     ]
@@ -145,7 +145,7 @@ def _whole(path: Path) -> Iterator[BinaryIO]:
                 yield stream
             return
         path = path.resolve()
-        with part_of(path) as part:
+        with temporary_path_for(path) as part:
             with part.open("wb") as stream:
                 yield stream
             part.replace(path)

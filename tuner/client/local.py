@@ -16,7 +16,7 @@ from db.contract.model import ModelShown
 from db.contract.order import PREDICTED, PREDICTION, Terms
 from db.results import artifacts as files
 from db.results import best as bests
-from db.results.shown import shown
+from db.results.best_fields import best_fields
 from db.sql.engine import open_engine
 from db.sql.errors import StorageError
 from db.sql.schema import check_schema, migrate
@@ -126,7 +126,7 @@ class Local(Source):
             found = look()
         if not found:
             raise NotTuned(None, not_tuned_message(self._engine, wanted, target, device, names))
-        return Best(verified=True, **shown(found, arithmetic(found[0])))
+        return Best(verified=True, **best_fields(found, arithmetic(found[0])))
 
     def bests(
         self, operator: str, workload: Mapping[str, Any] | None = None, *,
@@ -138,11 +138,11 @@ class Local(Source):
         for a mapping that is no workload.
         """
         if workload is None:
-            found = bests.candidates(self._engine, operator, target, device)
+            found = bests.bests_of_operator(self._engine, operator, target, device)
         else:
             key = workload_of(operator, workload).key
             found = bests.lookup(self._engine, key, target, device)
-        return [Best(verified=True, **shown([each], None)) for each in found]
+        return [Best(verified=True, **best_fields([each], None)) for each in found]
 
     @with_terms_signature
     def tune(
@@ -202,7 +202,7 @@ class Local(Source):
             shown = JobBar if bar else nullcontext
             run_model(self._worker, device, model, shown, lambda _: None)
         ended = models.get(self._engine, model.id)
-        told = ModelShown(**models.shown(ended, models.layers(self._engine, ended)))
+        told = ModelShown(**models.to_fields(ended, models.layers(self._engine, ended)))
         if told.state != "succeeded":
             raise ModelFailed(told)
         return told

@@ -141,7 +141,7 @@ class JobRun:
                 )
             self._lease.check()
             if versions and decision.peers:
-                peer_times.keep(self._engine, *self._peer_times_key(), versions, decision.peers)
+                peer_times.store(self._engine, *self._peer_times_key(), versions, decision.peers)
             winners = [
                 replace(winner, built=self._builder.with_source(winner.built))
                 for winner in decision.winners
@@ -175,7 +175,7 @@ class JobRun:
 
     def _stored_bests(self) -> list[Config]:
         """Return the stored bests that can be built again, so that no better kernel is lost."""
-        found = bests.stored(self._engine, self._job.workload_key, self._device_id)
+        found = bests.bests_on_device(self._engine, self._job.workload_key, self._device_id)
         return [
             best.config
             for best in found
@@ -186,7 +186,7 @@ class JobRun:
         """Return the times of peers that an earlier job measured with the same versions, if any."""
         if not versions:
             return None
-        return peer_times.kept(self._engine, *self._peer_times_key(), versions)
+        return peer_times.find(self._engine, *self._peer_times_key(), versions)
 
     def _peer_times_key(self) -> tuple[str, int, Baselines]:
         return self._job.workload_key, self._device_id, self._job.baselines
@@ -257,7 +257,9 @@ class JobRun:
 
     def _load_known_trials(self) -> None:
         """Tell the plan the stored trials of the workload on this device, this job's included."""
-        known = log_of_trials.known(self._engine, self._job.workload_key, self._device_id, TVM)
+        known = log_of_trials.measured_trials(
+            self._engine, self._job.workload_key, self._device_id, TVM
+        )
         current = [
             trial for trial in known if self._plan.knows(trial.config, trial.template_version)
         ]

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from db.contract.model import LayerOrder, ModelOrder
 from db.contract.order import Terms, terms_of
-from db.contract.sent import SentModel
+from db.contract.requests import ModelIn
 from templates.errors import first_refused
 from tuner.errors import BadOrder
 from tuner.job.order import make_order, terms_as_json, workload_of
@@ -26,9 +26,9 @@ def make_model_order(
     """
     body = plain({"name": name, "workloads": list(workloads)})
     try:
-        sent = SentModel.model_validate(body | terms_as_json(terms_of(how)))
+        sent = ModelIn.model_validate(body | terms_as_json(terms_of(how)))
     except ValidationError as error:
-        raise BadOrder(*first_refused(error, SentModel)) from error
+        raise BadOrder(*first_refused(error, ModelIn)) from error
     layers = []
     for place, each in enumerate(sent.workloads):
         try:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 import templates
 from db.contract.order import STRATEGIES, JobOrder, Terms
-from db.contract.sent import SentTerms
+from db.contract.requests import TermsIn
 from db.contract.spec import specified
 from templates.errors import TemplateError, UnknownOperator, first_refused
 from templates.workload import Workload
@@ -25,9 +25,9 @@ TERMS = tuple(field.name for field in fields(Terms))
 def parse_terms(given: Mapping[str, Any]) -> Terms:
     """Return the terms of an order from values by name. Raises BadOrder, UnknownStrategy."""
     try:
-        return SentTerms.model_validate(terms_as_json(given))
+        return TermsIn.model_validate(terms_as_json(given))
     except ValidationError as error:
-        raise _refusal(error, SentTerms) from error
+        raise _refusal(error, TermsIn) from error
 
 
 def terms_as_json(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def workload_of(operator: str, *given: Mapping[str, Any] | None) -> Workload:
     except UnknownOperator as error:
         raise BadOrder("operator", str(error)) from error
     except ValidationError as error:
-        raise _refusal(error, model | SentTerms) from error
+        raise _refusal(error, model | TermsIn) from error
 
 
 def _refusal(error: ValidationError, of: Any) -> BadOrder:

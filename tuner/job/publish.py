@@ -11,7 +11,7 @@ from sqlalchemy.engine import Engine
 
 from db.contract.job import Job
 from db.results.artifacts import NewArtifact
-from db.results.best import Found, NewBest, finish_with_bests
+from db.results.best import BestWithFiles, NewBest, finish_with_bests
 from db.results.signers import NewSigner
 from tuner.job import artifact
 from tuner.job.final import Winner
@@ -39,7 +39,9 @@ def publish(
     worker's.
     """
     found = [
-        Found(_best(plan, device_id, winner, trials_measured), _files(plan, winner, record, key))
+        BestWithFiles(
+            _best(plan, device_id, winner, trials_measured), _files(plan, winner, record, key)
+        )
         for winner, record in zip(winners, records, strict=True)
     ]
     finish_with_bests(engine, job.id, job.attempt, found, signer_of(key))

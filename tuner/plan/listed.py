@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import templates
-from db.records.listed import Listed
+from db.records.listed import ListedConfig
 from db.results.trials import NewTrial
 from templates.errors import InvalidConfig
 from templates.naive import naive_on
@@ -44,7 +44,7 @@ class ListedPlan(Plan):
         self,
         workload: Workload,
         device: Device,
-        listed: Sequence[Listed],
+        listed: Sequence[ListedConfig],
         among: Sequence[Template[Any]] | None,
         *,
         others: bool = True,
@@ -54,7 +54,7 @@ class ListedPlan(Plan):
         super().__init__(workload, device, "grid", None, among, others=others)
         if others:  # the naive schedule is in every last round: another machine's best may be one
             self.space = UnionSpace([*self._spaces.values(), naive_on(device.kind).space()])
-        self.refused: list[tuple[Listed, str]] = []
+        self.refused: list[tuple[ListedConfig, str]] = []
         indices: dict[int, None] = {}
         for each in listed:
             try:

@@ -13,7 +13,7 @@ from db.contract.best import BestShown
 from db.contract.order import PREDICTED
 from db.read.in_words import peer_in_words, roofline_in_words
 from db.results.best import Best
-from db.results.shown import shown
+from db.results.best_fields import best_fields
 from templates.arithmetic import Arithmetic
 from templates.spaces.knob import brief
 
@@ -23,7 +23,7 @@ def best_json(best: Best) -> dict[str, Any]:
 
     The fields ``verified``, ``devices`` and ``neighbour`` are left out.
     """
-    answer = BestShown(verified=True, **shown([best], arithmetic(best)))
+    answer = BestShown(verified=True, **best_fields([best], arithmetic(best)))
     return answer.model_dump(exclude={"verified", "devices", "neighbour"}) | {
         "artifacts": best.artifacts
     }

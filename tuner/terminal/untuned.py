@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from sqlalchemy.engine import Engine
 
-from db.queue.takers import answering, beside
+from db.queue.waiting import devices_and_waiting_reasons, pending_job_for
 from templates.workload import Workload
 from tuner.terminal.options import as_options
 
@@ -20,11 +20,11 @@ def not_tuned_message(
 ) -> str:
     """Return a message that names the job which will give the best, or the command to order it."""
     shape = f"{workload.operator} {as_options(workload)}"
-    job = answering(engine, workload.key, kind, device)
+    job = pending_job_for(engine, workload.key, kind, device)
     if job is None:
         options = "".join(f" --template {name}" for name in templates or ())
         return f"nothing is tuned for {shape}; run: tuner tune {shape}{options}"
-    [(_, waiting)] = beside(engine, [job])
+    [(_, waiting)] = devices_and_waiting_reasons(engine, [job])
     return (
         f"nothing is tuned for {shape} yet: the job {job.id} is {job.state}"
         f"{f' ({waiting})' if waiting else ''}; wait for it: tuner jobs wait {job.id}"

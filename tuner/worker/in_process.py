@@ -9,7 +9,7 @@ from sqlalchemy.engine import Engine
 from db import queue
 from db.contract.job import Job
 from db.contract.order import JobOrder
-from db.queue.takers import waiting_reason
+from db.queue.waiting import waiting_reason
 from db.sql.errors import StorageError
 from db.sql.transaction import reading
 from tuner.device.device import Device

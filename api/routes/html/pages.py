@@ -19,7 +19,7 @@ from db import queue
 from db.contract.order import JobFilter
 from db.fleet import workers
 from db.fleet.devices import list_devices
-from db.queue.takers import answering
+from db.queue.waiting import pending_job_for
 from db.read import views
 from db.results import best as bests
 from db.results import ladders
@@ -181,7 +181,7 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
             operator=operator,
             workload=workload.model_dump(),
             form=forms.order_form(operator, values),
-            job=answering(engine, workload.key, filters.kind, filters.device),
+            job=pending_job_for(engine, workload.key, filters.kind, filters.device),
             prediction=forms.prediction_fields(workload, filters.target, filters.names),
         )
     narrowed = {

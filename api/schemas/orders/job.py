@@ -8,13 +8,13 @@ from pydantic import BaseModel, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
 from db.contract.order import JobOrder, Terms
-from db.contract.sent import SentTerms
+from db.contract.requests import TermsIn
 from templates import Operator, operators, restriction, template_names
 from templates.errors import UnknownTemplate
 from templates.workload import Workload
 
 
-class OrderBase(SentTerms):
+class OrderBase(TermsIn):
     """The order of a job: a workload, and the terms on which it is tuned."""
 
     operator: str

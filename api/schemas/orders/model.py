@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, create_model, model_validator
 
 from api.schemas.orders.job import for_each_operator, restricted
-from db.contract import sent
+from db.contract import requests
 from db.contract.model import LayerOrder, ModelOrder
 from db.contract.order import JobOrder
 from templates import operators, template_names
 from templates.workload import Workload
 
 
-class LayerBase(sent.SentLayer):
+class LayerBase(requests.LayerIn):
     """A workload of a model, and how many times the model calls it."""
 
     workload: Workload
 
 
-class ModelBase(sent.SentModel):
+class ModelBase(requests.ModelIn):
     """The order of a model. Its terms are those of each of its jobs."""
 
     if TYPE_CHECKING:

@@ -11,7 +11,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-# written out instead of imported from db.sql.models, because a released revision must not change
+# written out instead of imported from db.sql.tables, because a released revision must not change
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 UNENDED = sa.text("state IN ('queued', 'running')")
 ENDED = sa.text("state IN ('succeeded', 'failed', 'cancelled')")

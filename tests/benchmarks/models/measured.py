@@ -11,7 +11,7 @@ import torch
 from sqlalchemy import select
 
 from db.sql.engine import open_engine
-from db.sql.models import jobs, workloads
+from db.sql.tables import jobs, workloads
 from db.sql.transaction import reading
 from tests.benchmarks.models.networks import Case
 from tests.benchmarks.models.ways import compiled, in_turns, ready

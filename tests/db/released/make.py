@@ -153,9 +153,9 @@ def _succeeded(engine: Engine, device: int) -> None:
     files = [
         artifacts.NewArtifact(content, kind, media) for kind, (content, media) in FILES.items()
     ]
-    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(found, files)])
+    best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(found, files)])
     rows = [{"name": "numpy", "time_us": 300.0, "level": "call"}]
-    peer_times.keep(engine, job.workload_key, device, "all", {"numpy": "2.5.2"}, rows)
+    peer_times.store(engine, job.workload_key, device, "all", {"numpy": "2.5.2"}, rows)
 
 
 def _trial(device: int, place: int, status: str) -> trials.NewTrial:
@@ -192,7 +192,7 @@ def _ladder(engine: Engine, device: int) -> None:
 
 def _listed(engine: Engine) -> None:
     order = _order(70)
-    lanes = [listed.Listed({"template": "direct", "lanes": 8}, 1, {"line": 3})]
+    lanes = [listed.ListedConfig({"template": "direct", "lanes": 8}, 1, {"line": 3})]
     brought = listed.ListedOrder(
         "conv1d", order.workload_key, order.workload, "cpu", "imported", lanes
     )

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, update
 from stored_best import store
 
-from db.sql import models
+from db.sql import tables
 from db.sql.engine import migrate, open_engine
 from db.sql.transaction import writing
 from db.upkeep import prune
@@ -77,8 +77,8 @@ def test_a_truncated_backup(engine: Engine, run: Run, tmp_path: Path) -> None:
 
 def test_pruning(engine: Engine, run: Run) -> None:
     with writing(engine) as connection:
-        connection.execute(update(models.trials).values(created_at=0.0))
-        connection.execute(update(models.jobs).values(created_at=0.0))
+        connection.execute(update(tables.trials).values(created_at=0.0))
+        connection.execute(update(tables.jobs).values(created_at=0.0))
     engine.dispose()
     said = run("prune", "--older-than", "30", "--dry-run")
     assert said.startswith("would go:\n  trials         3\n  of jobs        1\n")
@@ -97,7 +97,7 @@ def test_checking(engine: Engine, run: Run) -> None:
     sound = json.loads(run("check", "--json"))
     assert sound["wrong"] == []
     with writing(engine) as connection:
-        connection.execute(update(models.artifacts).values(content=b"rot"))
+        connection.execute(update(tables.artifacts).values(content=b"rot"))
     engine.dispose()
     assert "wrong: artifact " in run("check", code=1)
     found = json.loads(run("check", "--json", code=1))["wrong"]

@@ -78,7 +78,7 @@ def tuned(url: str) -> None:
         versions={},
     )
     file = NewArtifact(json.dumps(HALVES).encode(), "record", "application/json")
-    best.finish_with_bests(engine, job.id, job.attempt, [best.Found(new, [file])])
+    best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(new, [file])])
     engine.dispose()
 
 

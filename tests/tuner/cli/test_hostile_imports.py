@@ -10,7 +10,7 @@ from sqlalchemy import Engine, func, select
 
 from db.records import listed
 from db.sql.engine import migrate, open_engine
-from db.sql.models import metadata
+from db.sql.tables import metadata
 from db.sql.transaction import reading
 from templates.errors import InvalidRecords
 from tests.foreign_logs import LINES, METASCHEDULE, OTHERS

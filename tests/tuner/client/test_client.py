@@ -212,7 +212,7 @@ def verify(engine: Engine, lent: Best, held: queue.Job | None = None) -> None:
         trials_measured=1,
         versions={},
     )
-    storage.finish_with_bests(engine, held.id, held.attempt, [storage.Found(new, [])])
+    storage.finish_with_bests(engine, held.id, held.attempt, [storage.BestWithFiles(new, [])])
 
 
 @pytest.mark.parametrize(

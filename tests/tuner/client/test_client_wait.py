@@ -22,7 +22,7 @@ from db import queue
 from db.fleet import devices
 from db.results import trials
 from db.sql.engine import writing
-from db.sql.models import jobs
+from db.sql.tables import jobs
 from tuner.client import client as requests
 from tuner.client import listening
 from tuner.client.answers import Job

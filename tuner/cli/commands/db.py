@@ -101,12 +101,12 @@ def check(as_json: JsonOption = False) -> None:
     The exit code is 1 if anything is wrong. Nothing is changed.
     """
     from db.sql.engine import open_engine
-    from db.sql.sqlite_file import must_exist
+    from db.sql.sqlite_file import require_database
     from db.upkeep.check import check as look
     from tuner.settings import Settings
 
     url = Settings().database_url
-    must_exist(url)
+    require_database(url)
     engine = open_engine(url)
     try:
         found = look(engine)

@@ -32,9 +32,11 @@ def _job_id_completer(*states: JobState) -> Callable[[str], list[tuple[str, str]
     """Return a completion function for the ids of jobs in these states."""
 
     def begun(incomplete: str) -> list[tuple[str, str]]:
-        from db.read.job_ids import begun
+        from db.read.job_ids import find_by_prefix
 
-        return begun(os.environ.get("TUNER_DATABASE_URL") or DATABASE_URL, incomplete, states)
+        return find_by_prefix(
+            os.environ.get("TUNER_DATABASE_URL") or DATABASE_URL, incomplete, states
+        )
 
     return begun
 
@@ -74,7 +76,7 @@ def list_jobs(
     """List jobs, newest first: id, state, trials, best so far, shape."""
     import templates
     from db import queue
-    from db.queue.takers import beside
+    from db.queue.waiting import devices_and_waiting_reasons
     from tuner.cli.job_report import job_json, show_jobs
 
     wanted = JobFilter(operator=operator, **others)
@@ -83,7 +85,7 @@ def list_jobs(
     with database() as engine:
         page = queue.list_jobs(engine, wanted, limit, cursor)
         if as_json:
-            told = beside(engine, page.items)
+            told = devices_and_waiting_reasons(engine, page.items)
             items = [job_json(job, *each) for job, each in zip(page.items, told, strict=True)]
             print_json({"items": items, "next_cursor": page.next_cursor})
             return
@@ -183,7 +185,7 @@ def _job(engine: Engine, begun: str) -> Job:
     """Return the job whose id begins with ``begun``."""
     from db.queue import jobs
 
-    return jobs.get(engine, jobs.named(engine, begun))
+    return jobs.get(engine, jobs.resolve_id(engine, begun))
 
 
 def _newest(engine: Engine) -> Job:
@@ -197,9 +199,9 @@ def _newest(engine: Engine) -> Job:
 
 def _device_and_waiting_reason(engine: Engine, job: Job) -> tuple[Device | None, str | None]:
     """Return the job's device, and why no living worker can take it; each may be None."""
-    from db.queue.takers import beside
+    from db.queue.waiting import devices_and_waiting_reasons
 
-    return beside(engine, [job])[0]
+    return devices_and_waiting_reasons(engine, [job])[0]
 
 
 def _json(engine: Engine, job: Job) -> dict[str, Any]:

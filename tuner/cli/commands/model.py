@@ -185,7 +185,7 @@ def list_models(
 
     with database() as engine:
         page = models.list_models(engine, limit, cursor)
-    found = [ModelListed(**model.shown()) for model in page.items]
+    found = [ModelListed(**model.to_fields()) for model in page.items]
     if as_json:
         items = [model.model_dump(mode="json") for model in found]
         print_json({"items": items, "next_cursor": page.next_cursor})
@@ -203,7 +203,7 @@ def show_one(model: ModelArgument, as_json: JsonOption = False) -> None:
     from tuner.cli.model_report import show_model
 
     with database() as engine:
-        found = _shown(engine, models.get(engine, models.named(engine, model)))
+        found = _shown(engine, models.get(engine, models.resolve_id(engine, model)))
     if as_json:
         print_json(found.model_dump(mode="json"))
     else:
@@ -218,7 +218,7 @@ def cancel(model: ModelArgument, as_json: JsonOption = False) -> None:
     from db import models
 
     with database() as engine:
-        ended = models.cancel(engine, models.named(engine, model))
+        ended = models.cancel(engine, models.resolve_id(engine, model))
         if as_json:
             print_json(_shown(engine, ended).model_dump(mode="json"))
         elif ended.ended:
@@ -231,7 +231,7 @@ def _shown(engine: Engine, model: Any) -> ModelShown:
     from db import models
     from db.contract.model import ModelShown
 
-    return ModelShown(**models.shown(model, models.layers(engine, model)))
+    return ModelShown(**models.to_fields(model, models.layers(engine, model)))
 
 
 def add_to(app: typer.Typer) -> None:

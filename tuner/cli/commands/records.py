@@ -83,7 +83,7 @@ def export(
     _refuse({"--model": model, "--file": file, "--name": package_name}, "needs")
     with database() as engine:
         if job is not None:
-            filters = replace(filters, job=jobs.named(engine, job))
+            filters = replace(filters, job=jobs.resolve_id(engine, job))
         if out is None:
             records.write(engine, name, filters, of, sys.stdout.buffer)
         elif name == "metaschedule":
@@ -140,7 +140,7 @@ def _workloads(model: str | None, file: Path | None) -> list[Workload] | None:
 
     if model is not None:
         with database() as engine:
-            found = models.get(engine, models.named(engine, model))
+            found = models.get(engine, models.resolve_id(engine, model))
             keys = [layer.job.workload_key for layer in models.layers(engine, found)]
     elif file is not None:
         order = make_model_order(file.stem, read_workloads(file), Terms(), "auto")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-def bounded(model: type[DataclassInstance]) -> dict[str, Any]:
+def pydantic_fields(model: type[DataclassInstance]) -> dict[str, Any]:
     """Return the fields of a dataclass as pydantic's ``create_model`` takes them, with the
     description, the choices and the bounds of their Spec."""
     return {
@@ -28,16 +28,16 @@ def bounded(model: type[DataclassInstance]) -> dict[str, Any]:
 
 if TYPE_CHECKING:
 
-    class SentTerms(BaseModel, Terms): ...
+    class TermsIn(BaseModel, Terms): ...
 else:
-    SentTerms = create_model(
-        "SentTerms",
+    TermsIn = create_model(
+        "TermsIn",
         __config__=ConfigDict(frozen=True, strict=True, extra="forbid"),
-        **bounded(Terms),
+        **pydantic_fields(Terms),
     )
 
 
-class SentLayer(BaseModel):
+class LayerIn(BaseModel):
     """A workload of a model, of any operator, and how many times the model calls it."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
@@ -52,7 +52,7 @@ class SentLayer(BaseModel):
     )
 
 
-class SentModel(SentTerms):
+class ModelIn(TermsIn):
     """An order of many workloads. The terms hold for each of its jobs."""
 
     name: str = Field(
@@ -61,4 +61,4 @@ class SentModel(SentTerms):
         pattern=PRINTABLE,
         description="your own name for the model; several may have the same. Printable",
     )
-    workloads: list[SentLayer] = Field(min_length=1, max_length=MAX_WORKLOADS)
+    workloads: list[LayerIn] = Field(min_length=1, max_length=MAX_WORKLOADS)

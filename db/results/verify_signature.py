@@ -11,13 +11,13 @@ from sqlalchemy import Connection, Row, select
 
 from db.results import signed
 from db.results.signers import is_registered
-from db.sql.models import artifacts, best_artifacts
+from db.sql.tables import artifacts, best_artifacts
 
 NAMED = ("library", "source", "record")
 """The kinds of the files that a manifest names, each with its SHA-256 and its size in bytes."""
 
 
-def fault(connection: Connection, best_id: int, workload_key: str) -> str | None:
+def signature_fault(connection: Connection, best_id: int, workload_key: str) -> str | None:
     """Return why clients would refuse to load the library of this best, as a sentence for users.
     Return None if its signature is valid for all its files and for this workload."""
     query = (
@@ -37,9 +37,9 @@ def fault(connection: Connection, best_id: int, workload_key: str) -> str | None
     if not is_registered(connection, found.public_key):
         return f"it is signed by {found.fingerprint}, which no worker has registered"
     try:
-        said = json.loads(manifest)
-        named = {kind: (said[kind]["sha256"], said[kind]["size"]) for kind in NAMED}
-        key = said["workload_key"]
+        fields = json.loads(manifest)
+        named = {kind: (fields[kind]["sha256"], fields[kind]["size"]) for kind in NAMED}
+        key = fields["workload_key"]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         return f"its manifest can't be read ({error!r})"
     for kind in NAMED:

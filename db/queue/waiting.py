@@ -10,13 +10,15 @@ from db.fleet.devices import Device, list_devices
 from db.fleet.workers import ALIVE_SECONDS
 from db.queue.jobs import job_columns
 from db.sql.columns import now
-from db.sql.models import JOINABLE, devices, jobs, workers, workloads
+from db.sql.tables import JOINABLE, devices, jobs, workers, workloads
 from db.sql.transaction import reading
 
 _START = "start one with `python -m tuner.worker`"
 
 
-def beside(engine: Engine, listed: Sequence[Job]) -> list[tuple[Device | None, str | None]]:
+def devices_and_waiting_reasons(
+    engine: Engine, listed: Sequence[Job]
+) -> list[tuple[Device | None, str | None]]:
     """Return for each job the device on which it runs or ran, and its `waiting_reason`: what is
     shown with a job and is not in its row. The order is that of ``listed``."""
     known = {device.id: device for device in list_devices(engine)}
@@ -41,7 +43,7 @@ def waiting_reasons(connection: Connection, listed: Iterable[Job]) -> dict[str, 
     return {job_id: reason for job_id, reason in reasons if reason is not None}
 
 
-def answering(
+def pending_job_for(
     engine: Engine, workload_key: str, kind: str | None = None, device: int | str | None = None
 ) -> Job | None:
     """Return an unended job whose best will answer this workload, or None.

@@ -6,15 +6,15 @@ from storage_rows import claimed, device, order, submitted
 
 from db import queue
 from db.fleet import workers
-from db.queue import takers
-from db.sql import models
+from db.queue import waiting
+from db.sql import tables
 from db.sql.columns import now
 from db.sql.transaction import reading, writing
 
 
 def reason(engine: Engine, job: queue.Job) -> str | None:
     with reading(engine) as connection:
-        return takers.waiting_reason(connection, queue.get(engine, job.id))
+        return waiting.waiting_reason(connection, queue.get(engine, job.id))
 
 
 def beat(engine: Engine, name: str, kind: str, job_id: str | None = None) -> None:
@@ -28,7 +28,7 @@ def test_nobody_lives(engine: Engine) -> None:
     assert "on a host with a cuda device" in (reason(engine, on_gpu) or "")
     beat(engine, "silent", "cuda")
     with writing(engine) as connection:
-        connection.execute(update(models.workers).values(seen_at=now() - 61))
+        connection.execute(update(tables.workers).values(seen_at=now() - 61))
     assert "no worker is alive" in (reason(engine, on_gpu) or "")
 
 
@@ -57,20 +57,20 @@ def test_many_jobs_are_judged_at_once(engine: Engine) -> None:
     jobs = [submitted(engine, 64 + n, target=kind) for n, kind in enumerate(("auto", "cuda"))]
     beat(engine, "a", "cpu")
     with reading(engine) as connection:
-        assert list(takers.waiting_reasons(connection, jobs)) == [jobs[1].id]
+        assert list(waiting.waiting_reasons(connection, jobs)) == [jobs[1].id]
 
 
 def test_the_job_that_will_answer(engine: Engine) -> None:
     key = order().workload_key
-    assert takers.answering(engine, key) is None
+    assert waiting.pending_job_for(engine, key) is None
     anywhere = submitted(engine)
     submitted(engine, 65)
-    assert (takers.answering(engine, key) or anywhere).id == anywhere.id
-    assert takers.answering(engine, key, "cuda") is None  # it may come to run on a CPU
+    assert (waiting.pending_job_for(engine, key) or anywhere).id == anywhere.id
+    assert waiting.pending_job_for(engine, key, "cuda") is None  # it may come to run on a CPU
     on_cpu = submitted(engine, target="cpu")
-    found = takers.answering(engine, key, "cpu")
+    found = waiting.pending_job_for(engine, key, "cpu")
     assert found is not None and found.id == on_cpu.id
-    assert takers.answering(engine, key, "cpu", "Test CPU") is None  # there may be two
+    assert waiting.pending_job_for(engine, key, "cpu", "Test CPU") is None  # there may be two
 
 
 def test_one_that_runs_on_the_device_comes_first(engine: Engine) -> None:
@@ -85,9 +85,9 @@ def test_one_that_runs_on_the_device_comes_first(engine: Engine) -> None:
         engine, held.id, held.attempt, best=None, eta_seconds=None, device_id=gpu.id, **counts
     )
     for kind, name in ((None, None), ("cuda", None), (None, gpu.name), ("cuda", gpu.id)):
-        found = takers.answering(engine, key, kind, name)
+        found = waiting.pending_job_for(engine, key, kind, name)
         assert found is not None and found.id == on_gpu.id
-    assert takers.answering(engine, key, "cuda", "Other GPU") is None
+    assert waiting.pending_job_for(engine, key, "cuda", "Other GPU") is None
 
 
 @pytest.mark.parametrize("ended", ["succeeded", "cancelling"])
@@ -98,4 +98,4 @@ def test_a_job_that_ended_or_is_being_cancelled_answers_nobody(engine: Engine, e
         queue.finish(engine, job.id, held.attempt, "succeeded")
     else:
         queue.cancel(engine, job.id)
-    assert takers.answering(engine, order().workload_key) is None
+    assert waiting.pending_job_for(engine, order().workload_key) is None

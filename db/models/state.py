@@ -12,11 +12,11 @@ from db.contract.model import EndedJobs, ModelListed, ModelProgress, ModelTrials
 from db.contract.order import Terms
 from db.sql.choices import JobState
 from db.sql.columns import utc
-from db.sql.models import jobs
+from db.sql.tables import jobs
 
 
 @dataclass(frozen=True)
-class Part:
+class JobSummary:
     """The columns of a job from which its model's state and progress follow. Times are in seconds
     since 1970; ``eta_seconds`` is the estimated number of seconds that are left."""
 
@@ -34,7 +34,7 @@ class Part:
         return self.state not in ("queued", "running")
 
 
-PART = [jobs.c[name] for name in Part.__dataclass_fields__]
+SUMMARY_COLUMNS = [jobs.c[name] for name in JobSummary.__dataclass_fields__]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Model:
     created: float
     cancelled: float | None  # when somebody asked for it
     seen_at: float
-    parts: Sequence[Part]
+    jobs: Sequence[JobSummary]
 
     @cached_property
     def state(self) -> JobState:
@@ -60,13 +60,13 @@ class Model:
         failed if one of them is, else cancelled if one is, else succeeded. It is running if a job
         is, or if one ended after the model was ordered, else queued."""
         if self.cancelled is not None:
-            stopping = any(part.cancel_requested and not part.ended for part in self.parts)
+            stopping = any(job.cancel_requested and not job.ended for job in self.jobs)
             return "running" if stopping else "cancelled"
-        states = {part.state for part in self.parts}
+        states = {job.state for job in self.jobs}
         if states <= {"succeeded", "failed", "cancelled"}:
             worst: tuple[JobState, ...] = ("failed", "cancelled", "succeeded")
             return next(state for state in worst if state in states)
-        begun = any((part.finished_at or 0.0) > self.created for part in self.parts)
+        begun = any((job.finished_at or 0.0) > self.created for job in self.jobs)
         return "running" if "running" in states or begun else "queued"
 
     @property
@@ -81,18 +81,18 @@ class Model:
     def finished_at(self) -> datetime | None:
         if not self.ended:
             return None
-        mine = [p for p in self.parts if self.cancelled is None or p.cancel_requested]
-        times = [part.finished_at or 0.0 for part in mine]
+        mine = [job for job in self.jobs if self.cancelled is None or job.cancel_requested]
+        times = [job.finished_at or 0.0 for job in mine]
         return utc(max(self.created, self.cancelled or 0.0, *times))
 
     @property
     def progress(self) -> ModelProgress:
         return ModelProgress(
             trials=ModelTrials(
-                requested=sum(part.trials_requested for part in self.parts),
-                measured=sum(part.trials_measured for part in self.parts),
+                requested=sum(job.trials_requested for job in self.jobs),
+                measured=sum(job.trials_measured for job in self.jobs),
             ),
-            jobs=EndedJobs(ended=sum(part.ended for part in self.parts), all=len(self.parts)),
+            jobs=EndedJobs(ended=sum(job.ended for job in self.jobs), all=len(self.jobs)),
         )
 
     @property
@@ -102,20 +102,20 @@ class Model:
 
         A queued job is taken to last as long as the average of those that have begun. The estimate
         supposes that as many jobs run at once as do now."""
-        running = [part for part in self.parts if part.state == "running"]
-        left = [part.eta_seconds for part in running if part.eta_seconds is not None]
+        running = [job for job in self.jobs if job.state == "running"]
+        left = [job.eta_seconds for job in running if job.eta_seconds is not None]
         if self.ended or not running or len(left) < len(running):
             return None
         lasting = [
-            (part.finished_at or self.seen_at + (part.eta_seconds or 0.0)) - part.started_at
-            for part in self.parts
-            if part.started_at is not None and part.state in ("running", "succeeded")
+            (job.finished_at or self.seen_at + (job.eta_seconds or 0.0)) - job.started_at
+            for job in self.jobs
+            if job.started_at is not None and job.state in ("running", "succeeded")
         ]
-        queued = sum(part.state == "queued" for part in self.parts)
+        queued = sum(job.state == "queued" for job in self.jobs)
         work = sum(left) + queued * sum(lasting) / len(lasting)
         return max(*left, work / len(running))
 
-    def shown(self) -> dict[str, Any]:
+    def to_fields(self) -> dict[str, Any]:
         """Return the fields of ModelListed."""
-        told = ModelListed.model_fields.keys() - {each.name for each in fields(Terms)}
-        return {**self.terms, **{name: getattr(self, name) for name in told}}
+        names = ModelListed.model_fields.keys() - {each.name for each in fields(Terms)}
+        return {**self.terms, **{name: getattr(self, name) for name in names}}

@@ -13,13 +13,13 @@ from db.results.fastest import fastest
 FIGURES = ("time_us", "timing", "gflops", "roofline", "max_error", "baselines", "fastest")
 
 
-def shown(bests: Sequence[Best], arithmetic: object | None) -> dict[str, Any]:
+def best_fields(bests: Sequence[Best], arithmetic: object | None) -> dict[str, Any]:
     """Return the fields of BestShown, except ``verified`` and ``neighbour``. ``bests`` are of one
     workload, fastest first, and not empty. The first is shown, and ``arithmetic`` is that of its
     template."""
     best = bests[0]
-    told = {name: getattr(best, name) for name in Result.__dataclass_fields__}
-    return told | {
+    fields = {name: getattr(best, name) for name in Result.__dataclass_fields__}
+    return fields | {
         "match": PREDICTED if best.search == PREDICTED else "exact",
         "device": best.device,
         "devices": _devices(bests),
@@ -35,12 +35,12 @@ def shown(bests: Sequence[Best], arithmetic: object | None) -> dict[str, Any]:
     }
 
 
-def lent(lenders: Sequence[Best], arithmetic: object | None) -> dict[str, Any]:
+def borrowed_fields(lenders: Sequence[Best], arithmetic: object | None) -> dict[str, Any]:
     """Return what `shown` does of a neighbour's bests, for a workload that has none. Figures and
     artifacts are left out, because they are not of this workload."""
-    told = shown(lenders, arithmetic) | dict.fromkeys(FIGURES)
-    devices = [each.model_copy(update={"time_us": None}) for each in told["devices"]]
-    return told | {"devices": devices, "artifacts": ArtifactLinks()}
+    fields = best_fields(lenders, arithmetic) | dict.fromkeys(FIGURES)
+    devices = [each.model_copy(update={"time_us": None}) for each in fields["devices"]]
+    return fields | {"devices": devices, "artifacts": ArtifactLinks()}
 
 
 def _devices(bests: Sequence[Best]) -> list[DeviceTime]:

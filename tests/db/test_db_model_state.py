@@ -9,9 +9,9 @@ from storage_rows import claimed, device
 
 from db import models, queue
 from db.contract.model import ModelListed, ModelShown
-from db.models.standing import Model, Part
+from db.models.state import JobSummary, Model
 from db.results.fastest import fastest_pytorch
-from db.sql.models import jobs
+from db.sql.tables import jobs
 from db.sql.transaction import writing
 from db.upkeep import prune
 from db.upkeep.check import check
@@ -53,33 +53,35 @@ def test_all_succeeded(engine: Engine) -> None:
     assert (ended.state, ended.eta_seconds) == ("succeeded", None)
 
 
-def standing(*parts: Part, seen_at: float = 1100.0) -> Model:
-    return Model(1, "0" * 32, "net", {}, 1000.0, None, seen_at, parts)
+def model_of(*jobs: JobSummary, seen_at: float = 1100.0) -> Model:
+    return Model(1, "0" * 32, "net", {}, 1000.0, None, seen_at, jobs)
 
 
-def part(
+def job(
     state: Any, eta: float | None = None, since: float | None = None, until: Any = None
-) -> Part:
-    return Part(1, state, False, 4, 0, eta, since, until)
+) -> JobSummary:
+    return JobSummary(1, state, False, 4, 0, eta, since, until)
 
 
 @pytest.mark.parametrize(
-    ("parts", "left"),
+    ("jobs", "left"),
     [
-        ([part("queued")], None),  # nobody knows when a worker comes
-        ([part("running", None, 1090.0), part("queued")], None),
-        ([part("running", 20.0, 1090.0)], 20.0),
-        ([part("running", 20.0, 1090.0), part("queued")], 20 + 30),
-        ([part("succeeded", None, 1000.0, 1090.0), part("running", 20.0, 1090.0), part("queued")],
+        ([job("queued")], None),  # nobody knows when a worker comes
+        ([job("running", None, 1090.0), job("queued")], None),
+        ([job("running", 20.0, 1090.0)], 20.0),
+        ([job("running", 20.0, 1090.0), job("queued")], 20 + 30),
+        ([job("succeeded", None, 1000.0, 1090.0), job("running", 20.0, 1090.0), job("queued")],
          20 + (90 + 30) / 2),
-        ([part("running", 20.0, 1090.0), part("running", 40.0, 1090.0), part("queued")],
+        ([job("running", 20.0, 1090.0), job("running", 40.0, 1090.0), job("queued")],
          (20 + 40 + 40) / 2),
-        ([part("running", 200.0, 1090.0), part("running", 10.0, 1090.0)], 200.0),
-        ([part("succeeded", None, 1000.0, 1090.0)], None),
+        ([job("running", 200.0, 1090.0), job("running", 10.0, 1090.0)], 200.0),
+        ([job("succeeded", None, 1000.0, 1090.0)], None),
     ],
 )  # fmt: skip
-def test_the_time_left_comes_from_the_jobs_estimates(parts: list[Part], left: float | None) -> None:
-    assert standing(*parts).eta_seconds == left
+def test_the_time_left_comes_from_the_jobs_estimates(
+    jobs: list[JobSummary], left: float | None
+) -> None:
+    assert model_of(*jobs).eta_seconds == left
 
 
 def test_the_gain_is_over_the_layers_that_can_be_compared(engine: Engine) -> None:
@@ -100,7 +102,7 @@ def test_the_gain_is_over_the_layers_that_can_be_compared(engine: Engine) -> Non
     ]  # fmt: skip
     time = models.time_of(found)
     assert (time.tuned_us, time.baseline_us, time.layers) == (6.0, 11.0, 2)
-    shown = ModelShown(**models.shown(models.get(engine, model.id), found))
+    shown = ModelShown(**models.to_fields(models.get(engine, model.id), found))
     assert (shown.trials, shown.search, shown.label, shown.time) == (4, "xgb", None, time)
     assert [(layer.calls, layer.state) for layer in shown.layers] == [(2, "succeeded")] * 3
 
@@ -173,4 +175,4 @@ def test_what_prune_takes_leaves_models_whole(
     prune.prune(engine, 0)
     assert models.layers(engine, models.get(engine, model.id)) == told
     assert check(engine).wrong == []
-    assert ModelListed(**models.get(engine, model.id).shown()).state == "failed"
+    assert ModelListed(**models.get(engine, model.id).to_fields()).state == "failed"

@@ -14,7 +14,7 @@ from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 
-def follow(engine: Engine, path: Path) -> None:
+def replace_stale_connections(engine: Engine, path: Path) -> None:
     """Replace the engine's connections once there is another file at the path. If there is none any
     more, connecting fails."""
     path = path.absolute()

@@ -1,0 +1,42 @@
+"""A backup, or a restored database, that vanishes as soon as it is in its place."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from db.sql.errors import BackupRefused
+from db.upkeep.backup import back_up, restore
+
+
+@pytest.fixture
+def dialect() -> str:
+    return "sqlite"
+
+
+@pytest.mark.parametrize("way", [back_up, restore])
+def test_a_file_that_vanishes_once_it_is_in_place(
+    engine: Engine,
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    way: Callable[[str, Path], object],
+) -> None:
+    copy = tmp_path / "copy.db"
+    if way is restore:
+        back_up(url, copy)
+        engine.dispose()
+    placed: list[Path] = []
+    moved = Path.replace
+
+    def placed_and_taken_away(part: Path, target: Path) -> Path:
+        placed.append(target)
+        moved(part, target)
+        target.unlink()
+        return target
+
+    monkeypatch.setattr(Path, "replace", placed_and_taken_away)
+    with pytest.raises(BackupRefused, match=r"in place, but .*No such file") as refused:
+        way(url, copy)
+    assert str(placed[-1]) in str(refused.value)
