@@ -13,16 +13,18 @@ from tests.benchmarks.models.networks import Case, fold_, settle_  # noqa: E402
 from tests.benchmarks.models.page import draw, page  # noqa: E402
 from tests.benchmarks.models.ways import in_turns, ready  # noqa: E402
 
-PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "models"
+FOLDER = Path(__file__).parents[2] / "docs" / "benchmarks"
+PAGE = FOLDER / "models"
 
 
-def test_page_and_pictures_are_those_of_the_figures(tmp_path: Path) -> None:
-    result = json.loads(PAGE.with_suffix(".json").read_text())
-    assert page(result) == PAGE.with_suffix(".md").read_text()
-    draw(tmp_path / "models", result)
+def test_pages_and_pictures_are_those_of_the_figures(tmp_path: Path) -> None:
+    for found in (PAGE, FOLDER / "models-h100"):
+        result = json.loads(found.with_suffix(".json").read_text())
+        assert page(result, found.name) == found.with_suffix(".md").read_text()
+        draw(tmp_path / found.name, result)
     drawn = sorted(tmp_path.iterdir())
-    assert [path.name for path in drawn] == sorted(p.name for p in PAGE.parent.glob("models-*"))
-    assert all(path.read_text() == (PAGE.parent / path.name).read_text() for path in drawn)
+    assert [path.name for path in drawn] == sorted(p.name for p in FOLDER.glob("models-*.svg"))
+    assert all(path.read_text() == (FOLDER / path.name).read_text() for path in drawn)
 
 
 def test_a_network_that_failed_has_its_reason() -> None:

@@ -73,7 +73,7 @@ def main() -> None:
             rows.append(_row(case, options))
             result = _merged(rows, run, options.write)
             if options.write:
-                write(options.write, result, page(result))
+                write(options.write, result, page(result, options.write.name))
                 draw(options.write, result)
     print(page(_merged(rows, run, None)))
 

@@ -10,9 +10,6 @@ from tests.benchmarks.models.measured import OURS, speedup
 from tests.benchmarks.tuned import stated
 from tuner.torch.model.picture import picture
 
-NAME = "models"
-"""Of the page, and the first part of its pictures' names."""
-
 BARS = {
     ("convnext_tiny", 32): 1.2,
     ("convnext_tiny", 1): 1.35,
@@ -37,8 +34,9 @@ _LANGUAGE = [
 ]
 
 
-def page(result: dict[str, Any]) -> str:
-    return "\n".join([*_head(result), *_table(result), *_every_way(result)]) + "\n"
+def page(result: dict[str, Any], name: str = "models") -> str:
+    """Return the page of that name. The names of its pictures begin with it."""
+    return "\n".join([*_head(result), *_table(result, name), *_every_way(result)]) + "\n"
 
 
 def draw(path: Path, result: dict[str, Any]) -> None:
@@ -54,7 +52,7 @@ def draw(path: Path, result: dict[str, Any]) -> None:
                 for each in row["report"]["rows"]
                 if each["by"] == "tuned" and each["pytorch_us"]
             ]
-            path.with_name(_picture(NAME, row)).write_text(picture(layers))
+            path.with_name(_picture(path.name, row)).write_text(picture(layers))
 
 
 def _picture(page: str, row: dict[str, Any]) -> str:
@@ -88,7 +86,7 @@ def _head(result: dict[str, Any]) -> list[str]:
     ]
 
 
-def _table(result: dict[str, Any]) -> list[str]:
+def _table(result: dict[str, Any], name: str) -> list[str]:
     lines = [
         "| network | PyTorch's fastest, ms | optimised, ms | times as fast | bar | layers tuned | "
         "µs of them: PyTorch, tuned | their share | output differs by | jobs, s | found in, s | "
@@ -107,7 +105,7 @@ def _table(result: dict[str, Any]) -> list[str]:
         before = sum(each["calls"] * (each["pytorch_us"] or 0) for each in tuned)
         after = sum(each["calls"] * (each["time_us"] or 0) for each in tuned)
         lines.append(
-            f"| [{row['name']}]({_picture(NAME, row)}) | {theirs[first]:.3f} {first} | "
+            f"| [{row['name']}]({_picture(name, row)}) | {theirs[first]:.3f} {first} | "
             f"{ours[best]:.3f} {best.removeprefix(OURS).strip()} | **{speedup(row):.2f}** | "
             f"{_bar(row)} | "
             f"{len(tuned)} of {len(report['rows'])} | {before:.0f}, {after:.0f} | "
