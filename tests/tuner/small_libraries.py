@@ -75,10 +75,11 @@ GRADIENTS = {
     ),
     "lastinput": ("depthwise_conv2d", _LAST | {"direction": "backward_input"}),
     "lastweight": ("depthwise_conv2d", _LAST | {"direction": "backward_weight"}),
+    "sameweight": ("conv1d", WORKLOADS["same"][1] | {"direction": "backward_weight"}),
     "causalinput": ("conv1d", _CAUSAL | {"direction": "backward_input"}),
     "causalweight": ("conv1d", _CAUSAL | {"direction": "backward_weight"}),
 }
-"""Those of ``depthwise`` and of what takes a bias too."""
+"""Those of ``depthwise``, of what takes a bias too, and of ``same``'s weight."""
 SUMS = {"causalsums": ("conv1d", _CAUSAL | {"activation": "none"})}
 """What the gradients of ``causal`` need."""
 AT_ONCE = {"causalbackward": ("conv1d", _CAUSAL | {"direction": "backward"})}

@@ -164,3 +164,13 @@ def test_a_copy_has_none(module: Any) -> None:
     check(module, compiled(module), x, drawn(2, 6, 7, 9, grad=False))
     assert module.gradient_shortcut is not None
     assert deepcopy(module).gradient_shortcut is None
+
+
+def test_a_gradient_has_its_weights_shape(trained: Local) -> None:
+    torch.manual_seed(6)
+    weight = torch.nn.Parameter(torch.randn(1, 1, 7))
+    module = Conv1d(weight, source=trained, mode="same", kind="correlate")
+    call, x, g = compiled(module), torch.randn(1001), torch.randn(1001)
+    for _ in range(3):
+        check(module, call, x, g)
+    assert module.used_backward == {"weight": "tuned"}

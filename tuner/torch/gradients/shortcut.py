@@ -90,7 +90,8 @@ class GradientShortcut:
         self._shape, self._strides = weight.shape, weight.stride()
         self._taps = prod(weight.shape)
         of_weight: Any = kernels["backward_weight"].workload if self._of_weight else None
-        self._biases = of_weight is not None and of_weight.bias  # behind the weight's gradient
+        # with a bias's gradient behind it, or of one signal, whose weight may have three axes
+        self._has_other_shape = of_weight is not None and of_weight.output.shape != weight.shape
         needs = zip(("input", "weight"), needed, strict=False)
         self.used = {name: "tuned" for name, is_needed in needs if is_needed}
 
@@ -116,7 +117,7 @@ class GradientShortcut:
             found += self._of_input(grad, weight)
         if self._of_weight is not None:
             (y,) = self._of_weight(x, grad)
-            found.append(y.as_strided(self._shape, self._strides) if self._biases else y)
+            found.append(y.as_strided(self._shape, self._strides) if self._has_other_shape else y)
             if needed[2]:
                 found.append(y[self._taps :].clone())  # an operator's outputs share no memory
         return found
