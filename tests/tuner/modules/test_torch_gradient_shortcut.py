@@ -10,6 +10,7 @@ from tuner.client.local import Local
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import tuner.torch  # noqa: E402
+from tuner.torch.gradients.call import PerTensor, Saved, compute_gradients  # noqa: E402
 from tuner.torch.gradients.shortcut import GradientShortcut  # noqa: E402
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 from tuner.torch.shortcut import Shortcut  # noqa: E402
@@ -174,3 +175,14 @@ def test_a_gradient_has_its_weights_shape(trained: Local) -> None:
     for _ in range(3):
         check(module, call, x, g)
     assert module.used_backward == {"weight": "tuned"}
+
+
+def test_what_another_thread_used_is_not_taken_for_this_call(trained: Local) -> None:
+    module = Conv1d(torch.randn(7), source=trained, mode="same", kind="correlate")
+    x, g = torch.randn(1001), torch.randn(1001)
+    saved, needed = Saved(x, module.weight, None, None, None), PerTensor(True, True, False, False)
+    with torch.no_grad():
+        compute_gradients(module, g, saved, needed)
+        assert module.used_backward == {"input": "pytorch", "weight": "tuned"}
+        module.used_backward = {"input": "tuned", "weight": "tuned"}  # of another shape
+        assert GradientShortcut.of(module, g, saved, needed) is None

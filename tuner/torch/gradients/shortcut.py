@@ -140,8 +140,8 @@ def recognised(
 def _kernels(layer: Layer, x: Tensor, weight: Tensor, needed: PerTensor) -> dict[Purpose, Library]:
     """Return the kernels that compute the needed gradients of input and weight.
 
-    Return no kernels if something else is computed first: for an activation that no kernel of all
-    gradients includes, the sums and their gradient.
+    Return no kernels if PyTorch computes one of these gradients, or if something else is computed
+    first: for an activation that no kernel of all gradients includes, the sums and their gradient.
     """
     both = needed.input and needed.weight
     at_once = layer.gradient_library(x, weight, "backward") if both else None
@@ -156,7 +156,8 @@ def _kernels(layer: Layer, x: Tensor, weight: Tensor, needed: PerTensor) -> dict
         for purpose, is_needed in zip(wanted, needed, strict=False)
         if is_needed
     }
-    return {purpose: library for purpose, library in found.items() if library is not None}
+    kernels = {purpose: library for purpose, library in found.items() if library is not None}
+    return kernels if len(kernels) == len(found) else {}
 
 
 def _as_function(
