@@ -7,6 +7,9 @@ import os
 from tuner.device import cuda_facts
 from tuner.errors import NoDevice
 
+MIG = "MIG-"
+"""How the name of an instance of a Multi-Instance GPU begins."""
+
 
 def chosen(asked: str) -> list[str]:
     """Return the GPUs that ``asked`` names, as CUDA_VISIBLE_DEVICES names them.
@@ -40,8 +43,13 @@ def among(asked: str, visible: list[str]) -> list[str]:
 
 def _visible() -> list[str]:
     """Return the visible GPUs: the entries of CUDA_VISIBLE_DEVICES that CUDA sees, which stops at
-    the first one that names no GPU; or numbers if it is not set."""
+    the first one that names no GPU; or numbers if it is not set.
+
+    CUDA shows only one instance of Multi-Instance GPUs to a process, so all that are named count:
+    each is for a process of its own.
+    """
     named, count = os.environ.get("CUDA_VISIBLE_DEVICES"), cuda_facts.count()
-    if named:
-        return [each.strip() for each in named.split(",")][:count]
-    return [str(n) for n in range(count)]
+    if not named:
+        return [str(n) for n in range(count)]
+    entries = [each.strip() for each in named.split(",")]
+    return entries if all(each.startswith(MIG) for each in entries) else entries[:count]

@@ -20,3 +20,12 @@ def test_what_cuda_does_not_see_is_not_chosen(
     monkeypatch.setattr(cuda_facts, "missing", lambda: None)
     monkeypatch.setattr(cuda_facts, "count", lambda: len(visible))
     assert chosen("all") == visible
+
+
+def test_each_of_several_mig_instances_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA shows one instance to a process, and each worker is a process."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-5c89, MIG-1d54")
+    monkeypatch.setattr(cuda_facts, "missing", lambda: None)
+    monkeypatch.setattr(cuda_facts, "count", lambda: 1)
+    assert chosen("all") == ["MIG-5c89", "MIG-1d54"]
+    assert chosen("1") == ["MIG-1d54"]
