@@ -60,7 +60,7 @@ class Measuring(Protocol):
         """Return a round of libraries as their users have them, and of those groups of peers.
 
         Each library is loaded by a fresh process and checked once more. Its call is timed and, on a
-        CPU, its kernel, too; :func:`tuner.compare.stage.of` gives the names of these subjects. A
-        library that is wrong there is dropped. Raises ChildFailed.
+        CPU, its kernel, too; :func:`tuner.compare.stage.subject_name` gives the names of these
+        subjects. A library that is wrong there is dropped. Raises ChildFailed.
         """
         ...

@@ -244,7 +244,7 @@ def operator_outputs(layer: Layer, found: PerTensor, grad: Tensor, x: Tensor) ->
 def fake_gradients(
     layer: Layer, grad: Tensor, x: Tensor, weight: Tensor, needed: Sequence[bool]
 ) -> list[Tensor]:
-    """Return what :func:`laid_out` would, as tensors without data."""
+    """Return what :func:`operator_outputs` would, as tensors without data."""
     filters = weight.shape[0] if weight.ndim > 1 else 1
     each = (
         layer.laid_out(torch.empty_like(x), x),
