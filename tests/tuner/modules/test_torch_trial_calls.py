@@ -135,6 +135,13 @@ class SlottedByOneName:
         self.features = features
 
 
+class SlottedPrivately:
+    __slots__ = ("__features",)
+
+    def __init__(self, features: Any) -> None:
+        self.__features = features
+
+
 class Listed(list[Any]):
     pass
 
@@ -143,6 +150,7 @@ GIVING: list[Callable[[Any], Any]] = [
     Given,
     Slotted,
     SlottedByOneName,
+    SlottedPrivately,
     lambda y: Listed([y]),
     lambda y: deque([y]),
     lambda y: {y, y.mean(1)},

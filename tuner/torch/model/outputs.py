@@ -47,8 +47,13 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _slots(kind: type) -> list[str]:
+    """Return the attributes in a class's own slots. Python puts the class before private names."""
     names: Any = vars(kind).get("__slots__", ())
-    return [names] if isinstance(names, str) else list(names)
+    private = f"_{kind.__name__.lstrip('_')}"
+    return [
+        f"{private}{name}" if name.startswith("__") and not name.endswith("__") else name
+        for name in ([names] if isinstance(names, str) else names)
+    ]
 
 
 def difference(before: Any, after: Any) -> float | None:
