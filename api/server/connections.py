@@ -112,6 +112,8 @@ class BoundedProtocol(H11Protocol):
 
     def _time_out(self) -> None:
         """Close the connection, with a 408 unless an answer has begun."""
+        if self.transport.is_closing():
+            return
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             self.transport.write(REQUEST_TIMEOUT)
         self.transport.close()

@@ -171,6 +171,15 @@ def test_who_never_reads_the_end_takes_nobodys_place(
         assert lost.is_set()
 
 
+def test_nothing_follows_the_answer_of_a_connection_that_is_closed(
+    app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connections.DEADLINE_SECONDS, "request", 0.3)
+    with unread(app, "keep-alive", timeout_keep_alive=0) as (_, client, _):
+        time.sleep(0.6)  # until the time for the next request is up
+        assert until_closed(client).endswith(bytes(1))
+
+
 def test_who_listens_owes_nothing(hurried: tuple[str, int], app: FastAPI) -> None:
     """The deadlines are for what a client is to send or to take."""
     job = running(app.state.engine, "conv1d", {"M": 100, "N": 3})
