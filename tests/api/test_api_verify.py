@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from problem_shape import problem
 from service_rows import GPU, HOST, SIGNER, files, tuned
 from sqlalchemy import Engine
@@ -11,7 +12,7 @@ from db import queue
 from db.fleet import devices
 from db.records import listed
 from db.results import best
-from templates import operator
+from templates import operator, template_names
 
 ASKED: dict[str, Any] = {"operator": "conv1d", "workload": {"M": 4000, "N": 32}}
 QUERY = "/best/conv1d?M=4000&N=32"
@@ -112,6 +113,18 @@ def lender_of(client: TestClient, engine: Engine, filters: str) -> tuple[str, st
     assert ordered.status_code == 201, ordered.text
     [lent] = listed.of_job(engine, ordered.json()["id"])
     return guess["job"], lent.source["job"]
+
+
+@pytest.mark.parametrize("name", ["conv1d", "depthwise_conv2d"])
+def test_as_many_templates_as_an_order_takes(client: TestClient, name: str) -> None:
+    """Their names are taken by both routes, however long they are together."""
+    asked = 32 * [max(template_names(name), key=len)]
+    workload = operator(name).example
+    order = {"operator": name, "workload": workload, "templates": asked}
+    posted = client.post("/jobs/nearest", json=order)
+    got = client.get(f"/best/{name}", params=workload | {"templates": ",".join(asked)})
+    assert problem(posted, 404, "not-tuned")
+    assert problem(got, 404, "not-tuned")
 
 
 def test_a_lender_on_more_threads_than_asked_for_is_not_verified(
