@@ -18,14 +18,19 @@ ASKED: dict[str, Any] = {"operator": "conv1d", "workload": {"M": 4000, "N": 32}}
 QUERY = "/best/conv1d?M=4000&N=32"
 
 
-def verified(engine: Engine, job: dict[str, Any]) -> None:
+def verified(engine: Engine, job: dict[str, Any], **changes: Any) -> None:
     """As a worker would end that job, which has one configuration."""
     [lent] = listed.of_job(engine, job["id"])
-    verified_as(engine, job, lent.config, lent.template_version)
+    verified_as(engine, job, lent.config, lent.template_version, **changes)
 
 
 def verified_as(
-    engine: Engine, job: dict[str, Any], config: dict[str, Any], template_version: int
+    engine: Engine,
+    job: dict[str, Any],
+    config: dict[str, Any],
+    template_version: int,
+    fingerprint: dict[str, Any] = GPU,
+    threads: int | None = None,
 ) -> None:
     """With that configuration as its best."""
     held = queue.claim(engine, "worker-1", ["cpu", "cuda"])
@@ -35,7 +40,8 @@ def verified_as(
         operator="conv1d",
         workload_key=held.workload_key,
         workload=held.workload,
-        device_id=devices.upsert_device(engine, GPU).id,
+        device_id=devices.upsert_device(engine, fingerprint).id,
+        threads=threads,
         template=config["template"],
         template_version=template_version,
         tvm_version="0.27.0",
@@ -134,6 +140,18 @@ def test_a_lender_on_more_threads_than_asked_for_is_not_verified(
     far = tuned(engine, "conv1d", {"M": 4096, "N": 32}, HOST, threads=1)
     assert lender_of(client, engine, "threads=1") == (far.id, far.id)
     assert lender_of(client, engine, "threads=8") == (close.id, close.id)
+
+
+def test_a_verified_best_hides_none_that_was_searched_for(
+    client: TestClient, engine: Engine
+) -> None:
+    """Of one shape there are both, on different numbers of threads; the search's lends."""
+    searched = tuned(engine, "conv1d", ASKED["workload"], HOST, time_us=2.0, threads=8)
+    tuned(engine, "conv1d", {"M": 4096, "N": 32}, HOST, threads=1)
+    job = client.post("/jobs/nearest", json=ASKED | {"threads": 1}).json()
+    verified(engine, job, fingerprint=HOST, threads=1)
+    assert client.get(QUERY).json()["job"] == job["id"]
+    assert client.get("/best/conv1d?M=4001&N=32&match=nearest").json()["job"] == searched.id
 
 
 def test_a_best_on_more_threads_than_asked_for_is_no_answer(
