@@ -39,7 +39,7 @@ class BestFilters(BaseModel):
     )
     templates: str | None = Field(
         None,
-        max_length=200,
+        max_length=1000,
         description="only what one of these templates gave, their names parted by commas",
     )
     match: Literal["exact", "nearest", "predicted"] = Field(

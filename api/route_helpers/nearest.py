@@ -16,23 +16,21 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.workload import Workload, is_extent
 
+UNSEARCHED = (NEIGHBOUR, PREDICTED)
+"""The searches of jobs that only verify a configuration. Their bests lend nothing."""
+
 
 def nearest_bests(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
     """Return the bests of the closest workload whose configuration is valid for this one.
 
     They are sorted fastest first; the list is empty if there is no such workload. Of equally close
-    workloads, the one with the faster best counts. A best that was not searched for, but only
-    verifies a neighbour's configuration or a predicted one, is not used."""
+    workloads, the one with the faster best counts."""
     spaces = _Spaces(workload)
     ranked = sorted(
         ((distance(workload, best), best.time_us, best.id, best) for best in candidates),
         key=lambda entry: entry[:3],
     )
-    reachable = [
-        best
-        for far, _, _, best in ranked
-        if math.isfinite(far) and best.search not in (NEIGHBOUR, PREDICTED)
-    ]
+    reachable = [best for far, _, _, best in ranked if math.isfinite(far)]
     first = next((best for best in reachable if spaces.contain(best)), None)
     if first is None:
         return []

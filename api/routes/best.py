@@ -16,7 +16,7 @@ from api.route_helpers.best_query import BestFilters
 from api.route_helpers.conditional import matches, weak_etag
 from api.route_helpers.job_views import job_view
 from api.route_helpers.json_body import JsonRoute
-from api.route_helpers.nearest import nearest_bests, verification_order
+from api.route_helpers.nearest import UNSEARCHED, nearest_bests, verification_order
 from api.route_helpers.nonblocking import read_nonblocking
 from api.route_helpers.strict_query import StrictQuery
 from api.schemas.best import BestView, Call
@@ -178,6 +178,7 @@ def _lenders(engine: Engine, workload: Workload, filters: BestFilters) -> list[B
         filters.names,
         filters.threads,
         parallel=filters.parallel,
+        without=UNSEARCHED,
     )
     lenders = nearest_bests(workload, candidates)
     if not lenders:

@@ -18,7 +18,7 @@ DEADLINE_SECONDS: dict[str, float] = {"request": 10.0, "body": 60.0}
 """How long to wait. ``request``: from the connection's start, or the end of the last answer, to the
 end of a request's headers. ``body``: from there to the end of the body."""
 STALLED_SECONDS = 60.0
-"""How long a client may read nothing of a large answer before its connection is aborted."""
+"""How long a client may read nothing of what is to be sent before its connection is aborted."""
 BACKLOG = 64
 """How many connections are accepted at once, before any of them can be refused."""
 RESERVED_DESCRIPTORS = 6 * BACKLOG
@@ -43,7 +43,8 @@ def max_connections() -> int:
 class BoundedProtocol(H11Protocol):
     """HTTP/1.1 with deadlines and a limit on connections.
 
-    If a new connection exceeds the limit, the one that has waited longest for a request ends."""
+    If a new connection exceeds the limit, the one that has waited longest for a request, or to be
+    closed, ends."""
 
     _awaited: Awaited | None = None
     _awaited_since = 0.0
@@ -52,6 +53,8 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        # so that pause_writing is called for any unsent byte: there is no other notice of them
+        transport.set_write_buffer_limits(high=0)
         self._set_deadline()
         if len(self.connections) > max_connections():
             self._evict_longest_waiting()
@@ -109,20 +112,28 @@ class BoundedProtocol(H11Protocol):
 
     def _time_out(self) -> None:
         """Close the connection, with a 408 unless an answer has begun."""
+        if self.transport.is_closing():
+            return
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             self.transport.write(REQUEST_TIMEOUT)
         self.transport.close()
 
     def _evict_longest_waiting(self) -> None:
-        """Abort the connection that has waited longest for a request, if there are too many."""
+        """If there are too many connections, abort the one that has waited longest for a request,
+        or to be closed."""
         there = [
-            each
-            for each in self.connections
-            if isinstance(each, BoundedProtocol) and not each.transport.is_closing()
+            each for each in self.connections if isinstance(each, BoundedProtocol) and each._is_open
         ]
         if len(there) > max_connections():
-            waiting = (each for each in there if each._awaited == "request")
+            waiting = (
+                each for each in there if each._awaited == "request" or each.transport.is_closing()
+            )
             min(waiting, key=lambda each: each._awaited_since, default=self).transport.abort()
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether the connection keeps its descriptor: it is not closed, or has bytes to send."""
+        return not self.transport.is_closing() or self.transport.get_write_buffer_size() > 0
 
     def _cancel_timers(self) -> None:
         for timer in (self._deadline, self._progress_check):

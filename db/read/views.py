@@ -109,7 +109,8 @@ def find_bests(
     cursor: str | None = None,
     usual: Mapping[str, Any] = MappingProxyType({}),
 ) -> Page[FoundBest]:
-    """Return a page of the bests whose workload has all of ``shape``'s values, newest first.
+    """Return a page of the bests whose workload has all of ``shape``'s values, those that were
+    stored last first. A best that replaced another has its place.
 
     ``usual`` has the defaults of workloads' fields. A workload that was stored before a field was
     introduced lacks it, and is compared with the default. Raises BadCursor."""

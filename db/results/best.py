@@ -200,10 +200,16 @@ def bests_of_operator(
     threads: int | None = None,
     *,
     parallel: bool = False,
+    without: Collection[str] = (),
 ) -> list[Best]:
     """Return the fastest best of each workload of an operator on each device, fastest first. The
-    nearest shape is among them. The arguments are those of `lookup`."""
-    query = _best_columns().where(workloads.c.operator == operator).order_by(*_FASTEST_FIRST)
+    nearest shape is among them. Bests by jobs of the searches `without` are left out. The other
+    arguments are those of `lookup`."""
+    query = (
+        _best_columns()
+        .where(workloads.c.operator == operator, jobs.c.search.not_in(without))
+        .order_by(*_FASTEST_FIRST)
+    )
     with reading(engine) as connection:
         found = _read(connection, query)
     return _fastest(found, kind, device, templates, threads, parallel)

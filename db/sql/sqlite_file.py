@@ -159,11 +159,16 @@ def _locked(connection: sqlite3.Connection) -> bool:
 
 
 def sync_to_disk(path: Path) -> None:
-    """Wait until the file's content and its name are on the disk."""
-    for each in (path, path.parent):
-        opened = os.open(each, os.O_RDONLY)
-        try:
-            with suppress(OSError):  # some file systems can't do this for a folder
-                os.fsync(opened)
-        finally:
-            os.close(opened)
+    """Wait until the file's content and its name are on the disk. Raises OSError if the content
+    can't be written there."""
+    _fsync(path)
+    with suppress(OSError):  # some file systems can't do this for a folder
+        _fsync(path.parent)
+
+
+def _fsync(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

@@ -4,10 +4,13 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 import time
+from asyncio import Transport
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any, ClassVar
 
 import httpx2
 import pytest
@@ -104,6 +107,77 @@ def test_who_reads_slowly_gets_it_all(
                 received += len(answer.read(len(content) // parts))
             received += len(answer.read(len(content) - received))
     assert received == len(content)
+
+
+class NarrowProtocol(BoundedProtocol):
+    """The kernel takes little of an answer, so that the rest of a small one stays unsent."""
+
+    made: ClassVar[list["NarrowProtocol"]] = []
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        self.lost = threading.Event()
+        self.made.append(self)
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.lost.set()
+
+
+@contextmanager
+def unread(
+    app: FastAPI, connection: str, **options: Any
+) -> Iterator[tuple[str, socket.socket, threading.Event]]:
+    """The service's URL, a client that has not read the end of an answer, which is less than 64
+    KiB, and an event that is set when the service has let go of its connection."""
+    NarrowProtocol.made.clear()
+    options |= {"http": NarrowProtocol, "timeout_graceful_shutdown": 1}
+    with served(app, **options) as url, socket.socket() as client:
+        content = bytes(40_000)
+        sha256 = artifacts.put(app.state.engine, content, "library", "application/octet-stream")
+        host, _, port = url.removeprefix("http://").partition(":")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        client.connect((host, int(port)))
+        client.sendall(
+            f"GET /artifacts/{sha256} HTTP/1.1\r\nHost: localhost\r\n"
+            f"Connection: {connection}\r\n\r\n".encode()
+        )
+        assert client.recv(15) == b"HTTP/1.1 200 OK"
+        yield url, client, NarrowProtocol.made[0].lost
+
+
+@pytest.mark.parametrize("connection", ["keep-alive", "close"])
+def test_who_never_reads_the_end_is_left(
+    app: FastAPI, monkeypatch: pytest.MonkeyPatch, connection: str
+) -> None:
+    monkeypatch.setitem(connections.DEADLINE_SECONDS, "request", 0.3)
+    monkeypatch.setattr(connections, "STALLED_SECONDS", 0.3)
+    with unread(app, connection) as (_, _, lost):
+        assert lost.wait(PATIENCE)
+
+
+@pytest.mark.parametrize("connection", ["keep-alive", "close"])
+def test_who_never_reads_the_end_takes_nobodys_place(
+    app: FastAPI, monkeypatch: pytest.MonkeyPatch, connection: str
+) -> None:
+    """A connection that is closed, but has bytes to send, still has its descriptor."""
+    monkeypatch.setitem(connections.DEADLINE_SECONDS, "request", 0.3)
+    monkeypatch.setattr(connections, "max_connections", lambda: 1)
+    with unread(app, connection) as (url, _, lost):
+        time.sleep(0.6)  # until it is closed
+        assert not lost.is_set()
+        assert httpx2.get(f"{url}/jobs").status_code == 200
+        assert lost.is_set()
+
+
+def test_nothing_follows_the_answer_of_a_connection_that_is_closed(
+    app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connections.DEADLINE_SECONDS, "request", 0.3)
+    with unread(app, "keep-alive", timeout_keep_alive=0) as (_, client, _):
+        time.sleep(0.6)  # until the time for the next request is up
+        assert until_closed(client).endswith(bytes(1))
 
 
 def test_who_listens_owes_nothing(hurried: tuple[str, int], app: FastAPI) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from problem_shape import problem
 from service_rows import GPU, HOST, SIGNER, files, tuned
 from sqlalchemy import Engine
@@ -11,20 +12,25 @@ from db import queue
 from db.fleet import devices
 from db.records import listed
 from db.results import best
-from templates import operator
+from templates import operator, template_names
 
 ASKED: dict[str, Any] = {"operator": "conv1d", "workload": {"M": 4000, "N": 32}}
 QUERY = "/best/conv1d?M=4000&N=32"
 
 
-def verified(engine: Engine, job: dict[str, Any]) -> None:
+def verified(engine: Engine, job: dict[str, Any], **changes: Any) -> None:
     """As a worker would end that job, which has one configuration."""
     [lent] = listed.of_job(engine, job["id"])
-    verified_as(engine, job, lent.config, lent.template_version)
+    verified_as(engine, job, lent.config, lent.template_version, **changes)
 
 
 def verified_as(
-    engine: Engine, job: dict[str, Any], config: dict[str, Any], template_version: int
+    engine: Engine,
+    job: dict[str, Any],
+    config: dict[str, Any],
+    template_version: int,
+    fingerprint: dict[str, Any] = GPU,
+    threads: int | None = None,
 ) -> None:
     """With that configuration as its best."""
     held = queue.claim(engine, "worker-1", ["cpu", "cuda"])
@@ -34,7 +40,8 @@ def verified_as(
         operator="conv1d",
         workload_key=held.workload_key,
         workload=held.workload,
-        device_id=devices.upsert_device(engine, GPU).id,
+        device_id=devices.upsert_device(engine, fingerprint).id,
+        threads=threads,
         template=config["template"],
         template_version=template_version,
         tvm_version="0.27.0",
@@ -114,6 +121,18 @@ def lender_of(client: TestClient, engine: Engine, filters: str) -> tuple[str, st
     return guess["job"], lent.source["job"]
 
 
+@pytest.mark.parametrize("name", ["conv1d", "depthwise_conv2d"])
+def test_as_many_templates_as_an_order_takes(client: TestClient, name: str) -> None:
+    """Their names are taken by both routes, however long they are together."""
+    asked = 32 * [max(template_names(name), key=len)]
+    workload = operator(name).example
+    order = {"operator": name, "workload": workload, "templates": asked}
+    posted = client.post("/jobs/nearest", json=order)
+    got = client.get(f"/best/{name}", params=workload | {"templates": ",".join(asked)})
+    assert problem(posted, 404, "not-tuned")
+    assert problem(got, 404, "not-tuned")
+
+
 def test_a_lender_on_more_threads_than_asked_for_is_not_verified(
     client: TestClient, engine: Engine
 ) -> None:
@@ -121,6 +140,18 @@ def test_a_lender_on_more_threads_than_asked_for_is_not_verified(
     far = tuned(engine, "conv1d", {"M": 4096, "N": 32}, HOST, threads=1)
     assert lender_of(client, engine, "threads=1") == (far.id, far.id)
     assert lender_of(client, engine, "threads=8") == (close.id, close.id)
+
+
+def test_a_verified_best_hides_none_that_was_searched_for(
+    client: TestClient, engine: Engine
+) -> None:
+    """Of one shape there are both, on different numbers of threads; the search's lends."""
+    searched = tuned(engine, "conv1d", ASKED["workload"], HOST, time_us=2.0, threads=8)
+    tuned(engine, "conv1d", {"M": 4096, "N": 32}, HOST, threads=1)
+    job = client.post("/jobs/nearest", json=ASKED | {"threads": 1}).json()
+    verified(engine, job, fingerprint=HOST, threads=1)
+    assert client.get(QUERY).json()["job"] == job["id"]
+    assert client.get("/best/conv1d?M=4001&N=32&match=nearest").json()["job"] == searched.id
 
 
 def test_a_best_on_more_threads_than_asked_for_is_no_answer(

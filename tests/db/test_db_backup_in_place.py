@@ -1,5 +1,7 @@
-"""A backup, or a restored database, that vanishes as soon as it is in its place."""
+"""A backup, or a restored database, that does not reach the disk."""
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,3 +42,27 @@ def test_a_file_that_vanishes_once_it_is_in_place(
     with pytest.raises(BackupRefused, match=r"in place, but .*No such file") as refused:
         way(url, copy)
     assert str(placed[-1]) in str(refused.value)
+
+
+@pytest.mark.parametrize("way", [back_up, restore])
+def test_a_disk_that_does_not_take_the_copy(
+    engine: Engine,
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    way: Callable[[str, Path], object],
+) -> None:
+    """Some disks say so only when they are waited for."""
+    copy = tmp_path / "copy.db"
+    if way is restore:
+        back_up(url, copy)
+        engine.dispose()
+    kept = {each.name for each in tmp_path.glob("*.db")}
+
+    def failing(opened: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(BackupRefused, match="Input/output error"):
+        way(url, copy)
+    assert {each.name for each in tmp_path.iterdir() if ".db-" not in each.name} == kept

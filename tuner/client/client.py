@@ -229,20 +229,23 @@ class Client(ModelCalls, Source):
         target: str = "auto",
         device: str | None = None,
         templates: Sequence[str] | None = None,
+        threads: int | None = None,
+        parallel: bool = False,
         **shape: Any,
     ) -> Job:
         """Order a job that verifies the nearest match for this shape.
 
         A worker builds, checks and times the configuration of the closest tuned shape: one trial
-        and no search. Once the job has succeeded, :meth:`best` returns its time and library. If
-        the shape has a best already, the job of that best is returned. Raises NotTuned if no tuned
-        shape has a configuration that is valid for this one.
+        and no search. The filters are those of :meth:`best`, which returns time and library for the
+        same filters once the job has succeeded. If the shape has a best already, the job of that
+        best is returned. Raises NotTuned if no tuned shape has a configuration that is valid for
+        this one.
         """
+        filters = {"device": device, "threads": threads, "parallel": parallel or None}
         order = plain(
             {"operator": operator, "workload": {**(workload or {}), **shape}, "target": target}
+            | {name: value for name, value in filters.items() if value is not None}
         )
-        if device is not None:
-            order["device"] = device
         if templates is not None:
             order["templates"] = template_names(templates)
         return self._ask(Job, "POST", "/jobs/nearest", json=order)

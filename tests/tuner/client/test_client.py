@@ -234,6 +234,11 @@ def verify(engine: Engine, lent: Best, held: queue.Job | None = None) -> None:
         (lambda c: c.cancel("nosuchjob"), 404, []),
         (lambda c: c.verify_nearest("conv1d", M=8, N=2, kind="correlate"), 404, []),
         (
+            lambda c: c.verify_nearest("conv1d", M=8, N=2, threads=0, parallel="always"),
+            422,
+            ["threads", "parallel"],
+        ),
+        (
             lambda c: c.verify_nearest("conv1d", M=8, N=0, target="tpu"),
             422,
             ["workload.N", "target"],
