@@ -38,17 +38,23 @@ class Idle:
         return asdict(self)
 
 
-def rested(installation: Installation, seconds: float) -> Idle:
-    """The least of a few looks, once no job is open and nobody has asked for so many seconds, where
-    nobody asks any more. Raises TimeoutError where jobs do not end."""
-    since = time.monotonic()
+def drained(installation: Installation) -> None:
+    """Wait until no job is open. Raise TimeoutError if jobs do not end."""
     deadline = time.monotonic() + DRAIN_SECONDS
     while open_jobs(installation):
         installation.see_that_it_lives()
         if time.monotonic() > deadline:
             raise TimeoutError(f"jobs are open {DRAIN_SECONDS:g} s after the last order")
         time.sleep(0.2)
-    time.sleep(max(0.0, since + seconds - time.monotonic()))
+
+
+def rested(installation: Installation, seconds: float) -> Idle:
+    """Return the least of a few looks, after so many seconds in which nobody asks.
+
+    No job is open, and the last one was of a shape that was never tuned: a worker keeps a spare
+    process of peers only if its last job has timed peers.
+    """
+    time.sleep(seconds)
     for _ in range(2):
         with suppress(httpx2.TransportError), httpx2.Client(base_url=installation.url) as http:
             http.get("/readyz")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.soak.accounts import Accounts, settle
 from tests.soak.actor import Site
-from tests.soak.idle import REST_SECONDS, Idle, rested
+from tests.soak.idle import REST_SECONDS, Idle, drained, rested
 from tests.soak.installation import Installation
 from tests.soak.samples import Sample, Sampler
 from tests.soak.tally import Tally
@@ -80,6 +80,7 @@ def _lived_through(installation: Installation, plan: Plan, say: Callable[[str], 
     traffic = Traffic(site, plan.seed)
     _until(installation, sampler, sampler.now + plan.warm_seconds)
     stuck = traffic.end()
+    _run_job_of_new_shape(installation, site, 1501)
     first = rested(installation, plan.first_rest_seconds)
     say(f"first rest: {first.to_json()}")
     if plan.calm_seconds:
@@ -90,6 +91,7 @@ def _lived_through(installation: Installation, plan: Plan, say: Callable[[str], 
         killer.end()
     stuck += traffic.end()
     installation.stop_b()
+    _run_job_of_new_shape(installation, site, 1502)
     last = rested(installation, REST_SECONDS)
     say(f"last rest: {last.to_json()}")
     sampler.end()
@@ -106,6 +108,14 @@ def _lived_through(installation: Installation, plan: Plan, say: Callable[[str], 
         orphans=installation.orphans(),
         stuck=stuck,
     )
+
+
+def _run_job_of_new_shape(installation: Installation, site: Site, length: int) -> None:
+    """Run a short job once all others have ended; no job was ever ordered of that length."""
+    drained(installation)
+    with site.client() as client:
+        order = FIRST | {"M": length, "trials": 2}
+        client.wait(client.submit(**order), timeout=FIRST_SECONDS)
 
 
 def _until(installation: Installation, sampler: Sampler, when: float) -> None:

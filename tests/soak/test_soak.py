@@ -16,7 +16,7 @@ def test_a_short_soak_leaks_nothing_and_is_answered_right(tmp_path: Path) -> Non
         seconds=10.0,
         seed=3,
         warm_seconds=4.0,
-        first_rest_seconds=0.5,
+        first_rest_seconds=2.0,
         calm_seconds=0.0,
         interval=0.5,
     )
