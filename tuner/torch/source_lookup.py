@@ -67,13 +67,11 @@ def look_up(
 def best_of(source: Source, wanted: Workload, device: torch.device) -> Best:
     """Return the best of ``device`` itself or, for a CPU, else the best of another CPU.
 
-    This CPU may have the other one's instructions; loading the library checks it. On a CPU the best
-    on several threads is preferred if PyTorch has several, because the operators before and after
-    the layer run on all of them. Raises NotTuned.
+    This CPU may have the other one's instructions; loading the library checks it. Raises NotTuned.
     """
     on_gpu = device.type == "cuda"
     name = torch.cuda.get_device_name(device) if on_gpu else cpu_facts.name()
-    asked: Any = {"target": device.type, "parallel": not on_gpu and torch.get_num_threads() > 1}
+    asked = filters(device)
     shape = wanted.model_dump()
     try:
         return source.best(wanted.operator, shape, device=name, **asked)
@@ -81,6 +79,16 @@ def best_of(source: Source, wanted: Workload, device: torch.device) -> Best:
         if on_gpu:
             raise
         return source.best(wanted.operator, shape, **asked)
+
+
+def filters(device: torch.device) -> dict[str, Any]:
+    """Return what a source is asked beside a workload: the kind of device, and how many threads.
+
+    On a CPU the best on several threads is preferred if PyTorch has several, because the operators
+    before and after the layer run on all of them.
+    """
+    several = device.type == "cpu" and torch.get_num_threads() > 1
+    return {"target": device.type, "parallel": several}
 
 
 def _of(source: Source, wanted: Workload, device: torch.device) -> Found:

@@ -4,10 +4,11 @@ import copy
 import json
 import socket
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from service_process import Service
 
 from db import models
 from db.sql.engine import open_engine
@@ -142,6 +143,32 @@ def test_a_service_that_never_answers_is_asked_once(x: Any, on_missing: Any) -> 
     assert f"no service answers at {url} (ReadTimeout" in first
     assert f"it was not looked up, because no service answers at {url}" in second
     assert first.startswith("no service" if on_missing == "fallback" else "it was not looked up")
+
+
+class Recorded(Client):
+    """A client that keeps the filters of each order for the nearest."""
+
+    asked: ClassVar[list[dict[str, Any]]] = []
+
+    def verify_nearest(self, *given: Any, **filters: Any) -> Any:
+        self.asked.append(filters)
+        return super().verify_nearest(*given, **filters)
+
+
+def test_the_nearest_is_on_as_many_threads_as_a_layer_gets(
+    service: Service, tmp_path: Path
+) -> None:
+    model = nn.Sequential(nn.Conv1d(1, 1, 2))  # nothing is near
+    threads = torch.get_num_threads()
+    try:
+        for several in (1, 2):
+            torch.set_num_threads(several)
+            with Recorded(service.url, cache=tmp_path / "cache") as source:
+                report = optimize_(model, torch.randn(1, 1, 8), source=source, on_missing="nearest")
+            assert "nothing near was verified" in report.rows[0].reason
+    finally:
+        torch.set_num_threads(threads)
+    assert [each["parallel"] for each in Recorded.asked] == [False, True]
 
 
 def test_a_model_that_fails_is_as_it_was(source: Local, x: Any) -> None:

@@ -14,7 +14,7 @@ from tuner.client.client import Client
 from tuner.client.source import SOURCE_ERRORS, UNREACHABLE_ERRORS, Source
 from tuner.errors import ModelFailed, NotTuned, WrongArgument
 from tuner.job.order import workload_of
-from tuner.torch.source_lookup import best_of
+from tuner.torch.source_lookup import best_of, filters
 
 OnMissing = Literal["fallback", "nearest", "predicted", "tune", "raise"]
 Wanted = tuple[Workload, torch.device]
@@ -50,7 +50,7 @@ def predict(source: Source, missing: Sequence[Wanted]) -> dict[str, str]:
     for workload, device in missing:
         try:
             shape = workload.model_dump()
-            source.best(workload.operator, shape, match=PREDICTED, target=device.type)
+            source.best(workload.operator, shape, match=PREDICTED, **filters(device))
         except SOURCE_ERRORS as error:
             failed[workload.key] = f"it could not be predicted: {error}"
     return failed
@@ -125,7 +125,7 @@ def verify_nearest(source: Source, missing: Sequence[Wanted]) -> dict[str, str]:
     for workload, device in missing:
         try:
             shape = workload.model_dump()
-            source.wait(source.verify_nearest(workload.operator, shape, target=device.type))
+            source.wait(source.verify_nearest(workload.operator, shape, **filters(device)))
         except SOURCE_ERRORS as error:
             failed[workload.key] = f"nothing near was verified: {error}"
     return failed
