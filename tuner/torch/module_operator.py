@@ -280,6 +280,8 @@ for _kind in ("CPU", "CUDA"):
     _library.impl("module", _compute, _kind)
     _library.impl("module", _cast, f"Autocast{_kind}")
     _library.impl("module_gradients", _gradients, _kind)
+# several gradients at once, as of torch.autograd.grad with is_grads_batched
+_library.impl("module_gradients", _gradients, "Batched")
 _library.impl("module", _differentiated, "Autograd")
 _library.impl("module_gradients", _differentiated_gradients, "Autograd")
 torch.library.register_fake(NAME, _fake_output, lib=_library)

@@ -258,6 +258,28 @@ def test_several_gradients_at_once_are_pytorchs(trained: Local, last: bool) -> N
     assert module.used_backward == {"input": "tuned", "weight": "tuned"}
 
 
+@pytest.mark.parametrize("by_name", [False, True])
+def test_several_gradients_at_once_of_a_compiled_call(
+    trained: Local, by_name: bool, compiled_anew: None
+) -> None:
+    plain = torch.nn.Conv2d(3, 3, 3, padding=1, groups=3, bias=False)
+    module, x = DepthwiseConv2d.of(plain, source=trained), torch.randn(2, 3, 9, 20)
+
+    def called(x: Any) -> Any:
+        return torch.ops.convtune.depthwise_conv2d(x, plain.weight, padding=1)
+
+    x.requires_grad_()
+    compiled = torch.compile(called if by_name else module, backend="aot_eager")
+    found, right = (
+        torch.autograd.grad(
+            call(x).flatten(1).mean(1), [x, plain.weight], torch.eye(2), is_grads_batched=True
+        )
+        for call in (compiled, plain)
+    )
+    for one, other in zip(found, right, strict=True):
+        same(one, other)
+
+
 class Logged(torch.Tensor):  # type: ignore[misc]
     """A tensor with a mind of its own."""
 

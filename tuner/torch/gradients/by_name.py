@@ -51,8 +51,9 @@ class OperatorGradients:
         self._operator = operator
         name = f"{operator.kind.operator}_gradients"
         library.define(f"{name}{_SCHEMA}", tags=(torch.Tag.pt2_compliant_tag,))
-        for device in ("CPU", "CUDA"):
-            library.impl(name, self._computed, device)
+        # "Batched": several gradients at once, as of torch.autograd.grad with is_grads_batched
+        for kind in ("CPU", "CUDA", "Batched"):
+            library.impl(name, self._computed, kind)
         library.impl(name, self._differentiated, "Autograd")
         torch.library.register_fake(f"convtune::{name}", self._fake, lib=library)
         self._call = getattr(torch.ops.convtune, name).default
