@@ -141,7 +141,7 @@ class Conv1d(Tuned):
         causal = self.mode == "causal" and self._stride == 1
         zeros = (self.taps - 1) * self._dilation
         y = convolutions.conv1d(
-            x[None] if x.ndim == 1 else x,
+            x,
             weight,
             bias,
             self._stride,
@@ -151,7 +151,7 @@ class Conv1d(Tuned):
         )
         if causal:  # zeros on one side alone would take a copy of the input
             y = y[..., : x.shape[-1]]
-        return y[0] if x.ndim == 1 else y
+        return y
 
     def differentiated(
         self, g: Any, x: Any, weight: Any, wanted: tuple[bool, bool]
@@ -159,13 +159,12 @@ class Conv1d(Tuned):
         shape = weight.shape
         taps = weight.reshape(self.filters, self.channels // self.groups, self.taps)
         taps = taps.flip(-1) if self.kind == "convolve" else taps
-        one = x.ndim == 1
         ends = self._ends_for(x)
         if self.mode == "causal" and self._stride == 1:
             g, ends = torch.nn.functional.pad(g, (0, ends[0])), (ends[0], ends[0])
         dx, dw = convolutions.gradients(
-            g[None] if one else g,
-            x[None] if one else x,
+            g,
+            x,
             taps,
             self._stride,
             ends,
@@ -175,7 +174,7 @@ class Conv1d(Tuned):
         )
         if dw is not None:
             dw = (dw.flip(-1) if self.kind == "convolve" else dw).reshape(shape)
-        return (dx[0] if one and dx is not None else dx), dw
+        return dx, dw
 
     def _ends_for(self, x: Any) -> tuple[int, int]:
         """Return the zeros before and behind that input."""

@@ -54,9 +54,10 @@ CASES: dict[str, tuple[str, Any, Any, dict[str, Any]]] = {
     "dense": ("conv1d", [2, 4, 61], (6, 4, 5), {"padding": (2, 2), "bias": True}),
     "causal": ("conv1d", (2, 4, 30), (4, 1, 4), {"padding": (6, 0), "dilation": 2, "groups": 4}),
     "grouped": ("conv1d", (2, 4, 30), (4, 2, 4), {"groups": 2}),
+    "one signal": ("conv1d", (1001,), (1, 1, 7), {"padding": 3, "bias": True}),
 }  # fmt: skip
 """Operator; the input's shape, as a list if its channels are last; the weight's; the rest."""
-TUNED = ("images", "last", "sides", "rows", "strided", "dense")
+TUNED = ("images", "last", "sides", "rows", "strided", "dense", "one signal")
 
 
 def made(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
@@ -76,7 +77,10 @@ def reference(name: str) -> Any:
     pads = [pads] if isinstance(pads, int) else list(pads)
     if operator == "conv1d":
         before, behind = pads * (2 // len(pads))
-        return functional.conv1d(functional.pad(x, (before, behind)), w, b, **named)
+        rows = functional.pad(x, (before, behind))
+        if x.ndim == 1:
+            return functional.conv1d(rows[None], w, b, **named)[0]
+        return functional.conv1d(rows, w, b, **named)
     top, left, bottom, right = pads * (4 // len(pads))
     named.setdefault("groups", x.shape[-3])
     return functional.conv2d(functional.pad(x, (left, right, top, bottom)), w, b, **named)
@@ -96,6 +100,28 @@ def test_it_computes_what_pytorch_does(name: str, tuned: Any) -> None:
     assert y.is_contiguous() == given[0].is_contiguous()
     assert close(y, expected)
     assert tuned() == (name in TUNED)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_one_signal_needs_no_source(compiled: bool) -> None:
+    tuner.torch.use(None)
+    call, given, named = made("one signal")
+    right = [each.clone().requires_grad_() for each in given]
+    given = tuple(each.requires_grad_() for each in given)
+    y = (torch.compile(call, backend="aot_eager") if compiled else call)(*given, **named)
+    x, w, b = right
+    expected = functional.conv1d(x[None], w, b, **named)[0]
+    assert close(y, expected)
+    draw = torch.randn(y.shape)
+    found, exact = (
+        torch.autograd.grad(a, of, draw) for a, of in ((y, given), (expected, right))
+    )
+    for one, other in zip(found, exact, strict=True):
+        assert one.shape == other.shape
+        assert torch.allclose(one, other, atol=1e-4)
+    two = torch.randn(2, 1, 7)
+    with pytest.raises(WrongArgument, match=r"must have \(B, C, M\) or \(C, M\)"):
+        call(given[0], two, None, **named)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from tuner.errors import WrongArgument
+
 Steps = int | Sequence[int]
 
 
@@ -20,7 +22,17 @@ def conv1d(
     dilation: Steps,
     groups: int,
 ) -> Any:
-    """Return ``torch.nn.functional.conv1d`` with ``padding`` zeros (before, behind)."""
+    """Return ``torch.nn.functional.conv1d`` with ``padding`` zeros (before, behind).
+
+    ``x`` may also be one signal (M,), if there is one kernel. Raises WrongArgument.
+    """
+    if x.ndim == 1:
+        if weight.shape[0] != 1:
+            raise WrongArgument(
+                f"input has shape {tuple(x.shape)}, and must have (B, C, M) or (C, M), as the "
+                f"weight has {weight.shape[0]} kernels"
+            )
+        return conv1d(x[None], weight, bias, stride, padding, dilation, groups)[0]
     before, behind = padding
     if before != behind:
         x, before = functional.pad(x, (before, behind)), 0
@@ -87,11 +99,12 @@ def gradients(
     """Return the gradients of input and weight for ``g``, the gradient of the sums.
 
     ``wanted`` says which of the two are computed; the other is None. ``padding`` is the zeros
-    before on each axis, then those behind on each. ``x`` and ``g`` may lack the axis of the batch.
+    before on each axis, then those behind on each. ``x`` and ``g`` may lack the axis of the batch
+    and, if there is one channel and one kernel, that of the channels too.
     """
     axes = weight.ndim - 2
-    one = x.ndim < weight.ndim
-    if one:
+    shape = x.shape
+    while x.ndim < weight.ndim:
         g, x = g[None], x[None]
     before, behind = padding[:axes], padding[axes:]
     ends = [end for pair in zip(before, behind, strict=True) for end in pair]
@@ -112,4 +125,4 @@ def gradients(
     )
     if uneven and wanted[0]:
         dx = functional.pad(dx, [-end for end in ends])
-    return (dx[0] if one and wanted[0] else dx), dw
+    return (dx.view(shape) if wanted[0] else dx), dw
