@@ -19,6 +19,9 @@ from tuner.device import cpu_facts
 from tuner.errors import ForeignDevice, NotTuned
 from tuner.library.load import Library
 
+KINDS = ("cpu", "cuda")
+"""The kinds of devices that kernels are for."""
+
 
 @dataclass(frozen=True)
 class Found:
@@ -50,6 +53,8 @@ def look_up(
     ``wanted`` are the fields of at least one workload, the preferred one first. If none is tuned,
     the reason is the first one's. A workload that breaks a limit or has another error ends it.
     """
+    if device.type not in KINDS:
+        return Found(reason=f"it is called on {device}, and kernels are for {' and '.join(KINDS)}")
     reasons = []
     for fields in wanted:
         workload = workload_of(operator, fields)

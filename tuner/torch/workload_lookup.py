@@ -12,7 +12,7 @@ import torch
 from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.torch.gradients import at_once
-from tuner.torch.source_lookup import Found, look_up
+from tuner.torch.source_lookup import KINDS, Found, look_up
 
 DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
@@ -116,7 +116,7 @@ class LookupMixin(torch.nn.Module):
             known = ", ".join(DTYPES.values())
             return f"input is {x.dtype}, weight {weight.dtype}; both must be one of {known}"
         device = x.device
-        if device != weight.device or device.type not in ("cpu", "cuda"):
+        if device != weight.device or device.type not in KINDS:
             return f"the input is on {device} and the weight on {weight.device}"
         dense = x.layout == torch.strided and self.is_dense(x) and weight.is_contiguous()
         return None if dense else "input and weight must be contiguous; call .contiguous() on them"

@@ -113,9 +113,7 @@ def test_one_signal_needs_no_source(compiled: bool) -> None:
     expected = functional.conv1d(x[None], w, b, **named)[0]
     assert close(y, expected)
     draw = torch.randn(y.shape)
-    found, exact = (
-        torch.autograd.grad(a, of, draw) for a, of in ((y, given), (expected, right))
-    )
+    found, exact = (torch.autograd.grad(a, of, draw) for a, of in ((y, given), (expected, right)))
     for one, other in zip(found, exact, strict=True):
         assert one.shape == other.shape
         assert torch.allclose(one, other, atol=1e-4)

@@ -171,6 +171,27 @@ def test_the_nearest_is_on_as_many_threads_as_a_layer_gets(
     assert [each["parallel"] for each in Recorded.asked] == [False, True]
 
 
+@pytest.mark.parametrize("on_missing", ["fallback", "predicted", "tune", "raise"])
+def test_a_model_without_data_stays_pytorchs(source: Local, on_missing: Any) -> None:
+    with torch.device("meta"):
+        model, x = Block(usual).eval(), torch.randn(2, 6, 7, 9)
+        report = optimize_(model, x, source=source, on_missing=on_missing)
+    (row,) = report.rows
+    assert row.by == "pytorch"
+    assert row.reason == "it is called on meta, and kernels are for cpu and cuda"
+    assert type(model.conv) is nn.Conv2d
+
+
+def test_a_model_is_optimised_where_new_tensors_have_no_data(source: Local, x: Any) -> None:
+    model = Block(usual).eval()
+    model.conv.bias = nn.Parameter(torch.randn(6))
+    plain = outputs(model, x)
+    with torch.device("meta"):
+        report = optimize_(model, x, source=source)
+        assert close(outputs(model, x), plain)
+    assert [row.by for row in report.rows] == ["tuned"]
+
+
 def test_a_model_that_fails_is_as_it_was(source: Local, x: Any) -> None:
     calls: list[Any] = []
 

@@ -24,6 +24,7 @@ from tuner.torch.model.survey import FUSE, Filter, Mode, ModelLayer, Terms, surv
 from tuner.torch.model.swap import restore_, swaps_of
 from tuner.torch.model.timing import in_turns, step
 from tuner.torch.model.trial_calls import exclude_harmful_layers, unusable_kernels
+from tuner.torch.source_lookup import KINDS
 from tuner.torch.workload_lookup import Purpose
 
 
@@ -201,6 +202,8 @@ class _Served:
         as_served = on_missing == "raise"
         for layer in layers:
             for call, calls in layer.shapes:
+                if call.device.type not in KINDS:
+                    continue
                 purposes = (
                     self._served(layer, call) if as_served else layer.purposes(call, self._mode)
                 )
