@@ -127,7 +127,7 @@ def _differentiated(
 ) -> Tensor:
     """Return the output, with gradients if they are needed.
 
-    The gradients are an operator of the graph too. If the call is transformed, PyTorch's
+    The gradients are an operator of the graph too. If the call is transformed or complex, PyTorch's
     convolution computes it, because it has all derivatives.
     """
     module = _module(number)
@@ -138,7 +138,7 @@ def _differentiated(
         if is_plain(x, weight, bias, residual):
             return module.computed_in_graph(x, weight, bias, residual)
         return _below_autograd(number, x, weight, bias, residual)
-    if module.only_pytorch or is_transformed():
+    if module.only_pytorch or is_transformed() or x.is_complex():
         return module.laid_out(module.plain(x, weight, bias, residual), x)
     calls = Calls(
         module.activation,

@@ -280,6 +280,25 @@ def test_several_gradients_at_once_of_a_compiled_call(
         same(one, other)
 
 
+@pytest.mark.parametrize("by_name", [False, True])
+def test_complex_signals_are_trained_in_a_compiled_graph(
+    source: Local, by_name: bool, compiled_anew: None
+) -> None:
+    plain = torch.nn.Conv1d(4, 4, 3, groups=4, dtype=torch.complex64)
+    module, x = Conv1d.of(plain, source=source), torch.randn(2, 4, 9, dtype=torch.complex64)
+
+    def called(x: Any) -> Any:
+        return torch.ops.convtune.conv1d(x, plain.weight, plain.bias, groups=4)
+
+    compiled = torch.compile(called if by_name else module, backend="aot_eager")
+    found, right = (
+        torch.autograd.grad(call(x).abs().square().sum(), [*plain.parameters()])
+        for call in (compiled, plain)
+    )
+    for one, other in zip(found, right, strict=True):
+        same(one, other)
+
+
 class Logged(torch.Tensor):  # type: ignore[misc]
     """A tensor with a mind of its own."""
 

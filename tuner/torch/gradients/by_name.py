@@ -67,7 +67,7 @@ class OperatorGradients:
         """
         stride, _, dilation, _, activation, _ = terms
         alike = len(set(stride)) == len(set(dilation)) == 1
-        if is_transformed() or not alike:
+        if is_transformed() or given[0].is_complex() or not alike:
             return None
         calls = Calls(
             activations.known(activation),
