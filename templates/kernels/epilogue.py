@@ -23,7 +23,8 @@ _WHOLE = 1.5 * 2**23 + 127.0
 
 The last bits of the sum are then 127, the exponent's bias, plus that whole number.
 """
-_POWERS = (-126.0, 127.0)
+_POWERS = (-127.0, 128.0)
+"""The least and the largest power of two, 0 and infinity by their exponents' bits."""
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 _ERF_SCALE = 0.3275911
 
@@ -102,8 +103,8 @@ def _fast_silu(v: Any) -> Any:
         power = tirx.reinterpret("float32", bits << 23)
         return let(rest, lambda f: v / (_horner(_EXP_2_SHORT, f) * power + 1.0))
 
-    most = 88.0  # exp(88) is still a float32, exp(-88) only a subnormal one
-    low = tirx.Select(v < -most, _float(-most), v)  # a NaN is neither, and stays one
+    least, most = -89.0, 88.0  # exp(89) is infinite, as its exponent's bits; exp(-88) is subnormal
+    low = tirx.Select(v < least, _float(least), v)  # a NaN is neither, and stays one
     return let(low, lambda t: let(tirx.Select(t > most, _float(most), t), divided))
 
 
@@ -172,6 +173,8 @@ _DERIVATIVES: dict[str, Callable[[Any], Any]] = {
 
 def _exp(v: Any) -> Any:
     """Return exp(v) with a relative error of at most (2 + abs(v)) 1e-7.
+
+    It is 0 or infinite beyond float32's range; what would be subnormal is off by up to 1e-38.
 
     The compiler can put these operations into vectors, which it can't do with a call of the C
     library. The power of two is added to the exponent's bits.

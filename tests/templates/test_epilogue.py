@@ -7,11 +7,14 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+import tvm
+from tvm import te
 
 import templates
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.epilogue import Activation
+from templates.kernels.epilogue import activation_derivative
 from templates.kernels.epilogue_exact import apply_epilogue
 from templates.kernels.halves import arithmetics
 from templates.naive import naive_on
@@ -127,6 +130,33 @@ def test_silu_in_vectors_is_as_exact_as_its_contract(max_error: float) -> None:
     relative = (2e-7 if max_error < 1e-5 else 28e-7) + 1e-7 * np.abs(given)
     assert np.all(error <= relative * np.abs(exact) + 1e-33)
     assert np.isnan(y.reshape(x.shape)[:, -1]).all()
+
+
+LARGE = np.array([np.inf, 3.4e38, -3.4e38, -np.inf], np.float32)
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_silu_of_the_largest_numbers_is_pytorchs(channels: int) -> None:
+    """One channel's and several channels' programs compute it in two ways."""
+    fields = {"C": channels, "M": len(LARGE), "N": 1, "activation": "silu"}
+    work = Conv1dWorkload.model_validate(fields)
+    template = templates.templates_for(work, CPU)[-1]
+    x = np.stack([LARGE] * channels).reshape(work.arguments[0].shape)
+    y = Compiled(template, work, template.default(work, CPU)).run(
+        x, np.ones(work.arguments[1].shape, np.float32)
+    )
+    for row in y.reshape(channels, -1):
+        np.testing.assert_array_equal(row, [np.inf, LARGE[1], 0, np.nan])
+
+
+@pytest.mark.parametrize("activation", ["silu", "gelu"])
+def test_derivatives_at_the_largest_numbers_are_pytorchs(activation: str) -> None:
+    work = Conv1dWorkload.model_validate({"M": 4, "N": 1, "activation": activation})
+    sums = te.placeholder(LARGE.shape, "float32")
+    derived = te.compute(LARGE.shape, lambda at: activation_derivative(work, sums[at]))
+    given, found = tvm.runtime.tensor(LARGE), tvm.runtime.tensor(np.zeros_like(LARGE))
+    tvm.compile(te.create_prim_func([sums, derived]), target="llvm")["main"](given, found)
+    np.testing.assert_array_equal(found.numpy(), [np.nan, 1, 0, np.nan])
 
 
 def test_relu6_admits_less_on_tensor_cores() -> None:
