@@ -36,6 +36,7 @@ TunerError
 └── ChildFailed
     ├── ChildError       the call raised an exception in the child process
     ├── ChildCrashed     the child died during the call, or was killed because it sent no answer
+    │   └── MachineError what the call needs of the machine was not there, such as memory
     └── ChildTimeout     the call outlasted its deadline and the child was killed
 """
 
@@ -336,6 +337,13 @@ class ChildCrashed(ChildFailed):
 
     The message names the signal or exit code by which it died, or says that it was killed because
     what it sent was no answer.
+    """
+
+
+class MachineError(ChildCrashed):
+    """Free memory on the machine, or let it start more processes: the call is not to blame.
+
+    The child could not be started, or was killed by SIGKILL, as the kernel does if memory runs out.
     """
 
 

@@ -105,6 +105,15 @@ def test_a_library_that_can_not_be_loaded_is_an_error_in_one_line(
     assert "Traceback" not in measured.error
 
 
+def test_a_gpu_whose_memory_others_hold_blames_the_machine(
+    runner: Runner, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "measure", remote.find_no_device_memory)
+    measured = runner.measure(libraries["right"])
+    assert measured.status == "machine_error"
+    assert measured.error == "RuntimeError: CUDA: CUDA_ERROR_OUT_OF_MEMORY"
+
+
 def test_a_library_of_another_shape_is_an_error(device: Device, libraries: dict[str, Path]) -> None:
     with Runner(WORKLOAD.model_copy(update={"M": 99}).key, device) as other:
         measured = other.measure(libraries["right"])
