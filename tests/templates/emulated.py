@@ -33,7 +33,7 @@ def error(
     """Of the only output against the reference. What is given is random normal, and begins so many
     elements ``apart`` from a vector's boundary."""
     rng, given = np.random.default_rng(0), []
-    for argument in workload.given:
+    for argument in workload.inputs:
         memory = np.empty(argument.elements + apart, in_numpy(argument.dtype))[apart:]
         given.append(memory.reshape(argument.shape))
         given[-1][...] = rng.standard_normal(argument.shape)

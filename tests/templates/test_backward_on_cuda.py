@@ -45,7 +45,9 @@ def assert_right(
 ) -> None:
     """With tensors so many elements from a vector's boundary."""
     values = []
-    for argument, array in zip(work.given, draw(work, name, np.random.default_rng(1)), strict=True):
+    for argument, array in zip(
+        work.inputs, draw(work, name, np.random.default_rng(1)), strict=True
+    ):
         memory = np.empty(argument.elements + apart, array.dtype)[apart:]
         values.append(memory.reshape(argument.shape))
         values[-1][...] = array

@@ -280,7 +280,7 @@ def _call_and_wait(
 
 def _with_outputs(library: Library, arrays: Sequence[Any]) -> Callable[[], Any]:
     """Return a call of the library on these arrays, the outputs last."""
-    known = len(library.workload.given)
+    known = len(library.workload.inputs)
     given, outputs = arrays[:known], tuple(arrays[known:])
     return partial(library, *given, out=outputs if len(outputs) > 1 else outputs[0])
 

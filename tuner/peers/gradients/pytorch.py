@@ -90,7 +90,7 @@ def _called(
     from torch.nn import functional
 
     named = {name: given[0].new_empty(shape) for name, shape in shapes.items()}
-    for argument, tensor in zip(workload.given, given, strict=True):
+    for argument, tensor in zip(workload.inputs, given, strict=True):
         named[argument.name] = laid_out(argument.name, tensor)
     sides = [ends[at : at + 2] for at in range(0, len(ends), 2)][::-1]
     cropped = any(before != behind for before, behind in sides)

@@ -171,7 +171,7 @@ class _Call:
             named[argument.name].view(argument.shape)
             if argument.role in ("weight", "bias")
             else layer.as_library_view(named[argument.name], argument)
-            for argument in library.workload.given
+            for argument in library.workload.inputs
         ]
         return library, library.of_tensors(*given)
 
