@@ -149,7 +149,7 @@ def test_it_does_not_wait_for_a_comparison(bench: Bench, handlers: None, tmp_pat
         libraries[name] = order.library
     stop_on_signals()
     with Runner(workload.key, bench.device) as runner:
-        runner.ready()
+        runner.wait_for_cases()
         with signalled(signal.SIGTERM, lambda: True), pytest.raises(Stopped):
             runner.compare(libraries)
 

@@ -253,7 +253,7 @@ class Runner:
                     )
             return found
 
-    def ready(self) -> None:
+    def wait_for_cases(self) -> None:
         """Wait until the inputs and references are written. Raises ChildFailed if that fails."""
         wait_for(self._written)
 

@@ -290,7 +290,7 @@ def _prepare_peer(peer: Peer, case: Case, *, compiled: bool) -> tuple[Kernel, fl
     while."""
 
     def prepare() -> tuple[Kernel, float]:
-        kernel = peer.ready() if compiled else peer.prepare(*case.inputs)
+        kernel = peer.kernel() if compiled else peer.prepare(*case.inputs)
         errors = [
             relative_error(y, case.references[name], case.scales[name])
             for name, y in zip(case.references, peer.outputs(), strict=True)

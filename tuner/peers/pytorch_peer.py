@@ -117,7 +117,7 @@ class PytorchPeer(Peer):
             _load_cudnn(tensors[0].dtype)
             self._form.ahead(self._call)
 
-    def ready(self) -> Kernel:
+    def kernel(self) -> Kernel:
         exact = self._ordered()
         if self._admits_tf32():
             self._tf32 = True

@@ -48,7 +48,7 @@ def libraries(device: Device, tmp_path_factory: pytest.TempPathFactory) -> dict[
 @pytest.fixture(scope="module")
 def runner(device: Device) -> Iterator[Runner]:
     with Runner(WORKLOAD.key, device) as runner:
-        runner.ready()
+        runner.wait_for_cases()
         yield runner
 
 
@@ -176,7 +176,7 @@ def test_what_checks_is_on_a_gpu_before_the_first_library(
     device: Device, as_on_a_gpu: None, libraries: dict[str, Path]
 ) -> None:
     with Runner(WORKLOAD.key, device) as runner:
-        wait([runner._thread.submit(runner.ready)])
+        wait([runner._thread.submit(runner.wait_for_cases)])
         pid = runner._child.pid
         assert runner._child.call(remote.tensors, timeout=LIMIT) == 1
         assert runner.measure(libraries["right"]).status == "ok"
