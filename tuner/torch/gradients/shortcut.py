@@ -42,7 +42,7 @@ class GradientShortcut:
             return None
         kernels = _kernels(layer, x, weight, needed)
         works: list[Any] = [each.workload for each in kernels.values()]
-        if not works or layer.laid_out(grad, x) is not grad:
+        if not works or layer.in_layout_of(grad, x) is not grad:
             return None
         if needed.bias and not works[-1].bias:
             return None
