@@ -1,4 +1,7 @@
-"""What an order is said to hold, all who take or show one take and show."""
+"""Every term of an order is accepted and shown alike by API, database, client, CLI and form.
+
+The terms are the fields of ``db.contract.order.Terms``; a new one must be added everywhere.
+"""
 
 import inspect
 from dataclasses import asdict, fields, replace

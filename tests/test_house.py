@@ -1,4 +1,4 @@
-"""What holds for the house as a whole."""
+"""Rules for the repository as a whole: sizes, imports, pins, markers, settings, error trees."""
 
 import importlib
 import inspect
@@ -74,7 +74,8 @@ def test_files_import_each_other_in_no_circle() -> None:
 
 
 def test_no_file_knows_the_machine_it_was_written_on() -> None:
-    parts = ("/work", "/main"), ("/tm", "p/dev"), ("/ho", "me/"), ("index", "-url")  # not in here
+    # in halves, so that this file does not contain them
+    parts = ("/work", "/main"), ("/tm", "p/dev"), ("/ho", "me/"), ("index", "-url")
     foreign = re.compile("|".join("".join(halves) for halves in parts))
     found = [
         f"{path.relative_to(ROOT)}: {line.strip()[:100]}"
@@ -97,7 +98,11 @@ def test_every_dependency_is_pinned() -> None:
 
 
 def test_a_file_that_needs_pytorch_is_run_where_it_is() -> None:
-    """Skipped without PyTorch and not marked, its tests would run in neither environment."""
+    """A file that skips itself without PyTorch must carry the marker ``torch``.
+
+    If not, the environment without PyTorch skips its tests, and the environment with PyTorch, which
+    runs only marked tests, does not choose them.
+    """
     skipped = {
         path.name: text
         for path in tracked("tests/*.py")
@@ -129,7 +134,7 @@ def test_the_compiler_is_the_one_that_was_tried(name: str) -> None:
 
 
 def test_a_module_can_be_serialised(tmp_path: Path) -> None:
-    """The alarm for the pin of apache-tvm-ffi: with 0.1.15 the process crashes here."""
+    """This test guards the pin of apache-tvm-ffi: with 0.1.15 the process crashes here."""
     device = cpu_facts.device()
     template = CpuDirect()
     workload = Conv1dWorkload(M=100, N=7)

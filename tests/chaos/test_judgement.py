@@ -1,4 +1,4 @@
-"""Which damage is harm: `python -m tests.chaos` ends with 1 for it."""
+"""Which damage counts as harm, for which ``python -m tests.chaos`` exits with 1."""
 
 import re
 from typing import Any

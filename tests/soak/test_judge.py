@@ -1,4 +1,4 @@
-"""The judge of a soak sees what it is there for."""
+"""The judge of a soak reports growth, leaks and harm, and accepts a soak without them."""
 
 from dataclasses import replace
 from typing import Any
@@ -52,7 +52,7 @@ def good() -> Outcome:
 
 
 def growing(by: float, name: str) -> list[Sample]:
-    """By a part of its first value in an hour, steadily."""
+    """Return an hour's samples in which ``name`` grows steadily by this part of its first value."""
     samples = []
     for at in range(0, 3600, 20):
         plain, factor = sample(float(at)), 1 + by * at / 3600
@@ -78,7 +78,7 @@ def test_nothing_is_said_of_a_good_one(good: Outcome) -> None:
     ],
 )
 def test_growth_is_seen_from_five_percent_on(good: Outcome, name: str, said: str) -> None:
-    # of what there is at minute 12.5, over the 45 minutes to 57.5
+    # the judge compares minutes 12.5 and 57.5: 9 % an hour is 6.6 % there, 5 % an hour is 3.7 %
     good.samples = growing(0.09, name)
     [line] = missed(good)
     assert line.startswith(said)

@@ -1,4 +1,4 @@
-"""Someone opens the page, orders a tuning, watches it, and takes the kernel along."""
+"""The main flow in a browser: order a job, watch it, cancel it, and run the tuned kernel."""
 
 import os
 import re
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 SCREENSHOTS = os.environ.get("TUNER_TEST_SCREENSHOTS")
-"""A folder, from the project's root, to draw every page into."""
+"""Folder, relative to the project's root, for a screenshot of each page; None makes none."""
 
 
 def order(page: "Page", trials: int, **shape: int) -> None:
@@ -97,7 +97,7 @@ def test_the_list_moves_and_keeps_the_focus(page: "Page", worker: Worker) -> Non
 
 @pytest.mark.skipif(SCREENSHOTS is None, reason="TUNER_TEST_SCREENSHOTS names no folder")
 def test_a_picture_of_each_page(page: "Page", service: Service, worker: Worker, root: Path) -> None:
-    """Of what a real worker found on this machine."""
+    """Write a screenshot of each page, with results of a real worker, to that folder."""
     order(page, 256, M=16384, N=32)
     job = page.url
     wait_for(page, 100)
@@ -125,5 +125,5 @@ def test_a_picture_of_each_page(page: "Page", service: Service, worker: Worker, 
         if name == "job":
             page.locator(".curve[data-points]").first.wait_for()
         page.screenshot(path=folder / f"{name}.png", full_page=True)
-        if name == "job":  # the README's
+        if name == "job":  # the README shows only the top of this page
             page.screenshot(path=folder / "job-top.png")
