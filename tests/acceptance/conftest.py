@@ -20,7 +20,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def handlers() -> Iterator[None]:
-    """Those that Python starts with; this process is left as it was."""
+    """Python's default signal handlers; restore the former ones afterwards."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield

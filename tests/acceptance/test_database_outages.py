@@ -1,4 +1,4 @@
-"""A database that does not answer for a while: nobody dies of it, and no job is lost."""
+"""A database that does not answer for a while: no worker ends for it, and no job is lost."""
 
 import sqlite3
 import time
@@ -33,7 +33,7 @@ def locked(database: Database) -> Iterator[None]:
 
 @pytest.fixture
 def hurried(database: Database, bench: Bench) -> Iterator[worker.Worker]:
-    """A worker in this process for which a locked database is an unavailable one."""
+    """A worker in this process for which a locked database is unavailable at once."""
     engine = impatient(database.url)
     made = worker.Worker(engine, bench.device, Settings(build_workers=2))
     yield made
@@ -77,7 +77,7 @@ def test_a_job_is_left_to_its_lease_and_goes_on(
     assert (left.state, left.error, left.trials_measured) == ("running", None, 1)
     assert said[-1]["event"] == "job_left_to_its_lease"
     assert "locked" in said[-1]["reason"]
-    others = hurried.claim("cpu")  # first it gives back what it left
+    others = hurried.claim("cpu")  # before that it gives back the job that it left
     assert others is not None
     given = queue.get(database.engine, job.id)
     assert (given.id, given.attempt, given.released) == (others.id, 2, 1)

@@ -1,4 +1,4 @@
-"""A worker whose job was taken from it writes nothing more."""
+"""A worker that has lost its lease on a job writes nothing more."""
 
 import time
 from typing import Any
@@ -66,5 +66,5 @@ def test_a_hold_notices_that_the_job_is_anothers(database: Database) -> None:
         rows = everything(database)
         with pytest.raises(LeaseLost):
             lease.check()
-        time.sleep(0.2)  # its heartbeat notices too, without a fuss
+        time.sleep(0.2)  # the heartbeat's thread notices it, too, and just ends
     assert everything(database) == rows

@@ -1,4 +1,4 @@
-"""A workload's peers are timed by one job, for all that follow."""
+"""One job times a workload's peers, and later jobs take over the times."""
 
 import pytest
 from processes import Database
@@ -13,7 +13,7 @@ ROW = {"name": "planted", "time_us": 4e4, "max_error": 1e-7, "error": None, "lev
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times of a rough round are kept for nobody."""
+    """Ask for a round that is not rough: times of a rough round are not kept for later jobs."""
     monkeypatch.setenv("TUNER_SETTLE_SECONDS", "0.01")
 
 

@@ -1,4 +1,4 @@
-"""match=predicted from a shape that nobody has tuned to a library that computes it."""
+"""match=predicted, from a shape that nobody has tuned to a library that computes it."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from tuner.settings import Settings
 def test_a_worker_verifies_what_is_expected_to_be_fast(
     database: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a rough round, even where those of other jobs are not."""
+    """The round of a prediction is rough, though a setting gives other jobs time to settle."""
     monkeypatch.setenv("TUNER_SETTLE_SECONDS", "0.01")
     asked = "/best/conv1d?M=700&N=9&target=cpu&match=predicted"
     with TestClient(create_app(ApiSettings(database_url=database.url))) as client:

@@ -1,4 +1,4 @@
-"""A full temporary folder says nothing of the configurations that could not be built."""
+"""A full temporary folder fails the job, not the configurations that could not be built."""
 
 import os
 import subprocess

@@ -1,5 +1,7 @@
-"""A search that is stopped where another worker lives goes on there: that is said, and who is asked
-may have it cancelled."""
+"""A search that is interrupted while another worker is alive: that worker goes on with the job.
+
+The user is told so, and can have the job cancelled.
+"""
 
 import os
 import pty
@@ -27,7 +29,7 @@ except KeyboardInterrupt as stopped:
 
 @pytest.fixture
 def other(database: Database) -> None:
-    """A worker that was seen just now, and takes nothing."""
+    """The entry of a worker that is alive, by its heartbeat, but takes no job."""
     device = devices.upsert_device(database.engine, cpu_facts.device().fingerprint())
     workers.beat(
         database.engine, "w", host="h", pid=1, device_id=device.id, version="0", job_id=None
