@@ -1,4 +1,4 @@
-"""The real application over a real database file, and over PostgreSQL where a test asks for it."""
+"""Fixtures: the real application on a SQLite file, or on PostgreSQL if a test asks for it."""
 
 import os
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def engine(app: FastAPI, client: TestClient) -> Engine:
 
 @pytest.fixture
 def postgres_url() -> Iterator[str]:
-    """A database of its own, on the server that TUNER_TEST_POSTGRES_URL names or a private one."""
+    """URL of an empty database on the server in TUNER_TEST_POSTGRES_URL, or on a private one."""
     with ExitStack() as stack:
         server = os.environ.get("TUNER_TEST_POSTGRES_URL")
         if server is None:

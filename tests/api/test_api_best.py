@@ -1,4 +1,4 @@
-"""The best for a shape: exact answers, and what is said where there is none."""
+"""GET /best for a shape: exact answers, and the 404 if there is none."""
 
 from dataclasses import asdict
 from urllib.parse import urlencode
@@ -122,7 +122,7 @@ def test_where_nothing_is_tuned_the_call_that_would_is_given(
 def test_the_answer_is_not_sent_twice(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", SHAPE)
     tag = client.get(URL).headers["etag"]
-    assert tag.startswith('W/"')  # the same compressed or not
+    assert tag.startswith('W/"')  # weak: the tag is the same for a compressed answer
     for sent in (tag, f'"other", {tag}', tag.removeprefix("W/"), "*"):
         again = client.get(URL, headers={"If-None-Match": sent})
         assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)

@@ -1,4 +1,4 @@
-"""What pages say of a best beside its time: a faster peer, noise, the call, the roofline."""
+"""Facts about a best on the pages besides its time: faster peers, noise, call, roofline."""
 
 import re
 from html import unescape
@@ -18,14 +18,14 @@ def summary(time: float) -> dict[str, Any]:
 
 
 def read(client: TestClient, path: str) -> str:
-    """The page's words."""
+    """Return the words of a page, without markup."""
     answer = client.get(path, headers={"accept": "text/html"})
     assert answer.status_code == 200, answer.text
     return " ".join(unescape(re.sub("<[^>]+>", " ", answer.text)).split())
 
 
 def pages_of(client: TestClient, engine: Engine, **best: Any) -> tuple[str, str, str]:
-    """The best's, the list's and its job's."""
+    """Store a best; return the words of its page, of the list of bests and of its job's page."""
     job = tuned(engine, "conv1d", SHAPE, HOST | LIMITS, **best)
     paths = ("/ui/best/conv1d?M=100&N=3", "/ui/best", f"/ui/jobs/{job.id}")
     one, listed, of_job = (read(client, path) for path in paths)
@@ -103,7 +103,10 @@ def test_the_cache_passes_the_rooflines_floor(client: TestClient, engine: Engine
 
 @pytest.mark.parametrize("winner", [0, 1])
 def test_the_finalists_are_a_table(client: TestClient, engine: Engine, winner: int) -> None:
-    """The winner is what became the best: of two that were delivered the second, perhaps."""
+    """The finalist that became the best is marked as the winner, though another may be first.
+
+    A job may deliver two bests, and the shown one may be the second.
+    """
     finalists = [
         {"name": name, "config": {"template": "direct", "threads": n}, **summary(time)}
         for n, (name, time) in enumerate([("convtune", 1.5), ("stored best", 1.65)])

@@ -1,4 +1,4 @@
-"""Large answers come compressed to who asks for it; bytes with a name of their own never do."""
+"""Large answers are compressed if the client asks; artifacts, named by their bytes, never are."""
 
 import gzip
 import json

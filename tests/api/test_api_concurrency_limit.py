@@ -1,4 +1,4 @@
-"""Whoever keeps the service busy keeps nobody else from reading."""
+"""Limits on concurrent orders and exports: clients that keep the service busy block no reader."""
 
 import socket
 import sqlite3
@@ -19,7 +19,7 @@ from api.settings import Settings
 
 ORDERS = 60
 READ_SECONDS = 10.0
-"""A third of what an order waits for the writer at most."""
+"""Time limit of a read: a third of the longest time for which an order waits for the lock."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Thinning keeps what is to be seen; charts put it in its place."""
+"""Curves and charts: thinned curves keep extremes and failures, charts keep to their scale."""
 
 from hypothesis import given
 from hypothesis import strategies as st

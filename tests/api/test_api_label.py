@@ -1,4 +1,4 @@
-"""``label`` over HTTP and on the page."""
+"""The label of a job, over HTTP and on the pages."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Climbed ladders, and what is said where there is none."""
+"""GET /ladders: measured ladders, and the answer if there is none."""
 
 from typing import Any
 

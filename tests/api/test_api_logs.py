@@ -1,4 +1,4 @@
-"""What the service writes to standard error beside its own events."""
+"""Messages of libraries in the service's log: they have the format of its own events."""
 
 import json
 import subprocess

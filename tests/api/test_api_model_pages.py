@@ -1,4 +1,4 @@
-"""Pages of models, in process: what they say, and that nothing is unescaped."""
+"""Pages of models: their content, with everything escaped."""
 
 import re
 from html import unescape
@@ -35,7 +35,7 @@ def row(html: str, place: int) -> list[str]:
 
 @pytest.fixture
 def model(client: TestClient, engine: Engine) -> dict[str, Any]:
-    """One layer is tuned, the other waits."""
+    """A model of which one layer is tuned and the other waits."""
     baselines = [
         {"name": "pytorch NCHW", "time_us": 12.0, "speedup": 4.0},
         {"name": "pytorch NHWC", "time_us": 1.0, "speedup": 0.3},
@@ -77,7 +77,7 @@ def test_a_model_has_its_layers_its_gain_and_what_it_waits_for(
     assert figure(html, "Layers") == "1 of 2 0 of 4 trials"
     assert figure(html, "Gain so far") == "4.00 × 9.00 µs, PyTorch 36.0 µs"
     assert figure(html, "Time left, about") == "–"
-    assert "Since the order" in html  # nothing of it has run
+    assert "Since the order" in html  # none of its jobs has run
     assert "over 1 of 2 layers" in text(html)
     assert "Patience 7" in text(html)
     assert "no worker is alive" in html

@@ -1,4 +1,4 @@
-"""Ordering models, and looking at them."""
+"""Ordering, listing, reading and cancelling models over HTTP."""
 
 import json
 from typing import Any
@@ -149,7 +149,7 @@ def test_a_model_that_is_not_there(client: TestClient, path: str) -> None:
 
 
 def bad(place: int, **changes: Any) -> dict[str, Any]:
-    """An order of four workloads, of which one is not right."""
+    """Return an order of four workloads in which the one at ``place`` has a fault."""
     layers = [SIGNAL | {"workload": {"M": 100 + n, "N": 3}} for n in range(4)]
     layers[place] = IMAGE | changes
     return ORDER | {"workloads": layers}
@@ -204,7 +204,7 @@ def test_one_fault_refuses_all_of_it(
 
 
 def test_a_model_of_the_most_layers_is_taken(client: TestClient) -> None:
-    """Every field said, and indented for people."""
+    """An order of 256 layers with all fields given and indented keeps the limit of a body."""
     workload = operator("depthwise_conv2d").workload
     shapes = [
         workload.model_validate(IMAGE["workload"] | {"H": 16 + n}).model_dump() for n in range(256)

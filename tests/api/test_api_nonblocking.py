@@ -1,4 +1,4 @@
-"""Short reads: on the event loop where nothing can hold it up, in a thread where something may."""
+"""Short reads run on the event loop, and in a thread if a lock or PostgreSQL may delay them."""
 
 import asyncio
 import sqlite3

@@ -1,4 +1,4 @@
-"""Pages for people, in process: what they say, what they refuse, and that nothing is unescaped."""
+"""HTML pages: their content, their refusals of bad input, and that everything is escaped."""
 
 import re
 from html import unescape
@@ -29,7 +29,7 @@ def page(client: TestClient, path: str, status: int = 200) -> str:
     answer = client.get(path, headers=HTML)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert answer.headers["vary"].startswith(HEADERS["Vary"])  # and what compression varies by
+    assert answer.headers["vary"].startswith(HEADERS["Vary"])  # compression adds to it
     sent = {name: answer.headers[name] for name in HEADERS if name != "Vary"}
     assert sent == {name: value for name, value in HEADERS.items() if name != "Vary"}
     assert "<script>" not in answer.text

@@ -1,4 +1,4 @@
-"""Signatures and signers over HTTP: served where they hold, refused where anything was touched."""
+"""Signatures over HTTP: valid ones are served; if any byte was changed, they are refused."""
 
 from typing import Any
 
@@ -82,7 +82,7 @@ def test_a_flipped_bit_is_refused(
 
 
 def stored(engine: Engine, made: bytes) -> dict[str, Any]:
-    """A signature under its own name, as whoever may write to the database would have it."""
+    """Store bytes as a signature under their own SHA-256, as an attacker of the database could."""
     sha256 = artifacts.put(engine, made, "signature", "application/json")
     return {"url": f"/artifacts/{sha256}", "sha256": sha256}
 
@@ -123,7 +123,10 @@ def test_a_best_of_before_has_none(client: TestClient, engine: Engine) -> None:
 
 
 def test_nothing_takes_a_binary(client: TestClient) -> None:
-    """What comes in is JSON, or the text of a log: there is no way to upload a library."""
+    """No route takes binary data, so nobody can upload a library.
+
+    Bodies are JSON or the text of a log.
+    """
     document = client.get("/openapi.json").json()
     taken = {
         media_type
@@ -142,7 +145,7 @@ def test_nothing_takes_a_binary(client: TestClient) -> None:
 def test_a_withdrawn_signature_is_not_said_to_be_unchanged(
     client: TestClient, engine: Engine, links: dict[str, Any]
 ) -> None:
-    """Neither by the service nor by a cache before it."""
+    """A withdrawn signature is not confirmed with 304, and caches must ask before they serve it."""
     url, headers = links["signature"]["url"], {"If-None-Match": f'"{links["signature"]["sha256"]}"'}
     assert client.get(url).headers["cache-control"] == "no-cache"
     assert client.get(url, headers=headers).status_code == 304

@@ -1,4 +1,4 @@
-"""The table of a job's trials, and the same as CSV."""
+"""The table of a job's trials on its page, and as CSV."""
 
 import csv
 import io

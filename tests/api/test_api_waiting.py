@@ -1,4 +1,4 @@
-"""An order that nobody can take says so, and a 404 of a best names the job that is on its way."""
+"""A job that no living worker can take says so; a 404 of GET /best names the job to wait for."""
 
 import json
 from typing import Any
@@ -41,7 +41,7 @@ def test_a_listener_hears_it_too(client: TestClient, engine: Engine) -> None:
         lines = stream.iter_lines()
         data = next(line for line in lines if line.startswith("data: "))
         queue.cancel(engine, job["id"])
-        for _ in lines:  # to its end, which the job's is
+        for _ in lines:  # the stream ends with the job
             pass
     assert "no worker is alive" in json.loads(data.removeprefix("data: "))["waiting"]
 
