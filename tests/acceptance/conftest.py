@@ -1,3 +1,5 @@
+"""Fixtures: a database file, Python's own signal handlers, and a bench to run jobs on."""
+
 import signal
 from collections.abc import Iterator
 from pathlib import Path

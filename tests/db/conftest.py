@@ -1,6 +1,9 @@
-"""Every test of the storage runs on both engines: `engine` is migrated and empty, `blank_url` names
-a database without any table. TUNER_TEST_POSTGRES_URL names a PostgreSQL to use instead of a
-private one; its user must be allowed to create databases."""
+"""Fixtures by which every test of the storage runs on SQLite and on PostgreSQL.
+
+``engine`` is on a migrated database without rows; ``blank_url`` names a database without tables.
+TUNER_TEST_POSTGRES_URL names a server to use instead of a private one; its user must be allowed to
+create databases.
+"""
 
 import os
 import shutil
@@ -25,7 +28,8 @@ def postgres_url() -> Iterator[str]:
         yield given
         return
     with private_server() as server:
-        server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")  # it is thrown away
+        # without fsync, because the database is thrown away
+        server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
         yield server.get_uri()
 
 
@@ -90,7 +94,7 @@ def url(dialect: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
         shutil.copy(request.getfixturevalue("migrated_sqlite"), path)
         return f"sqlite:///{path}"
     shared: Engine = request.getfixturevalue("migrated_postgresql")
-    with writing(shared) as connection:  # a TRUNCATE, which makes files anew, takes 60 ms
+    with writing(shared) as connection:  # not TRUNCATE: it makes new files, which takes 60 ms
         for table in reversed(metadata.sorted_tables):
             connection.execute(table.delete())
         connection.execute(text("SELECT setval(oid, 1, false) FROM pg_class WHERE relkind = 'S'"))

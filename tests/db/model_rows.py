@@ -1,4 +1,4 @@
-"""Models to store in tests."""
+"""Helpers that store models and tune their jobs."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from db.results import best, trials
 
 
 def model_order(*lengths: int, calls: int = 1, name: str = "net", **terms: Any) -> ModelOrder:
-    """A layer for each length."""
+    """Return an order of a model with a layer for each length."""
     layers = [LayerOrder(order(length, **terms), calls) for length in lengths]
     return ModelOrder.of(name, layers)
 
@@ -27,7 +27,7 @@ def jobs_of(engine: Engine, model: models.Model) -> list[queue.Job]:
 
 
 def tuned_next(engine: Engine, **changes: Any) -> queue.Job:
-    """The next job, run to its end: four trials, and a best."""
+    """Claim the next job and end it with all its trials and a best; return the ended job."""
     gpu = device(engine).id
     job = claimed(engine)
     knobs = range(job.trials)

@@ -88,7 +88,7 @@ def test_a_slower_round_replaces_no_best(engine: Engine) -> None:
 
 
 def test_a_slower_round_of_other_versions_does(engine: Engine) -> None:
-    """Their times are not comparable."""
+    """A round of other versions replaces a faster best: their times are not comparable."""
     gpu = device(engine)
     finished(engine, gpu.id, time_us=1.0)
     later = finished(engine, gpu.id, time_us=2.0, versions={"tvm": "0.27.0", "protocol": "9"})

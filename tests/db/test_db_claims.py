@@ -1,4 +1,4 @@
-"""Claims by many at once."""
+"""Claims by many workers at once."""
 
 import subprocess
 import sys

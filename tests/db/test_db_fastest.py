@@ -1,3 +1,5 @@
+"""The comparison of a best with its fastest peer."""
+
 from typing import Any
 
 from db.results.fastest import fastest, fastest_peer, own_time
@@ -52,8 +54,8 @@ def test_rows_stored_before_calls_were_timed_are_compared_with_the_kernel() -> N
 def test_the_fastest_peer_comes_with_how_many_times_as_fast_ours_is() -> None:
     rows = [
         row("default", 1.0),
-        row("NumPy", 60.0, level="call"),  # 5 times our call of 12 µs
-        row("cuDNN", 40.0, level="kernel"),  # 4 times our kernel of 10 µs
+        row("NumPy", 60.0, level="call"),  # 5 times the time of our call, 12 µs
+        row("cuDNN", 40.0, level="kernel"),  # 4 times the time of our kernel, 10 µs
         row("PyTorch TF32", 3.0, error="wrong"),
     ]
     assert fastest_peer(CALLED, 10.0, rows) == {"name": "cuDNN", "time_us": 40.0, "speedup": 4.0}

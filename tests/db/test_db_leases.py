@@ -47,7 +47,7 @@ def test_a_worker_whose_lease_was_taken_can_write_nothing(engine: Engine, write:
     assert (current.id, current.attempt, current.worker) == (stale.id, 2, "second")
     gpu = device(engine).id
     refused(engine, write, stale, gpu)
-    write(engine, current.id, current.attempt, gpu)  # the same write by the holder is taken
+    write(engine, current.id, current.attempt, gpu)  # the holder of the lease may write it
 
 
 def test_a_worker_can_write_nothing_once_its_job_ended(engine: Engine, write: Write) -> None:
@@ -107,12 +107,12 @@ def test_an_attempt_given_back_is_not_charged(engine: Engine) -> None:
 
 def test_an_attempt_that_silence_cost_is_not_charged(engine: Engine) -> None:
     job = submitted(engine)
-    for _ in range(4):  # held still: given back
+    for _ in range(4):  # nobody else has claimed it, so the job is given back
         held = claimed(engine, seconds=-1)
         queue.excuse(engine, held.id, held.attempt)
     lost = claimed(engine, "first", seconds=-1)
     current = claimed(engine, "second", seconds=-1)
-    queue.excuse(engine, lost.id, lost.attempt)  # another's by now
+    queue.excuse(engine, lost.id, lost.attempt)  # another worker has the job by now
     now = queue.get(engine, job.id)
     assert (now.state, now.worker, now.attempt, now.released) == ("running", "second", 6, 5)
     queue.heartbeat(engine, current.id, current.attempt)

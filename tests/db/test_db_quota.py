@@ -53,7 +53,7 @@ def test_no_more_than_the_quota_may_be_unfinished(engine: Engine, mine: Engine) 
         queue.submit(mine, order(12), "a key of its own")
     assert everything(engine) == before
     submitted(orders_of(engine, Orderer("key 2", 1)), 12)
-    submitted(engine, 13)  # from the command line: nobody's
+    submitted(engine, 13)  # ordered on the command line: it counts for nobody
     assert claimed(engine).id == first.id
     with pytest.raises(QuotaExceeded):
         queue.submit(mine, order(14))
@@ -77,7 +77,10 @@ def test_an_import_is_taken_whole_or_not_at_all(engine: Engine, mine: Engine) ->
 
 
 def test_an_import_counts_once_however_many_shapes_it_has(engine: Engine, mine: Engine) -> None:
-    """While it writes, SQLite takes nobody else's heartbeat."""
+    """An import takes as many statements for 200 shapes as for 3, and one count of jobs.
+
+    SQLite accepts no heartbeat of a worker while the import is written.
+    """
     many = orders_of(engine, Orderer("key 1", 1000))
 
     def statements(lengths: range) -> int:

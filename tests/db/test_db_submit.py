@@ -92,7 +92,10 @@ def test_an_idempotency_key_gives_its_job_again_even_when_it_ended(engine: Engin
 
 
 def test_a_key_outlives_the_release_that_took_its_order(engine: Engine) -> None:
-    """Fields that orders have had since do not make it another order where they say nothing new."""
+    """An Idempotency-Key of an earlier release still finds its job.
+
+    Fields that orders got later are left out of the key at their defaults.
+    """
     job, _ = queue.submit(engine, order(), "key 1")
     added = ("patience", "warm_start", "templates", "label", "baselines")
     old = {k: v for k, v in asdict(order()).items() if k not in added}
@@ -141,7 +144,10 @@ def test_a_key_is_forgotten_after_a_day(engine: Engine) -> None:
 def test_the_keys_of_an_orderer_are_counted(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also on orders that join a job, and so count for no other quota."""
+    """Each orderer may have only so many keys, even if its orders join a job.
+
+    Such orders make no job and so count for no other quota.
+    """
     monkeypatch.setattr(idempotency, "MOST_KEYS", 3)
     mine = orders_of(engine, Orderer("key 1", None))
     job, _ = queue.submit(mine, order(), "key 0")
@@ -181,7 +187,7 @@ def _try(engine: Engine, length: int, key: str | None) -> tuple[str, bool]:
 
 
 def tuned(engine: Engine, kind: str, count: int, time_us: float) -> queue.Job:
-    """A succeeded job with `count` stored trials and a best on a device of this kind."""
+    """Return a succeeded job with ``count`` trials and a best on a device of this kind."""
     submitted(engine, trials=count, target=kind)
     job = queue.claim(engine, "worker", [kind])
     assert job is not None
@@ -198,7 +204,7 @@ def test_reuse_answers_with_the_job_behind_the_best(engine: Engine) -> None:
     gpu = tuned(engine, "cuda", 4, time_us=1.0)
     cpu = tuned(engine, "cpu", 8, time_us=50.0)
     reuse = order(on_existing="reuse")
-    assert queue.submit(engine, reuse) == (gpu, False)  # auto: the fastest
+    assert queue.submit(engine, reuse) == (gpu, False)  # target auto takes the fastest best
     assert queue.submit(engine, replace(reuse, target="cpu")) == (cpu, False)
     assert queue.submit(engine, replace(reuse, trials=8)) == (cpu, False)
     assert queue.submit(engine, replace(reuse, search="random", seed=1)) == (gpu, False)
@@ -212,7 +218,7 @@ def test_reuse_tunes_where_the_evidence_is_thin(engine: Engine) -> None:
 
 
 def searched(engine: Engine, **limits: Any) -> queue.Job:
-    """A succeeded job with those limits that ended after two trials."""
+    """Return a succeeded job with these limits that ended after two trials."""
     job = submitted(engine, **limits)
     held = claimed(engine)
     part = device(engine).id
@@ -280,7 +286,11 @@ def test_a_list_is_no_search(engine: Engine) -> None:
 
 
 def test_what_was_refused_or_failed_is_no_evidence(engine: Engine) -> None:
-    """A list of one slow configuration and 200 that no device takes answers for no search."""
+    """Only trials that worked count as evidence for an order with ``on_existing`` reuse.
+
+    A list of one slow configuration and 200 that failed or were skipped answers no order of 64
+    trials.
+    """
     asked = order(on_existing="reuse", trials=64)
     entries = [
         listed.ListedConfig({"template": "direct", "threads": knob}, 1) for knob in range(201)

@@ -1,4 +1,4 @@
-"""Orders that are restricted to some templates: their own best, and what answers them."""
+"""Orders that are restricted to some templates: they have bests of their own."""
 
 from itertools import count
 from typing import Any
@@ -16,7 +16,7 @@ _knob = count()
 
 
 def finished(engine: Engine, template: str, time_us: float, **ordered: Any) -> queue.Job:
-    """A job of four trials of that template, which gave its best."""
+    """Return a succeeded job with four trials of this template, the last of which is its best."""
     submitted(engine, **ordered)
     job, on = claimed(engine), device(engine)
     for knob in (next(_knob) for _ in range(4)):

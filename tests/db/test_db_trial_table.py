@@ -1,4 +1,4 @@
-"""A job's trials filtered and sorted, on both databases."""
+"""A job's trials are filtered and sorted alike on both engines."""
 
 from typing import Any
 

@@ -1,5 +1,4 @@
-"""What pages read: trials without their bulk, jobs beside each other, bests by parts of their
-shape."""
+"""The reads behind pages: trials without details, similar jobs, bests by parts of their shape."""
 
 import json
 from typing import Any
@@ -86,7 +85,7 @@ def test_the_fastest_peer_of_each_jobs_best(engine: Engine) -> None:
 def test_jobs_of_the_same_workload_newest_first(engine: Engine) -> None:
     submitted(engine)
     first = claimed(engine)
-    submitted(engine, 65)  # another shape
+    submitted(engine, 65)  # a job of another shape, which is left out
     second = submitted(engine, search="random")
     third = submitted(engine, search="grid")
     assert [job.id for job in views.jobs_alike(engine, first, 5)] == [third.id, second.id]
