@@ -52,12 +52,14 @@ def test_files_stay_small() -> None:
 
 
 def test_no_room_is_crowded() -> None:
+    """No folder has more than 15 modules."""
     rooms = Counter(path.parent for top in TOP for path in tracked(f"{top}/*.py"))
     assert len(rooms) > 20
     assert {str(room.relative_to(ROOT)): n for room, n in rooms.items() if n > 15} == {}
 
 
 def test_what_is_no_module_is_installed_too() -> None:
+    """Every file of the packages that is no module is declared as package data."""
     patterns = PYPROJECT["tool"]["setuptools"]["package-data"]
     installed = {
         path for room in patterns for each in patterns[room] for path in (ROOT / room).glob(each)
@@ -129,6 +131,7 @@ def test_tests_of_pytorch_are_not_all_skipped_where_they_are_asked_for() -> None
 
 @pytest.mark.parametrize("name", ["apache-tvm", "apache-tvm-ffi"])
 def test_the_compiler_is_the_one_that_was_tried(name: str) -> None:
+    """TVM is installed in the version that pyproject.toml and constraints.txt pin."""
     assert f"{name}=={PINNED[name]}" in PROJECT["dependencies"]
     assert version(name) == PINNED[name]
 
@@ -171,6 +174,10 @@ def test_every_documented_setting_exists() -> None:
 
 @pytest.mark.parametrize("room", ["tuner", "db.sql", "templates"])
 def test_every_error_stands_in_the_tree_and_says_what_to_do(room: str) -> None:
+    """The tree in the docstring of an ``errors`` module has all its errors.
+
+    Each error has a docstring, which says what to do.
+    """
     module = importlib.import_module(f"{room}.errors")
     own = {
         name: kind

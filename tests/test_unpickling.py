@@ -83,8 +83,10 @@ def test_nothing_is_unpickled() -> None:
     ],
 )
 def test_what_would_be_found(source: str) -> None:
+    """The search finds each known way to unpickle."""
     assert len(list(unpickling(source))) == 1
 
 
 def test_what_is_harmless() -> None:
+    """The search does not report loads that can't unpickle."""
     assert list(unpickling("import json\nnp.load(path, mmap_mode='r')\nloading.load(path)")) == []

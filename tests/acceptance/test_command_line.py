@@ -107,6 +107,7 @@ def test_tune_is_stopped_and_goes_on(
 
 
 def test_tune_takes_over_from_a_worker_that_is_gone(database: Database, bench: Bench) -> None:
+    """``tuner tune`` waits for the lease of a dead worker and then runs the job itself."""
     job = database.submit({"M": 512, "N": 8}, search="annealing")  # unknown: it fails at once
     assert queue.claim(database.engine, "gone", ["cpu"]) is not None
     worker = Worker(database.engine, bench.device, Settings(build_workers=2))

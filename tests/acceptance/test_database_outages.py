@@ -102,11 +102,13 @@ def test_a_worker_that_ends_gives_back_what_it_left(
 
 
 def test_once_does_not_wait(database: Database, hurried: worker.Worker) -> None:
+    """With ``--once``, an unavailable database ends the worker at once."""
     with locked(database), pytest.raises(DatabaseUnavailable, match="locked"):
         hurried.run(once=True)
 
 
 def test_a_hold_outlives_a_failed_heartbeat(database: Database) -> None:
+    """A lease whose heartbeat has failed once is renewed by the next one."""
     database.submit(SHAPE)
     held = queue.claim(database.engine, "one", ["cpu"], lease_seconds=0)
     assert held is not None

@@ -99,6 +99,7 @@ def test_retuning_measures_nothing_twice(database: Database, bench: Bench) -> No
 
 
 def test_retuning_a_space_that_is_used_up_decides_anew(database: Database, bench: Bench) -> None:
+    """If all configurations are measured already, a new job still chooses a best of its own."""
     first = database.submit(SHAPE, trials=50)
     with pytest.raises(Cancelled):
         bench.run(database, first, among=[Small()], watch=cancel_after(2, database, first))

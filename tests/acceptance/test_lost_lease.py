@@ -56,6 +56,7 @@ def test_the_run_ends_and_changes_nothing(database: Database, bench: Bench, afte
 
 
 def test_a_hold_notices_that_the_job_is_anothers(database: Database) -> None:
+    """A lease that another worker has taken raises LeaseLost and writes nothing."""
     job = database.submit(SHAPE)
     held = queue.claim(database.engine, "one", ["cpu"])
     assert held is not None

@@ -20,6 +20,7 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_quiet_job_keeps_them_and_the_next_takes_them_over(
     database: Database, bench: Bench
 ) -> None:
+    """Peers' times of a quiet job are stored, and the next job uses stored times."""
     job = database.submit(SHAPE, trials=2, baselines="all")
     bench.run(database, job)
     mine = job.workload_key, bench.device_id(database), job.baselines

@@ -42,6 +42,7 @@ def test_a_worker_verifies_what_is_expected_to_be_fast(
 def test_a_search_takes_its_place(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A searched best replaces a predicted one, also for ``match="predicted"``."""
     monkeypatch.setenv("TUNER_DATABASE_URL", database.url)
     monkeypatch.setenv("TUNER_BUILD_WORKERS", "2")
     shape = {"M": 600, "N": 7}

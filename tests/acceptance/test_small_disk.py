@@ -29,6 +29,7 @@ def tuned(database: Database, disk: Path, kilobytes: int) -> subprocess.Complete
 
 
 def test_they_are_tried_again_when_there_is_room(database: Database, tmp_path: Path) -> None:
+    """A job on a full disk stores no trials, so a later job measures the same configurations."""
     disk = tmp_path / "disk"
     disk.mkdir()
     full = tuned(database, disk, 80)

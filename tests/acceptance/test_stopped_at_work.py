@@ -121,6 +121,7 @@ def test_sigterm_does_not_wait_for_it(
 def test_what_a_child_that_was_ended_first_comes_to_is_no_failure_of_the_job(
     database: Database, bench: Bench, handlers: None
 ) -> None:
+    """A job whose child process the signal killed first is given back, not failed."""
     job = database.submit(SHAPE, trials=1)
     worker = Worker(database.engine, bench.device, Settings(build_workers=1))
 

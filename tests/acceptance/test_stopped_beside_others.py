@@ -91,12 +91,14 @@ def test_on_a_terminal_it_asks(database: Database, other: None, answer: str, sta
 
 
 def test_from_python_the_interruption_has_a_note(database: Database, other: None) -> None:
+    """The KeyboardInterrupt from ``Local.tune`` has a note with the command that cancels."""
     said = started(database, "-c", LOCAL).communicate(timeout=SECONDS)[0]
     job = only_job(database)
     assert said == f"the job goes on elsewhere; to cancel it: tuner jobs cancel {job.id}\n"
 
 
 def test_where_nobody_else_lives_it_has_none(database: Database) -> None:
+    """If no other worker is alive, nobody goes on, and the exception has no note."""
     said = started(database, "-c", LOCAL).communicate(timeout=SECONDS)[0]
     assert said == "nobody goes on\n"
     assert only_job(database).state == "queued"

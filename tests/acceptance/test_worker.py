@@ -109,6 +109,7 @@ def test_so_does_one_that_runs_a_single_job(
     within: Callable[[], AbstractContextManager[None]],
     raised: type[BaseException],
 ) -> None:
+    """A process that runs one job itself also gives it back if stopped between claim and run."""
     if within is nullcontext:
         stop_on_signals()
     others = database.submit({"M": 64, "N": 8})
@@ -124,6 +125,7 @@ def test_so_does_one_that_runs_a_single_job(
 
 
 def test_a_job_that_was_lost_while_stopping_is_no_error(database: Database, worker: Worker) -> None:
+    """A worker that is stopped after losing its lease leaves the job to its new holder."""
     job = database.submit(SHAPE, trials=1)
     held = queue.claim(database.engine, worker.name, ["cpu"])
     assert held is not None

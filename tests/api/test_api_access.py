@@ -97,6 +97,7 @@ def every_path(client: TestClient) -> list[str]:
 def test_only_what_the_page_on_keys_names_answers_without_one(
     request: pytest.FixtureRequest, guards_reading: bool
 ) -> None:
+    """Only the routes that docs/how-to/use-keys.md calls open answer requests without a key."""
     service = request.getfixturevalue("guarded" if guards_reading else "client")
     made(service, "admin")
     opened = named_open()
@@ -211,6 +212,7 @@ def test_keys_are_read_again_after_a_second(
 def test_a_read_that_needs_no_key_asks_nobody(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """If reading needs no key, a read does not look at the keys."""
     made(client, "admin")
     app: Any = client.app
     monkeypatch.setattr(app.state, "access", NeverAsked(app.state.access))
@@ -248,6 +250,7 @@ def test_without_any_key_only_loopback_is_answered(app: FastAPI) -> None:
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "10.0.0.1", "127.0.0.1.x"])
 def test_a_name_that_was_made_to_mean_loopback_is_not_answered(app: FastAPI, host: str) -> None:
+    """DNS rebinding does not work: the Host header must name loopback itself."""
     with TestClient(app, base_url="http://127.0.0.1") as client:
         for path in ("/jobs", "/"):
             problem(client.get(path, headers={"Host": host}), 401, "key-required")
@@ -378,6 +381,7 @@ def test_a_cookie_reads(guarded: TestClient) -> None:
 
 @pytest.mark.parametrize("back", ["//evil", "https://evil", "/\\evil", "evil", "/\nevil", ""])
 def test_the_way_back_stays_here(client: TestClient, back: str) -> None:
+    """The form for a key redirects only to paths of this service."""
     answer = client.post("/ui/key", data={"back": back}, headers=OWN, follow_redirects=False)
     assert answer.headers["location"] == "/"
 

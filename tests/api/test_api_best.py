@@ -96,6 +96,7 @@ def test_of_several_devices_the_fastest_answers_and_all_are_named(
 
 
 def test_one_on_several_threads_is_given_to_who_asks(client: TestClient, engine: Engine) -> None:
+    """``parallel`` asks for the best on several threads, ``threads`` for one on so many at most."""
     tuned(engine, "conv1d", SHAPE, HOST, time_us=5.0, threads=1)
     tuned(engine, "conv1d", SHAPE, HOST, time_us=9.0, threads=2)
     assert client.get(URL).json()["time_us"] == 5.0

@@ -42,6 +42,7 @@ def test_a_faster_peer_is_named_everywhere(client: TestClient, engine: Engine) -
 
 
 def test_peers_of_an_earlier_job_have_their_day(client: TestClient, engine: Engine) -> None:
+    """Peers' times that were taken over from an earlier job are shown with their date."""
     row = {"name": "numpy", "time_us": 900.0, "speedup": 1.8}
     one, _, _ = pages_of(client, engine, time_us=487.0, baselines=[row])
     assert "timed by an earlier job" not in one
@@ -57,6 +58,7 @@ def test_without_a_faster_peer_nobody_is_named(client: TestClient, engine: Engin
 
 
 def test_like_is_compared_with_like(client: TestClient, engine: Engine) -> None:
+    """A peer that was timed by calls from Python is compared with our call, not with our kernel."""
     timing = {"warm": summary(0.015), "call": summary(2.8)}
     rows = [{"name": "numpy", "time_us": 0.5, "speedup": 0.18, "level": "call"}]
     best = {"time_us": 0.015, "timing": timing, "baselines": rows, "threads": 2}
@@ -138,6 +140,7 @@ def test_the_arch_stands_beside_the_devices_name(client: TestClient, engine: Eng
 def test_of_fewer_threads_the_list_leads_to_that_very_one(
     client: TestClient, engine: Engine
 ) -> None:
+    """The list links each best of a workload with its own number of threads."""
     tuned(engine, "conv1d", SHAPE, HOST, time_us=2.0, threads=2)
     tuned(engine, "conv1d", SHAPE, HOST, time_us=5.0, threads=1)
     listed = client.get("/ui/best", headers={"accept": "text/html"}).text

@@ -59,6 +59,7 @@ def test_orders_that_wait_for_the_writer_keep_nobody_from_reading(
     ],
 )
 def test_who_sends_slowly_holds_no_turn(url: str, path: str, kind: str) -> None:
+    """Clients that send bodies slowly take none of the slots for writing orders."""
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n"
     head += f"Content-Type: {kind}\r\nContent-Length: 100\r\n\r\na"
     with ExitStack() as stack:
@@ -93,6 +94,7 @@ def test_exports_take_turns(url: str, app: FastAPI) -> None:
 
 
 def test_a_turn_ends_whatever_becomes_of_it(database_url: str) -> None:
+    """A slot is free again after an error, and after a client that has left."""
     app = create_app(Settings(database_url=database_url))
     with served(app) as url:
         app.state.export_limit = ConcurrencyLimit("exports", 1, READ_SECONDS)

@@ -67,6 +67,7 @@ def until_closed(stranger: socket.socket) -> bytes:
     ids=["nothing", "a line", "headers", "a body", "a chunk", "a second request"],
 )
 def test_what_is_not_sent_is_not_waited_for(hurried: tuple[str, int], sent: bytes) -> None:
+    """A client that does not send the rest of its request gets a 408 and is disconnected."""
     with socket.create_connection(hurried) as stranger:
         stranger.sendall(sent)
         said = until_closed(stranger)
@@ -75,6 +76,7 @@ def test_what_is_not_sent_is_not_waited_for(hurried: tuple[str, int], sent: byte
 
 
 def test_bytes_that_drip_put_nothing_off(hurried: tuple[str, int]) -> None:
+    """A client that sends byte by byte does not move its deadline."""
     with socket.create_connection(hurried) as stranger, pytest.raises(OSError, match=r"\[Errno"):
         for byte in iter(lambda: b"x", None):
             stranger.sendall(byte)
@@ -160,6 +162,7 @@ def unread(
 def test_who_never_reads_the_end_is_left(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch, connection: str
 ) -> None:
+    """A client that does not read the end of its answer is disconnected."""
     monkeypatch.setitem(connections.DEADLINE_SECONDS, "request", 0.3)
     monkeypatch.setattr(connections, "STALLED_SECONDS", 0.3)
     with unread(app, connection) as (_, _, lost):
@@ -183,6 +186,7 @@ def test_who_never_reads_the_end_takes_nobodys_place(
 def test_nothing_follows_the_answer_of_a_connection_that_is_closed(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A deadline that passes while a connection closes adds no 408 to the answer."""
     monkeypatch.setitem(connections.DEADLINE_SECONDS, "request", 0.3)
     with unread(app, "keep-alive", timeout_keep_alive=0) as (_, client, _):
         time.sleep(0.6)  # longer than the deadline of 0.3 s for the next request
@@ -201,6 +205,7 @@ def test_who_listens_owes_nothing(hurried: tuple[str, int], app: FastAPI) -> Non
 
 
 def test_strangers_take_neither_the_last_descriptor_nor_the_disk(tmp_path: Path) -> None:
+    """More idle connections than descriptors stop no reader and do not fill the log."""
     port, log = free_port(), tmp_path / "log"
     with log.open("wb") as said:
         service = subprocess.Popen(

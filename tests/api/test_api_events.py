@@ -173,6 +173,7 @@ def test_a_thousand_trials_through_broken_connections(url: str, engine: Engine, 
 def test_of_two_listeners_the_one_that_sleeps_holds_nothing_up(
     app: FastAPI, url: str, engine: Engine
 ) -> None:
+    """A listener that does not read delays no other and misses nothing itself."""
     tuning = Tuning(engine)
     with Stream(url, tuning.job.id) as awake, Stream(url, tuning.job.id) as asleep:
         for _ in range(10):  # far more bytes than the sockets' buffers hold
@@ -186,6 +187,7 @@ def test_of_two_listeners_the_one_that_sleeps_holds_nothing_up(
 
 
 def test_an_ended_job_is_told_from_its_start_and_then_no_more(url: str, engine: Engine) -> None:
+    """The stream of an ended job has all its events; a resumed one gets 204."""
     tuning = Tuning(engine)
     tuning.measure([3.0] * (2 * PAGE) + [None, 2.0, 2.5])
     tuning.end()

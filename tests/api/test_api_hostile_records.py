@@ -60,4 +60,5 @@ def test_our_own_logs_after_a_bad_disk(
 
 @pytest.mark.parametrize("name", ["x" * 10**5, "\\ud800" * 1000, "\\u0000", ""])
 def test_names_that_fill_no_answer(client: TestClient, engine: Engine, name: str) -> None:
+    """A refusal stays short, however long the unknown names in the log are."""
     assert sent(client, engine, (f'{{"{name}": 1}}\n' * 30).encode()).status_code == 422

@@ -92,6 +92,7 @@ def test_a_model_has_its_layers_its_gain_and_what_it_waits_for(
 def test_what_moves_is_fetched_by_itself_until_it_ends(
     client: TestClient, engine: Engine, model: dict[str, Any]
 ) -> None:
+    """The live part of the page reloads itself until the model has ended."""
     live = f"/ui/models/{model['id']}/live"
     job = queue.claim(engine, "worker-1", ["cuda"])
     assert job is not None

@@ -197,6 +197,7 @@ def shape(**changes: Any) -> dict[str, Any]:
 def test_one_fault_refuses_all_of_it(
     client: TestClient, engine: Engine, body: Any, field: str, says: str
 ) -> None:
+    """A fault in one layer or term refuses the whole order, names the field and writes nothing."""
     before = rows(engine)
     document = problem(client.post("/models", json=body), 422, "invalid-request", field)
     assert says in document["detail"]
@@ -220,6 +221,7 @@ def test_a_model_of_the_most_layers_is_taken(client: TestClient) -> None:
 
 
 def test_a_quota_is_of_jobs(database_url: str) -> None:
+    """The quota counts the jobs that a model would make, not the model."""
     limited: FastAPI = create_app(Settings(database_url=database_url, max_unfinished_jobs=2))
     with TestClient(limited) as client:
         ordered(client)

@@ -121,6 +121,7 @@ def test_a_configuration_that_is_not_valid_here_is_passed_over(
 
 
 def test_a_device_of_another_release_is_passed_over(client: TestClient, engine: Engine) -> None:
+    """A device whose stored limits this release can't read lends nothing."""
     strange = GPU | {"name": "Strange GPU"}
     job = tuned(engine, "conv1d", {"M": 4000, "N": 32}, strange)
     assert nearest(client, M=4001, N=32)["job"] == job.id

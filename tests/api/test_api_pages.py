@@ -67,6 +67,7 @@ def test_people_get_a_page_and_programs_the_index(client: TestClient) -> None:
 def test_a_shape_is_told_without_what_goes_without_saying(
     client: TestClient, engine: Engine, shape: dict[str, Any], told: str
 ) -> None:
+    """Pages leave out the fields of a shape that have their default."""
     job = running(engine, "conv1d", shape)
     assert f'<span class="shape">{told}</span>' in page(client, f"/ui/jobs/{job.id}")
 
@@ -124,6 +125,7 @@ def test_a_form_of_another_site_is_refused(client: TestClient, headers: dict[str
 
 
 def test_a_browser_that_only_says_origin_is_known_by_it(client: TestClient) -> None:
+    """A form is accepted by its Origin if the browser sends no Sec-Fetch-Site."""
     assert send(client, "/ui/jobs", ORDER, origin="http://testserver").status_code == 303
 
 
@@ -208,6 +210,7 @@ def test_the_snippets_of_a_best_with_padding(client: TestClient, engine: Engine)
 
 
 def test_a_host_that_is_none_is_in_no_snippet(client: TestClient, engine: Engine) -> None:
+    """A Host header that is no valid host does not get into the snippets."""
     tuned(engine, "conv1d", {"M": 100, "N": 3})
     answer = client.get(CONV1D, headers=HTML | {"host": "a.b;rm -rf"})
     assert "http://localhost:8000" in answer.text

@@ -268,6 +268,7 @@ def test_failing_to_start_is_one_line(tmp_path: Path, settings: dict[str, str], 
     ],
 )
 def test_so_is_failing_under_uvicorn(tmp_path: Path, settings: dict[str, str], says: str) -> None:
+    """A failure to start prints one line under uvicorn's command, too."""
     _is_one_line(tmp_path, SERVE, settings, says)
 
 
@@ -285,6 +286,7 @@ def test_so_is_any_other_setting_that_is_none(
     value: str,
     says: str,
 ) -> None:
+    """An invalid value of any other setting prints one line with its name."""
     monkeypatch.setenv(name, value)
     assert main() == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -324,6 +326,7 @@ def test_importing_the_service_opens_nothing_and_brings_no_compiler(tmp_path: Pa
 
 
 def test_it_stays_small(serve: Callable[..., Service]) -> None:
+    """The service takes less than 150 MB after 600 requests."""
     service = serve()
     paths = ["/jobs", "/operators", "/best/conv1d?M=100&N=3", "/workers", "/metrics"]
     with httpx2.Client(base_url=service.url) as client:

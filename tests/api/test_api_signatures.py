@@ -55,6 +55,7 @@ def test_nobody_signs_yet(client: TestClient) -> None:
 
 
 def test_what_is_served_holds(client: TestClient, links: dict[str, Any]) -> None:
+    """The served signature is valid for the served manifest and is by the registered signer."""
     got = {kind: client.get(link["url"]).content for kind, link in links.items()}
     signature = signed.parse(got["signature"])
     signature.check(got["manifest"])

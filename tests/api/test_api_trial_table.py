@@ -73,6 +73,7 @@ def test_nonsense_is_no_error(client: TestClient, job: str, query: str) -> None:
 
 
 def test_the_address_follows_the_reader_and_not_the_page(client: TestClient, job: str) -> None:
+    """The browser's address changes if the reader sorts, not if the page refreshes itself."""
     path = f"/ui/jobs/{job}/trials?sort=-number"
     assert client.get(path, headers=HTML).headers["hx-replace-url"] == (
         f"/ui/jobs/{job}?sort=-number"
@@ -97,6 +98,7 @@ def test_all_of_it_as_csv(client: TestClient, job: str) -> None:
 
 
 def test_a_spreadsheet_runs_nothing(client: TestClient, job: str) -> None:
+    """Cells of the CSV that a spreadsheet would run as formulas get an apostrophe."""
     (failed,) = rows(client, job, "status=build_error")
     assert (failed["error"], failed["block"]) == ("'@SUM(1) <b>", "'=1+1")
 

@@ -82,6 +82,7 @@ def test_the_answer_is_verified_once_the_job_has_succeeded(
 
 
 def test_what_was_borrowed_is_not_lent_on(client: TestClient, engine: Engine) -> None:
+    """A verified best lends its configuration to no other shape."""
     far = tuned(engine, "conv1d", {"M": 8192, "N": 32})
     verified(engine, client.post("/jobs/nearest", json=ASKED).json())
     assert client.get("/best/conv1d?M=4001&N=32&match=nearest").json()["job"] == far.id
@@ -102,6 +103,7 @@ def test_what_is_tuned_needs_no_verification(client: TestClient, engine: Engine)
 
 
 def test_the_kind_of_device_is_the_lenders(client: TestClient, engine: Engine) -> None:
+    """The job's target is the kind of device on which the lender was tuned."""
     tuned(engine, "conv1d", {"M": 4096, "N": 32}, GPU, time_us=1.0)
     tuned(engine, "conv1d", {"M": 4096, "N": 32}, HOST, time_us=9.0)
     assert client.post("/jobs/nearest", json=ASKED | {"target": "cpu"}).json()["target"] == "cpu"

@@ -94,6 +94,7 @@ def test_a_trial_that_is_there_twice_is_doubled(engine: Engine, job: queue.Job) 
 def test_a_claim_under_a_lease_is_early_and_one_after_it_an_orphans_end(
     engine: Engine, job: queue.Job
 ) -> None:
+    """A claim while the lease is good is early; a later one ends an orphan's wait."""
     diary = [line(job, "claimed", 1.0, since=0.9), line(job, "renewed", 5.0, since=4.5)]
     taken = line(job, "claimed", 14.0, attempt=2, since=13.9)
     assert found(engine, [*diary, taken]) == {"early": 1, "longest_orphan_seconds": 9.0}

@@ -174,6 +174,7 @@ def test_candidates_are_all_of_an_operator(engine: Engine) -> None:
 
 
 def test_pages_of_bests_while_one_is_replaced(engine: Engine) -> None:
+    """A best that is replaced between two pages is listed once, in its old place."""
     gpu, held = device(engine), []
     for length in range(5):
         job = job_of(engine, length)

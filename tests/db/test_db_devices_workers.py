@@ -11,6 +11,7 @@ from db.sql.transaction import writing
 
 
 def test_a_fingerprint_is_one_device_and_its_limits_follow(engine: Engine) -> None:
+    """The same fingerprint with other limits updates the device."""
     first = device(engine)
     assert {"id": first.id, **FINGERPRINT} == first.__dict__
     again = device(engine, limits={"units": 114})
@@ -24,6 +25,7 @@ def test_a_fingerprint_is_one_device_and_its_limits_follow(engine: Engine) -> No
     ids=lambda change: next(iter(change)),
 )
 def test_any_other_part_is_another_device(engine: Engine, change: dict[str, Any]) -> None:
+    """A change in any part of the fingerprint but the limits makes another device."""
     assert device(engine, **change).id != device(engine).id
 
 

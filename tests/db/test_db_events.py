@@ -63,6 +63,7 @@ def test_each_step_of_a_job_changes_its_mark_and_none_lowers_its_stage(
 
 
 def test_a_heartbeat_is_no_news(engine: Engine) -> None:
+    """A heartbeat does not change a job's mark, so it wakes no listener."""
     submitted(engine)
     job = claimed(engine)
     seq = events.snapshot(engine, job.id).seq

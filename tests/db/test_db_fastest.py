@@ -23,6 +23,7 @@ def test_a_faster_peer_is_named_with_its_time() -> None:
 
 
 def test_rows_that_are_no_alternative_do_not_count() -> None:
+    """Own baselines, wrong results and peers without a time are no peers to lose against."""
     rows = [
         row("default", 1.0),
         row("naive", 2.0),
@@ -42,6 +43,7 @@ def test_a_call_from_python_is_compared_with_our_call() -> None:
 
 
 def test_of_two_levels_the_one_that_beats_ours_by_more_is_named() -> None:
+    """Peers of two levels are compared by their ratio to our time of the same level."""
     rows = [row("cuDNN", 9.0, level="kernel"), row("NumPy", 6.0, level="call")]
     assert fastest(CALLED, 10.0, rows)["name"] == "NumPy"
 

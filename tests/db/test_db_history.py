@@ -33,6 +33,7 @@ def measured(engine: Engine, gpu: int, length: int, knobs: range, **changes: obj
 
 
 def test_workloads_of_which_the_device_has_trials(engine: Engine) -> None:
+    """Only workloads with a trial that worked on this device are listed."""
     gpu, other = device(engine).id, device(engine, name="Other GPU").id
     first = measured(engine, gpu, 64, range(2))
     measured(engine, other, 65, range(2))

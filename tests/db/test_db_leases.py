@@ -130,6 +130,10 @@ def test_what_has_ended_is_not_excused(engine: Engine) -> None:
 
 
 def test_leases_that_ran_out_in_silence_are_spared(engine: Engine) -> None:
+    """With ``spare_expired``, a claim takes no job whose lease has run out.
+
+    While the database was silent, no worker could renew its lease.
+    """
     submitted(engine, 10)
     held = claimed(engine, seconds=-1)
     assert queue.claim(engine, "other", ["cuda"], spare_expired=True) is None
@@ -145,6 +149,10 @@ def test_leases_that_ran_out_in_silence_are_spared(engine: Engine) -> None:
 def test_who_waited_for_the_writer_spares_them_too(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A claim that has waited long for SQLite's lock takes no job whose lease has run out.
+
+    Meanwhile the lock kept the holder of that job from renewing its lease.
+    """
     monkeypatch.setattr(lease, "SILENT_SECONDS", 0.2)
     submitted(engine)
     held = claimed(engine, seconds=-1)
@@ -174,6 +182,7 @@ def test_a_worker_gets_only_jobs_for_its_kind_of_device(engine: Engine) -> None:
 
 
 def test_what_a_claim_says(engine: Engine) -> None:
+    """A claimed job has the terms of its order, its worker, and its first start in UTC."""
     job = submitted(engine, seed=7, budget_seconds=2.5)
     first = claimed(engine, "one", seconds=-1)
     assert (first.id, first.state, first.worker) == (job.id, "running", "one")

@@ -167,6 +167,7 @@ def test_a_best_answers_that_is_of_the_device_and_the_templates(engine: Engine) 
 def test_what_prune_takes_leaves_models_whole(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Pruning the jobs and trials of an old model does not change what it shows."""
     monkeypatch.setattr(prune, "WARM_JOBS", 0)
     model = ordered(engine, 10, 11)
     tuned_next(engine)

@@ -162,6 +162,7 @@ def test_many_at_once_share_their_jobs(engine: Engine) -> None:
 
 
 def test_no_table_is_forgotten(engine: Engine) -> None:
+    """``everything``, on which other tests rely, covers all tables, those of models too."""
     ordered(engine, 10, 11)
     stored = everything(engine)
     assert set(stored) == set(metadata.tables)

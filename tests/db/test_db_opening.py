@@ -76,6 +76,7 @@ def test_a_damaged_database_is_unavailable(engine: Engine) -> None:
 
 
 def test_who_waits_for_the_lock_gets_it_and_keeps_its_patience(engine: Engine, url: str) -> None:
+    """A writer gets the lock after a wait, and its timeout is still 30 s afterwards."""
     other = sqlite3.connect(
         str(make_url(url).database), isolation_level=None, check_same_thread=False
     )

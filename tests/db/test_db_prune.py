@@ -182,6 +182,7 @@ def test_lists_go_but_for_those_a_best_is_of(engine: Engine) -> None:
 def test_whatever_their_ages_bests_keep_what_they_rest_on(
     engine: Engine, ages: list[tuple[int, int]], days: int
 ) -> None:
+    """No pruning deletes a best, its job, its trial or its files."""
     with writing(engine) as connection:
         for table in reversed(tables.metadata.sorted_tables):
             connection.execute(delete(table))
@@ -213,6 +214,7 @@ def test_whatever_their_ages_bests_keep_what_they_rest_on(
 
 
 def test_the_room_is_given_back(engine: Engine) -> None:
+    """Freed pages are reused while a job runs, and go back to the disk by VACUUM after that."""
     artifacts.put(engine, bytes(1_000_000), "library", "x")
     aged(engine, 10)
     submitted(engine)
@@ -237,6 +239,7 @@ def test_the_room_is_given_back(engine: Engine) -> None:
 def test_the_room_of_a_database_that_vanished_meanwhile(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """``reclaim`` reports a file that was deleted in between, and makes no new one."""
     if engine.dialect.name == "postgresql":
         pytest.skip("a server's database does not vanish under its connections")
 
@@ -250,6 +253,7 @@ def test_the_room_of_a_database_that_vanished_meanwhile(
 
 
 def test_the_room_while_another_writes(url: str, engine: Engine) -> None:
+    """``reclaim`` reports the lock if another process keeps writing."""
     if engine.dialect.name == "postgresql":
         pytest.skip("VACUUM waits for no writer there")
     hurried = open_engine(url, busy_seconds=0.1)

@@ -39,6 +39,7 @@ def several(*lengths: int) -> list[ListedOrder]:
 
 
 def test_a_job_belongs_to_who_ordered_it(engine: Engine, mine: Engine) -> None:
+    """A job keeps the name of the key or address that ordered it; None for the command line."""
     submitted(engine, 10)
     submitted(mine, 11)
     submitted(orders_of(engine, Orderer("address 127.0.0.1", None)), 12)

@@ -39,6 +39,7 @@ def test_a_new_job_is_queued_as_ordered(engine: Engine) -> None:
 
 
 def test_an_equal_order_joins_the_job_that_is_under_way(engine: Engine) -> None:
+    """An equal order returns the job that is queued or running, but not one that ended."""
     job = submitted(engine)
     assert queue.submit(engine, order()) == (job, False)
     running = claimed(engine)
@@ -264,12 +265,14 @@ def test_a_search_that_ended_by_its_budget_answers_no_order_that_allows_more(
 
 
 def test_a_used_up_space_is_not_searched_again_and_again(engine: Engine) -> None:
+    """A search that ran out of configurations answers orders that add patience or a budget."""
     ended = searched(engine, on_existing="reuse", trials=50)
     asked = order(on_existing="reuse", trials=50, patience=7, budget_seconds=60.0)
     assert queue.submit(engine, asked) == (ended, False)
 
 
 def test_a_list_is_no_search(engine: Engine) -> None:
+    """An imported list answers only orders of as many trials as it has measured."""
     entries = [listed.ListedConfig({"template": "direct", "threads": knob}, 1) for knob in range(5)]
     asked = order(on_existing="reuse", trials=5)
     new = listed.ListedOrder(

@@ -65,6 +65,7 @@ def growing(by: float, name: str) -> list[Sample]:
 
 
 def test_nothing_is_said_of_a_good_one(good: Outcome) -> None:
+    """A soak without growth, leaks or harm misses no limit."""
     assert missed(good) == []
 
 
@@ -87,6 +88,7 @@ def test_growth_is_seen_from_five_percent_on(good: Outcome, name: str, said: str
 
 
 def test_a_child_more_or_less_is_no_growth(good: Outcome) -> None:
+    """Samples with an unusual number of child processes do not count as growth."""
     good.samples = [
         sample(float(at), descendants=3, tree_rss_mb=1100.0)
         if at % 60 == 0
@@ -97,6 +99,7 @@ def test_a_child_more_or_less_is_no_growth(good: Outcome) -> None:
 
 
 def test_growth_that_was_not_measured_is_no_success(good: Outcome) -> None:
+    """Without late samples the growth is unknown, which counts as missed."""
     good.samples = [each for each in good.samples if each.at < 3000]
     assert len(missed(good)) == 4
 
@@ -108,6 +111,7 @@ def test_a_short_soak_is_not_judged_by_its_growth(good: Outcome) -> None:
 
 
 def test_leaks_are_seen_and_pools_are_none() -> None:
+    """Each count that is higher at the last rest is a leak, except within a pool's bound."""
     for name in Idle.__dataclass_fields__:
         more = replace(AT_REST, **{name: getattr(AT_REST, name) + 40})
         [line] = leaks(AT_REST, more)
@@ -137,6 +141,7 @@ def test_harm_of_every_kind_is_seen(good: Outcome) -> None:
 
 
 def test_a_hiccup_is_forgiven_a_broken_service_is_not(good: Outcome) -> None:
+    """One broken request in 1000 is accepted, more are not; nor is any wrong answer."""
     for _ in range(10):
         good.tally.broke_off(ConnectionError("reset"))
     assert missed(good) == []

@@ -86,6 +86,7 @@ def test_cancel_by_keyboard(page: "Page", worker: Worker) -> None:
 
 
 def test_the_list_moves_and_keeps_the_focus(page: "Page", worker: Worker) -> None:
+    """The list of jobs renews itself without taking the keyboard's focus away."""
     page.goto("/")
     page.locator("#jobs tbody a").first.focus()
     held = page.evaluate("document.activeElement.id")

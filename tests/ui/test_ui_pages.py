@@ -131,6 +131,7 @@ def test_another_jobs_curve_is_drawn_beside(page: "Page", job: Job) -> None:
 
 
 def test_all_of_it_without_scripts(browser: "Browser", service: Service, job: Job) -> None:
+    """A job can be ordered, read and cancelled in a browser without JavaScript."""
     context = browser.new_context(base_url=service.url, java_script_enabled=False)
     page = context.new_page()
     page.goto("/?operator=depthwise_conv2d")
