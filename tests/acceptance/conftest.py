@@ -32,5 +32,6 @@ def handlers() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def bench() -> Iterator[Bench]:
+    """The CPU and two builders, for all tests of the session."""
     with Builder(2, cache=Settings().build_cache) as builder:
         yield Bench(detect("cpu"), builder)

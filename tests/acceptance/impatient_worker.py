@@ -18,6 +18,7 @@ from tuner.worker.worker import Worker
 
 
 def impatient(url: str) -> Engine:
+    """Return an engine that does not wait for SQLite's lock."""
     engine = open_engine(url)
     engine.dispose()
 

@@ -20,6 +20,7 @@ SHAPE = {"M": 64, "N": 8}
 
 
 def everything(database: Database) -> dict[str, list[Any]]:
+    """Return all rows of all tables, by table."""
     with reading(database.engine) as connection:
         return {
             name: [tuple(row) for row in connection.execute(select(table))]
@@ -28,6 +29,8 @@ def everything(database: Database) -> dict[str, list[Any]]:
 
 
 def taken(database: Database, job: queue.Job) -> queue.Job:
+    """Let the job's lease run out and have another worker claim the job."""
+
     def claimed() -> queue.Job | None:
         database.run_out(job)  # a heartbeat may renew it before the claim
         return queue.claim(database.engine, "other", ["cpu"])

@@ -114,6 +114,7 @@ def called(
 
 
 def is_refused(revision: str, complained: str) -> None:
+    """Assert that stderr names the schema and the way out in one line."""
     [line] = [line for line in complained.splitlines() if f"schema {revision} " in line]
     assert WAYS_OUT[revision] in line
     assert "Traceback" not in complained

@@ -33,6 +33,7 @@ SHAPE = {"M": 2000, "N": 64}  # so large that a template is faster than the naiv
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory, bench: Bench) -> Database:
+    """A database with one tuned shape, which the tests of this module share."""
     database = Database(tmp_path_factory.mktemp("tuned"))
     assert bench.run(database, database.submit(SHAPE, trials=2)).state == "succeeded"
     return database
@@ -44,12 +45,14 @@ def best(database: Database, **shape: int) -> Best:
 
 
 def log(database: Database) -> list[dict[str, Any]]:
+    """Return the lines of the exported log of bests."""
     stream = io.BytesIO()
     records.write(database.engine, "convtune", Filters(), "bests", stream)
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
 def imported(database: Database, *lines: dict[str, Any]) -> queue.Job:
+    """Import lines as one log, and return the job that it makes."""
     text = "\n".join(json.dumps(line) for line in lines)
     read = records.read_log(io.BytesIO(text.encode()), "log")
     [(job, created)] = records.store(database.engine, read).jobs

@@ -92,6 +92,8 @@ def worker(
 
 
 def ended(http: httpx2.Client, job: dict[str, Any]) -> dict[str, Any]:
+    """Poll the job until it has ended, and return it."""
+
     def polled() -> dict[str, Any]:
         now: dict[str, Any] = http.get(job["links"]["self"]).json()
         return now if now["state"] not in ("queued", "running") else {}

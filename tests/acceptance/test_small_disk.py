@@ -16,6 +16,7 @@ ON_A_SMALL_DISK = 'mount -t tmpfs -o size=$0k none "$1" && TMPDIR="$1" exec "${@
 
 
 def tuned(database: Database, disk: Path, kilobytes: int) -> subprocess.CompletedProcess[str]:
+    """Run ``tuner tune`` with TMPDIR on a new disk of so many kilobytes."""
     order = ["tune", "conv1d", "--M", "20", "--N", "3", "--trials", "3", "--baselines", "none"]
     tuner = [sys.executable, "-m", "tuner", *order, "--target", "cpu"]
     return subprocess.run(

@@ -37,6 +37,7 @@ def other(database: Database) -> None:
 
 
 def started(database: Database, *command: str, **given: object) -> subprocess.Popen[str]:
+    """Start a command, wait until its job runs, and send it SIGINT."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),

@@ -101,6 +101,7 @@ def test_a_job_goes_on_from_its_traces_and_one_is_the_best(
 
 
 def metaschedule_applies_it(database: Database, found: best.Best, folder: Path) -> None:
+    """Assert that MetaSchedule applies the exported best and gets the same kernel."""
     import tvm
     import tvm_ffi
     from tvm import relax

@@ -183,9 +183,10 @@ def test_its_metrics_count_what_it_did(database: Database, bench: Bench) -> None
 def test_its_metrics_count_all_trials_that_are_stored_before_a_report(
     database: Database, bench: Bench
 ) -> None:
-    """All configurations of a list that are no valid ones are stored at once.
+    """The metrics count all trials, even if many are stored before the next report.
 
-    They are more trials than the worker reads from the database at a time.
+    A list's invalid configurations are stored at once. Here they are more trials than the worker
+    reads from the database at a time.
     """
     count = 2 * TRIALS_PER_READ + 1
     workload = templates.operator("conv1d").workload.model_validate(SHAPE)

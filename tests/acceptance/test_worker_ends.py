@@ -20,6 +20,7 @@ Start = Callable[..., Worker]
 
 @pytest.fixture
 def start(database: Database, tmp_path: Path) -> Iterator[Start]:
+    """A function that starts a worker with options; workers still alive are killed in the end."""
     started: list[Worker] = []
 
     def one(*options: str) -> Worker:

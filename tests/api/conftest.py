@@ -18,6 +18,7 @@ from tests.own_postgres import private_server
 
 @pytest.fixture
 def database_url(tmp_path: Path) -> str:
+    """URL of a migrated SQLite database without rows."""
     return databases.created(tmp_path / "service.db")
 
 
@@ -34,6 +35,7 @@ def client(app: FastAPI) -> Iterator[TestClient]:
 
 @pytest.fixture
 def engine(app: FastAPI, client: TestClient) -> Engine:
+    """The application's own engine, for looking into the database or changing it."""
     opened: Engine = app.state.engine
     return opened
 

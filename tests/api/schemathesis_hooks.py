@@ -106,6 +106,7 @@ def whole(value: Any) -> Any:
 
 
 def within_limits(shape: dict[str, Any]) -> dict[str, Any]:
+    """Return the shape within the limits between its fields, without empty values."""
     shape = {name: value for name, value in shape.items() if value not in (None, "")}
     if "N" in shape:
         shape = signals(shape)
@@ -201,6 +202,7 @@ def of_this_release(line: dict[str, Any]) -> dict[str, Any]:
 
 @schemathesis.check
 def refuses_what_fits_for_a_reason(context: CheckContext, response: Response, case: Case) -> None:
+    """Fail if data that fits the schema is refused for none of REASONS."""
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
     if response.status_code not in {400, 422}:

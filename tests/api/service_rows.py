@@ -91,6 +91,7 @@ def running(engine: Engine, name: str, shape: dict[str, Any], **order: Any) -> q
 
 
 def new_trial(device: devices.Device, number: int, **changes: Any) -> trials.NewTrial:
+    """Return a trial that worked; ``number`` makes its configuration and its time differ."""
     values: dict[str, Any] = {
         "device_id": device.id,
         "config": {"template": "direct", "threads": number},

@@ -20,6 +20,7 @@ JSON = {"content-type": "application/json"}
 
 @pytest.fixture(autouse=True)
 def nothing_written(engine: Engine) -> Iterator[None]:
+    """Fail if a test of this module writes a row."""
     before = rows(engine)
     yield
     assert rows(engine) == before

@@ -29,6 +29,7 @@ def url(app: FastAPI) -> Iterator[str]:
 
 
 def order(url: str, length: int) -> int:
+    """Order a job and return the status of the answer."""
     asked = {"operator": "conv1d", "workload": {"M": length, "N": 3}}
     return httpx2.post(f"{url}/jobs", json=asked, timeout=60).status_code
 

@@ -34,6 +34,7 @@ STRANGERS = 600
 
 @pytest.fixture
 def hurried(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
+    """Host and port of a service whose deadlines are 0.3 s."""
     for name in connections.DEADLINE_SECONDS:
         monkeypatch.setitem(connections.DEADLINE_SECONDS, name, 0.3)
     monkeypatch.setattr(connections, "STALLED_SECONDS", 0.3)

@@ -37,6 +37,7 @@ SHAPE = {"M": 100, "N": 3}
 
 @pytest.fixture
 def url(app: FastAPI) -> Iterator[str]:
+    """URL of a service that polls the database for events every 20 ms."""
     with served(app) as found:
         app.state.feeds = Feeds(app.state.engine, poll_seconds=0.02)
         yield found

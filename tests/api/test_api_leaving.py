@@ -26,6 +26,7 @@ MANY = 3000  # trials, whose events are more than the buffers of the sockets hol
 
 @pytest.fixture
 def restored_logs() -> Iterator[None]:
+    """Undo what the application did to uvicorn's loggers."""
     yield
     for name in ("uvicorn", "uvicorn.access"):
         logger = logging.getLogger(name)

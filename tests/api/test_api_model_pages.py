@@ -20,12 +20,14 @@ def text(html: str) -> str:
 
 
 def figure(html: str, name: str) -> str:
+    """Return the text of a figure on a page, by its name."""
     found = re.search(f'<div class="figure"><span>{name}</span>(.*?)</div>', html, re.DOTALL)
     assert found, name
     return text(found[1])
 
 
 def row(html: str, place: int) -> list[str]:
+    """Return the texts of the cells of a layer's row."""
     body = html[html.index('id="layers-scroll"') :]
     cells = re.findall(
         "<td.*?</td>", re.findall("<tr>(.*?)</tr>", body, re.DOTALL)[place + 1], re.S

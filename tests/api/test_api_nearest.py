@@ -14,6 +14,7 @@ from templates import operator, templates_for
 
 
 def nearest(client: TestClient, name: str = "conv1d", **query: Any) -> Any:
+    """Ask GET /best with match=nearest, which must succeed, and return the answer."""
     response = client.get(f"/best/{name}?{urlencode(query | {'match': 'nearest'})}")
     assert response.status_code == 200, response.text
     return response.json()

@@ -30,6 +30,7 @@ def app(tmp_path: Path) -> Iterator[FastAPI]:
 
 
 def where(engine: Engine) -> tuple[Engine, threading.Thread]:
+    """Read the database; return the engine and the thread in which that happened."""
     with reading(engine) as connection:
         assert connection.execute(now().select()).scalar_one() > 0
     return engine, threading.current_thread()

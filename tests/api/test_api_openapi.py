@@ -18,6 +18,7 @@ OPERATIONS = [
 
 
 def resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema to which ``$ref`` leads."""
     while "$ref" in schema:
         schema = DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     return schema

@@ -26,6 +26,7 @@ CONV1D = "/ui/best/conv1d?M=100&N=3"
 
 
 def page(client: TestClient, path: str, status: int = 200) -> str:
+    """Return the HTML of a page, after checking its headers and that it has no inline code."""
     answer = client.get(path, headers=HTML)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -38,6 +39,7 @@ def page(client: TestClient, path: str, status: int = 200) -> str:
 
 
 def send(client: TestClient, path: str, form: dict[str, str], **headers: str) -> Any:
+    """Post a form, by default from a page of the service itself, and follow no redirect."""
     sent = headers or OWN
     return client.post(path, data=form, headers=HTML | sent, follow_redirects=False)
 

@@ -34,6 +34,7 @@ FAILURES = {
 
 
 def lines(client: TestClient, query: str = "") -> list[Any]:
+    """Return the lines of an exported log."""
     response = client.get(f"/records{query}")
     assert response.status_code == 200, response.text
     assert response.headers["content-type"].startswith("application/x-ndjson")
@@ -63,6 +64,7 @@ def record(client: TestClient, engine: Engine) -> dict[str, Any]:
 
 
 def post(client: TestClient, *records: Any) -> Any:
+    """Import records, which are JSON values or lines of text."""
     text = "\n".join(r if isinstance(r, str) else json.dumps(r) for r in records)
     return client.post("/records", content=text, headers=TYPE)
 

@@ -21,6 +21,7 @@ URL = "/best/conv1d?M=16384&N=32"
 
 @pytest.fixture
 def links(client: TestClient, engine: Engine) -> dict[str, Any]:
+    """The links to the artifacts of a signed best, by kind."""
     tuned(engine, "conv1d", SHAPE)
     found: dict[str, Any] = client.get(URL).json()["artifacts"]
     return found
@@ -31,12 +32,14 @@ def content(engine: Engine, sha256: str) -> bytes:
 
 
 def written(engine: Engine, sha256: str, changed: bytes) -> None:
+    """Overwrite the bytes of a stored artifact, though not its name."""
     with writing(engine) as connection:
         row = update(table).where(table.c.sha256 == sha256)
         connection.execute(row.values(content=changed))
 
 
 def refused(client: TestClient, link: dict[str, Any], says: str) -> None:
+    """Assert that the artifact is not served, with a reason and the way out."""
     document = problem(client.get(link["url"]), 500, "corrupt-artifact")
     assert says in document["detail"]
     assert link["sha256"] in document["detail"]

@@ -19,6 +19,7 @@ HTML = {"accept": "text/html"}
 
 @pytest.fixture
 def job(engine: Engine) -> str:
+    """The id of a running job with 30 trials that worked and one whose texts are hostile."""
     device = devices.upsert_device(engine, GPU)
     held = running(engine, "conv1d", {"M": 100, "N": 3}, trials=50)
     new = [new_trial(device, number, time_us=40.0 - number) for number in range(1, 31)]
@@ -30,6 +31,7 @@ def job(engine: Engine) -> str:
 
 
 def numbers(client: TestClient, job: str, query: str = "") -> list[int]:
+    """Return the numbers of the trials in the table, in its order."""
     text = client.get(f"/ui/jobs/{job}/trials?{query}", headers=HTML).text
     assert text.count("<section") == 1
     return [int(found) for found in re.findall(r'data-label="Trial">(\d+)<', text)]
@@ -83,6 +85,7 @@ def test_the_address_follows_the_reader_and_not_the_page(client: TestClient, job
 
 
 def rows(client: TestClient, job: str, query: str = "") -> list[dict[str, str]]:
+    """Return the rows of the CSV."""
     answer = client.get(f"/ui/jobs/{job}/trials.csv?{query}")
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     assert ".csv" in answer.headers["content-disposition"]

@@ -17,6 +17,7 @@ HTML = {"accept": "text/html"}
 
 
 def beat(engine: Engine, name: str, fingerprint: dict[str, Any]) -> None:
+    """Register a worker on a device, alive and without a job."""
     on = devices.upsert_device(engine, fingerprint).id
     workers.beat(engine, name, host="here", pid=7, device_id=on, version="0.1.0", job_id=None)
 

@@ -67,6 +67,7 @@ class _Place:
 
 
 def storms(counts: Counts, seed: int) -> list[Named]:
+    """Return all storms: five or six on each engine, one of locks and one of restarts."""
     found = []
     for engine in ENGINES:
         found += [

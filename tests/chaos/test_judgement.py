@@ -12,6 +12,7 @@ BLOWS = {"kill": 3, "pause": 1}
 
 
 def damage(**changes: Any) -> Damage:
+    """Return the damage of a storm without harm, with these changes."""
     usual: dict[str, Any] = {
         "blows": dict(BLOWS),
         "states": {"succeeded": 4, "failed": 1},

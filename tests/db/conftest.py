@@ -23,6 +23,7 @@ from tests.own_postgres import private_server
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
+    """URL of a PostgreSQL server for the session: a private one, or the one that is named."""
     given = os.environ.get("TUNER_TEST_POSTGRES_URL")
     if given is not None:
         yield given
@@ -43,6 +44,7 @@ def postgres_admin(postgres_url: str) -> Iterator[Engine]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def dialect(request: pytest.FixtureRequest) -> str:
+    """The engine on which a test runs; a module may parametrize it with only one."""
     return str(request.param)
 
 
@@ -58,6 +60,7 @@ def _database(admin: Engine) -> Iterator[str]:
 
 @pytest.fixture
 def blank_url(dialect: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """URL of a database without tables."""
     if dialect == "sqlite":
         yield f"sqlite:///{tmp_path / 'blank.db'}"
     else:
@@ -67,6 +70,7 @@ def blank_url(dialect: str, tmp_path: Path, request: pytest.FixtureRequest) -> I
 
 @pytest.fixture(scope="session")
 def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite file, which tests copy."""
     path = tmp_path_factory.mktemp("migrated") / "convtune.db"
     _migrate(f"sqlite:///{path}")
     return path
@@ -74,6 +78,7 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def migrated_postgresql(postgres_admin: Engine) -> Iterator[Engine]:
+    """An engine on a migrated database, which all tests share and clear."""
     with _database(postgres_admin) as url:
         _migrate(url)
         engine = open_engine(url)
@@ -89,6 +94,7 @@ def _migrate(url: str) -> None:
 
 @pytest.fixture
 def url(dialect: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """URL of a migrated database without rows."""
     if dialect == "sqlite":
         path = tmp_path / "convtune.db"
         shutil.copy(request.getfixturevalue("migrated_sqlite"), path)

@@ -17,12 +17,14 @@ def model_order(*lengths: int, calls: int = 1, name: str = "net", **terms: Any) 
 
 
 def ordered(engine: Engine, *lengths: int, **more: Any) -> models.Model:
+    """Order a new model with a layer for each length, and return it."""
     model, created = models.submit(engine, model_order(*lengths, **more))
     assert created
     return model
 
 
 def jobs_of(engine: Engine, model: models.Model) -> list[queue.Job]:
+    """Return the jobs of the model's layers, in their order."""
     return [layer.job for layer in models.layers(engine, models.get(engine, model.id))]
 
 

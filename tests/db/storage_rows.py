@@ -22,6 +22,7 @@ FINGERPRINT = {
 
 
 def order(length: int = 64, **changes: Any) -> queue.JobOrder:
+    """Return an order of a conv1d of this length; ``changes`` are fields of the order."""
     workload = {"M": length, "N": 3}
     values: dict[str, Any] = {
         "operator": "conv1d",
@@ -36,6 +37,7 @@ def order(length: int = 64, **changes: Any) -> queue.JobOrder:
 
 
 def submitted(engine: Engine, length: int = 64, **changes: Any) -> queue.Job:
+    """Submit an order, which must make a new job, and return the job."""
     job, created = queue.submit(engine, order(length, **changes))
     assert created
     return job
@@ -49,10 +51,12 @@ def claimed(engine: Engine, worker: str = "worker", seconds: float = 30) -> queu
 
 
 def device(engine: Engine, **changes: Any) -> devices.Device:
+    """Register the test GPU, or a device that differs in ``changes``, and return it."""
     return devices.upsert_device(engine, FINGERPRINT | changes)
 
 
 def new_trial(device_id: int, knob: int, **changes: Any) -> trials.NewTrial:
+    """Return a trial that worked, whose configuration has ``knob`` threads."""
     values: dict[str, Any] = {
         "device_id": device_id,
         "config": {"template": "direct", "threads": knob},
@@ -70,6 +74,7 @@ def new_trial(device_id: int, knob: int, **changes: Any) -> trials.NewTrial:
 
 
 def new_best(job: queue.Job, device_id: int, **changes: Any) -> best.NewBest:
+    """Return a best for the job, which may be changed field by field."""
     values: dict[str, Any] = {
         "operator": job.operator,
         "workload_key": job.workload_key,

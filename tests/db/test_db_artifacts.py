@@ -1,3 +1,5 @@
+"""Artifacts are stored under the SHA-256 of their bytes, and damaged ones are refused."""
+
 import hashlib
 
 import pytest

@@ -1,3 +1,5 @@
+"""Bests: which one is kept for a workload and device, and how they are found and listed."""
+
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -12,6 +14,7 @@ from db.sql.errors import NotFound
 
 
 def job_of(engine: Engine, length: int = 64) -> queue.Job:
+    """Submit a job and claim it."""
     submitted(engine, length)
     return claimed(engine)
 
@@ -70,6 +73,7 @@ def test_the_next_winner_replaces_the_row_and_its_artifacts(engine: Engine) -> N
 
 
 def finished(engine: Engine, gpu: int, **changes: Any) -> queue.Job:
+    """Return a succeeded job with a best, which has files."""
     job = job_of(engine)
     best.finish_with_bests(
         engine, job.id, job.attempt, [best.BestWithFiles(new_best(job, gpu, **changes), FILES)]

@@ -1,3 +1,5 @@
+"""Cancelling jobs that are queued, running, given back or ended."""
+
 import pytest
 from sqlalchemy import Engine
 from storage_rows import claimed, everything, submitted

@@ -29,6 +29,7 @@ SET_REVISION = text("UPDATE alembic_version SET version_num = :revision")
 
 @pytest.fixture
 def tuned(engine: Engine) -> queue.Job:
+    """A succeeded job with two trials, one of them failed, and a best with two files."""
     submitted(engine)
     job, gpu = claimed(engine), device(engine).id
     new = [new_trial(gpu, 64), new_trial(gpu, 65, status="run_error", time_us=None)]

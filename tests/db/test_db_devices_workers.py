@@ -1,3 +1,5 @@
+"""Devices by their fingerprint, and workers by their heartbeats."""
+
 from typing import Any
 
 import pytest
@@ -58,6 +60,7 @@ def test_workers_are_listed_with_what_they_do(engine: Engine) -> None:
 
 
 def seen_ago(engine: Engine, name: str, seconds: float) -> None:
+    """Make the worker's last heartbeat so many seconds old."""
     with writing(engine) as connection:
         statement = update(tables.workers).where(tables.workers.c.name == name)
         connection.execute(statement.values(seen_at=now() - seconds))

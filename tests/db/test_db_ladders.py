@@ -1,3 +1,5 @@
+"""Ladders: the latest one of each workload and device is kept and listed."""
+
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""Leases of jobs: who may write, how they are renewed, lost, given back and charged."""
+
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -30,10 +32,12 @@ WRITES: dict[str, Write] = {
 
 @pytest.fixture(params=WRITES)
 def write(request: pytest.FixtureRequest) -> Write:
+    """One of the writes that only the holder of a lease may do."""
     return WRITES[request.param]
 
 
 def refused(engine: Engine, write: Write, job: queue.Job, device_id: int) -> None:
+    """Assert that the write raises LeaseLost and changes nothing."""
     before = everything(engine)
     with pytest.raises(LeaseLost, match=f"attempt {job.attempt} .*{job.id}"):
         write(engine, job.id, job.attempt, device_id)

@@ -1,3 +1,5 @@
+"""Engines: settings, locks, transactions, lost connections, and URLs that are refused."""
+
 import sqlite3
 import threading
 import time
@@ -20,6 +22,7 @@ def dialect() -> str:  # most tests of this file are about SQLite alone
 
 
 def both(test: object) -> object:
+    """Run the test on both engines."""
     return pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])(test)  # type: ignore[arg-type]
 
 

@@ -1,3 +1,5 @@
+"""Limits on the unfinished jobs of one orderer."""
+
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,15 +18,18 @@ from db.sql.transaction import reading
 
 @pytest.fixture
 def mine(engine: Engine) -> Engine:
+    """The storage as the orderer ``key 1`` uses it, who may have two unfinished jobs."""
     return orders_of(engine, Orderer("key 1", 2))
 
 
 def owners(engine: Engine) -> list[str | None]:
+    """Return who ordered each job, oldest job first."""
     with reading(engine) as connection:
         return list(connection.execute(select(jobs.c.ordered_by).order_by(jobs.c.seq)).scalars())
 
 
 def several(*lengths: int) -> list[ListedOrder]:
+    """Return orders of imported lists, one for each length."""
     return [
         ListedOrder(
             o.operator,

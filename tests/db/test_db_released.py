@@ -45,6 +45,7 @@ def revision(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def old(blank_url: str, revision: str) -> Iterator[Engine]:
+    """An engine on a database of a released schema, not yet migrated."""
     load(blank_url, revision)
     engine = open_engine(blank_url)
     yield engine

@@ -1,3 +1,5 @@
+"""Migrations, and databases of another schema or program, which are refused."""
+
 import gc
 import os
 import subprocess
@@ -19,6 +21,7 @@ from db.sql.tables import metadata
 
 @pytest.fixture
 def blank(blank_url: str) -> Iterator[Engine]:
+    """An engine on a database without tables."""
     engine = open_engine(blank_url)
     yield engine
     engine.dispose()

@@ -29,6 +29,7 @@ def signer(key: Ed25519PrivateKey = KEY) -> signers.NewSigner:
 
 
 def signed_files(of: str, /, key: Ed25519PrivateKey = KEY, **changes: Any) -> list[NewArtifact]:
+    """Return the artifacts of a best with a manifest, which may be changed, and its signature."""
     named = [*FILES, NewArtifact(b'{"trace": []}', "record", "application/json")]
     said: dict[str, Any] = {
         file.kind: {"sha256": file.sha256, "size": len(file.content)} for file in named

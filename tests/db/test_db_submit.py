@@ -1,3 +1,5 @@
+"""Orders: which one makes a new job, and which is answered by a job that exists."""
+
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields, replace

@@ -1,3 +1,5 @@
+"""Trials: their numbers, duplicates, pages and what is stored of them."""
+
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 

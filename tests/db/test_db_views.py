@@ -13,6 +13,7 @@ from db.sql.errors import BadCursor, NotFound
 
 
 def stored(engine: Engine, length: int, **fields: Any) -> best.Best:
+    """Store a best of a conv1d of this length and these fields, and return it."""
     workload = {"M": length, "N": 3, "mode": "full", "max_error": 1e-5, **fields}
     key = json.dumps({"operator": "conv1d", **workload})
     submitted(engine, length, workload=workload, workload_key=key)

@@ -13,6 +13,7 @@ from db.sql.transaction import reading, writing
 
 
 def reason(engine: Engine, job: queue.Job) -> str | None:
+    """Return why no worker can take the job, or None if one can or need not."""
     with reading(engine) as connection:
         return waiting.waiting_reason(connection, queue.get(engine, job.id))
 

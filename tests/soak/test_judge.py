@@ -17,6 +17,7 @@ AT_REST = Idle(3, 7, 4, 4, 4, 6, 1, 1, 1, 1, 4)
 
 
 def sample(at: float, **changes: Any) -> Sample:
+    """Return an ordinary sample, with these changes."""
     api, worker = Usage(120.0, 90.0, 5, 9, 4, 4), Usage(300.0, 160.0, 4, 6, 1, 1)
     values: dict[str, Any] = {
         "api": api,
@@ -35,6 +36,7 @@ def sample(at: float, **changes: Any) -> Sample:
 
 @pytest.fixture
 def good() -> Outcome:
+    """The outcome of an hour's soak that misses no limit."""
     tally = Tally()
     for _ in range(10_000):
         tally.answered(200)

@@ -83,6 +83,7 @@ class Killer(Thread):
 
 
 def open_jobs(installation: Installation) -> int:
+    """Return the number of jobs that are queued or running."""
     query = select(func.count()).where(jobs.c.state.in_(("queued", "running")))
     with reading(installation.engine) as connection:
         return int(connection.execute(query).scalar_one())

@@ -20,6 +20,7 @@ SCREENSHOTS = os.environ.get("TUNER_TEST_SCREENSHOTS")
 
 
 def order(page: "Page", trials: int, **shape: int) -> None:
+    """Fill in the form on the first page and order a random search on the CPU."""
     page.goto("/")
     for name, value in shape.items():
         page.locator(f'[name="workload.{name}"]').fill(str(value))
@@ -31,10 +32,12 @@ def order(page: "Page", trials: int, **shape: int) -> None:
 
 
 def points(page: "Page") -> int:
+    """Return the number of points that the curve shows."""
     return int(page.locator(".curve").first.get_attribute("data-points") or 0)
 
 
 def wait_for(page: "Page", count: int) -> None:
+    """Wait until the curve shows at least so many points."""
     page.wait_for_function(
         "count => Number(document.querySelector('.curve').dataset.points) >= count",
         arg=count,

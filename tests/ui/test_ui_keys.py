@@ -29,6 +29,7 @@ def secret(service: Service) -> str:
 
 
 def give(page: "Page", secret: str) -> None:
+    """Fill in the form for a key and send it."""
     page.get_by_label("Key", exact=True).fill(secret)
     page.get_by_role("button", name="Use this key").click()
 

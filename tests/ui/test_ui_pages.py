@@ -75,6 +75,7 @@ def measured(service: Service, shape: dict[str, int], count: int) -> Job:
 
 
 def path_of(name: str, job: Job, model: str = "") -> str:
+    """Return the path of a page by its name in PAGES."""
     return {
         "job": f"/ui/jobs/{job.id}",
         "model": f"/ui/models/{model}",
