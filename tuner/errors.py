@@ -36,7 +36,7 @@ TunerError
 └── ChildFailed
     ├── ChildError       the call raised an exception in the child process
     ├── ChildCrashed     the child died during the call, or was killed because it sent no answer
-    │   └── MachineError what the call needs of the machine was not there, such as memory
+    │   └── MachineError  what the call needs of the machine was not there, such as memory
     └── ChildTimeout     the call outlasted its deadline and the child was killed
 """
 
