@@ -130,12 +130,18 @@ class NoLinker(TunerError):
     """Install a C++ compiler (g++ or clang++) and its linker, or name one in CXX."""
 
     def __init__(self, compiler: str = "", said: str = "") -> None:
-        super().__init__(
-            f"{compiler} can't link a library ({said}): install binutils and the C library's files "
-            "(libc6-dev), or name another compiler in CXX"
-            if compiler
-            else "no C++ compiler to link with: install g++ or clang++, or name one in CXX"
-        )
+        message = "no C++ compiler to link with: install g++ or clang++, or name one in CXX"
+        if said:
+            message = (
+                f"{compiler} can't link a library ({said}): install binutils and the C library's "
+                "files (libc6-dev), or name another compiler in CXX"
+            )
+        elif compiler:
+            message = (
+                f"CXX is {compiler!r}, which is no program: give a compiler's name or path, "
+                "without options, or unset CXX"
+            )
+        super().__init__(message)
 
 
 class NoDiskSpace(TunerError):
