@@ -1,4 +1,4 @@
-"""Errors reckoned on the GPU are those that NumPy finds on the host, to the last bit."""
+"""Errors that are computed on the GPU equal NumPy's on the host to the last bit."""
 
 import time
 from pathlib import Path
@@ -35,7 +35,7 @@ def placed(array: Any) -> Any:
 
 
 def random(size: int, dtype: str) -> tuple[Any, Any]:
-    """An output, and a reference that it is near to, in the dtype in which one is kept."""
+    """Return an output and a reference that is near it, each in the dtype in which it is kept."""
     exact = np.random.default_rng(size).standard_normal(size)
     kept = cases.reference_dtype(Conv1dWorkload(M=1, N=1, dtype=dtype))
     return (exact + 1e-3).astype(in_numpy(dtype)), exact.astype(kept)
@@ -165,7 +165,8 @@ def test_few_signals_stand_for_a_large_batch(short: bool, tmp_path: Path) -> Non
 
 @DTYPES
 def test_a_large_output_takes_milliseconds(dtype: str, largest: LargestDifference) -> None:
-    """Of 38 million elements; to the host and back to NumPy it is a tenth of a second."""
+    """The output has 38 million elements; copying it to the host and comparing it with NumPy would
+    take a tenth of a second."""
     y, exact = (placed(np.zeros(38_000_000, in_numpy(kind))) for kind in (dtype, "float64"))
     largest(y, exact)
     start = time.perf_counter()

@@ -1,5 +1,5 @@
-"""A NaN or an infinity reaches the outputs that are sums over it, and no other, in CUDA templates
-that say so."""
+"""In CUDA templates whose arithmetic does not spread it, a NaN or an infinity in the input reaches
+the outputs that are sums over it and no others."""
 
 from pathlib import Path
 

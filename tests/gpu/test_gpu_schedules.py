@@ -1,4 +1,4 @@
-"""Random configurations of the CUDA templates, built, run and checked on the GPU."""
+"""Random configurations of the CUDA templates are built, run on the GPU and checked."""
 
 from pathlib import Path
 from typing import Any
@@ -266,7 +266,7 @@ WORKLOADS += [
         (Conv1dWorkload, {"B": 2, "C": 24, "M": 509, "N": 4, "padding": [3, 0], "layout": "NWC"}),
     )
 ]
-"""Those that go through the templates of forward workloads."""
+"""The workloads of the tests; the input gradients added last go through forward templates."""
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)

@@ -1,5 +1,5 @@
-"""Banks of filters on tensor cores: what the forms serve, and which filters and positions a warp
-has."""
+"""Templates for banks of filters on tensor cores: the workloads that they serve, the filters and
+positions of each warp, and their registers."""
 
 from math import gcd
 from typing import Any
@@ -87,7 +87,7 @@ def test_every_filter_and_position_is_summed(
         "position_warps": 1,
         "position_tiles": 4,
     }
-    # as implicit_outputs.cu has it
+    # the same numbering of filters as in implicit_outputs.cu
     length, own = layer.length, 16 * filter_tiles
     spacing = neighbours // gcd(length, neighbours)
     warps = filter_blocks(layer, config) * filter_warps
@@ -99,7 +99,7 @@ def test_every_filter_and_position_is_summed(
     assert len(set(summed)) == len(summed) == filter_blocks(layer, config) * filters(config)
     assert set(range(F)) <= set(summed)
     starts = {(f * length) % neighbours for f in summed[:own]}
-    assert len(starts) == 1  # all filters of a warp begin alike
+    assert len(starts) == 1  # all rows of a warp's filters have the same offset from a boundary
     assert slack(layer, config) >= neighbours - gcd(length, neighbours)
     assert positions(config) == 32
 
@@ -144,7 +144,7 @@ def test_no_register_is_spilled(limits: Any) -> None:
         ({}, True),
         ({"layout": "NWC", "kind": "convolve", "dilation": 4}, True),
         ({"stride": 160, "N": 401}, True),
-        ({"stride": 3}, False),  # a step's second row may lie before its first
+        ({"stride": 3}, False),  # the distance from a step's first row to its second is negative
         ({"N": 16}, False),
         ({"dtype": "float16", "max_error": 1e-3}, False),
         ({"C": 2, "groups": 1}, False),
@@ -162,7 +162,7 @@ def test_weights_stream_to_warpgroups(fields: dict[str, Any], streams: bool) -> 
 
 
 def test_streamed_weights_of_all_filters_leave_room_for_sums() -> None:
-    """A block of 320 filters and 128 positions, of which an H200 has one for each unit."""
+    """A block sums 320 filters and 128 positions; each of an H200's units has one such block."""
     template = CudaImplicit()
     layer = workload(dtype="float32", B=16, F=257, M=160_000, N=400, stride=160)
     config = template.default(layer, H200) | {
@@ -257,7 +257,8 @@ void rest_alone(const void* x, const void* w, {added}void* y) {{
     [(65, 1, 32), (129, 2, 24), (257, 4, 16), (260, 4, 16), (514, 4, 16)],
 )
 def test_instructions_of_warpgroups_are_not_serialised(F: int, groups: int, tiles: int) -> None:
-    """With a group more than these filters fill, ptxas lacks registers for it."""
+    """The lanes sum the filters that don't fill a group. With one more group instead, ptxas would
+    lack registers and serialise."""
     layer = workload(dtype="float32", B=16, F=F, M=160_000, N=400, stride=160, bias=True)
     config = streamed(layer, filter_warps=4 * groups, position_tiles=tiles)
     assert filters_of_lanes(layer, config) > 0

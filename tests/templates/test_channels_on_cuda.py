@@ -1,4 +1,4 @@
-"""The channels-last form on CUDA: what it serves, in what it sums, and what it needs."""
+"""The CUDA template for channels last: the workloads that it serves, and where it keeps weights."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
-"""Gradients of signals with channels last, on CUDA, by depthwise convolution's templates: what
-they compute, emulated on the CPU, and what they serve."""
+"""CUDA templates for gradients of signals with channels last, which use those of depthwise
+convolution: their results, emulated on a CPU, and the workloads that they serve."""
 
 from typing import Any
 
@@ -28,7 +28,8 @@ def gradient(direction: str, **fields: Any) -> Conv1dWorkload:
 
 @st.composite
 def signals(draw: st.DrawFn) -> dict[str, Any]:
-    """One channel, one sample, and kernels and steps that reach beyond the signal often."""
+    """Draw the fields of a small workload; one channel, one sample, and kernels and dilations that
+    reach beyond the signal are frequent."""
     M, N = draw(st.sampled_from([1, 2, 31, 61])), draw(st.sampled_from([1, 2, 3, 4, 7, 17]))
     step = draw(st.sampled_from([1, 1, 2, M + 1]))
     reach = (N - 1) * step

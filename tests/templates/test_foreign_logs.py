@@ -1,4 +1,5 @@
-"""The logs of other tools: recognised, and their shapes taken if they are workloads of ours."""
+"""Logs of other tools are recognised, and their shapes are imported if a workload can express
+them."""
 
 import json
 from typing import Any

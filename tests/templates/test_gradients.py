@@ -1,4 +1,5 @@
-"""Gradients: what they take and give, and that every program of them is right."""
+"""Directions backward_input and backward_weight: their arguments, their operations, and that every
+program is right."""
 
 import json
 from pathlib import Path
@@ -72,7 +73,8 @@ def test_what_changes_nothing_is_left_out(operator: str) -> None:
 @pytest.mark.parametrize(
     ("direction", "fields", "taps"),
     [
-        ("backward_input", {}, 2 * 3),  # two kernels for a channel, three of five taps at stride 2
+        # two kernels for each channel; at stride 2 an input meets at most three of five taps
+        ("backward_input", {}, 2 * 3),
         ("backward_input", {"dilation": 2}, 2 * 5),
         ("backward_input", {"groups": 1}, 6 * 3),
         ("backward_weight", {}, 2 * 22),
@@ -135,8 +137,8 @@ def test_that_workload_has_the_same_value(operator: str, data: st.DataObject) ->
 @BOUNDED
 @given(data=st.data())
 def test_every_program_is_right(operator: str, data: st.DataObject) -> None:
-    """Whatever the shape, layout, dtype and activation: the naive one, and any configuration of
-    each template that serves it."""
+    """For any shape, layout, dtype and activation, the naive program and any configuration of each
+    template are checked."""
     work = data.draw(small_gradients(operator))
     known = cases_of(work)
     naive: Any = naive_on("cpu")
@@ -190,7 +192,7 @@ def test_no_template_of_gradients_is_asked_about_a_forward_workload() -> None:
 
 
 def test_a_workload_has_a_name_in_each_language(tmp_path: Path) -> None:
-    """A trace, MetaSchedule's, begins with the naive program, so that it has gradients too."""
+    """MetaSchedule's traces begin with the naive program in TVMScript, so it has gradients too."""
     from templates.records.trace import Trace
 
     for operator in SMALL:

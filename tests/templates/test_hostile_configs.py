@@ -1,5 +1,4 @@
-"""Configurations from anywhere: what is not in the space is refused by name, whatever it is made
-of."""
+"""Hostile configurations: any value outside the space is refused with a short InvalidConfig."""
 
 import json
 from typing import Any
@@ -35,10 +34,11 @@ PLACES = st.sampled_from(UNIONS).flatmap(
 
 
 def refused(space: ConfigSpace | UnionSpace, config: object) -> None:
+    """Assert that a space refuses a configuration, in a short message that can be encoded."""
     with pytest.raises(InvalidConfig) as said:
         space.index(config)
     assert len(str(said.value)) < MESSAGE
-    str(said.value).encode()  # a lone surrogate could be written nowhere
+    str(said.value).encode()  # a message with a lone surrogate could not be written anywhere
 
 
 @settings(max_examples=300)

@@ -1,4 +1,5 @@
-"""What any of our spaces holds can be written into a log and read out of it."""
+"""Configurations of every space survive being written to a log and read again, and a log's faults
+are named."""
 
 import json
 from typing import Any

@@ -1,4 +1,5 @@
-"""What every template promises, without building anything."""
+"""Promises of every template, checked without building anything: its default, features, limits,
+name and version."""
 
 import math
 from dataclasses import replace

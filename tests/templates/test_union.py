@@ -1,3 +1,5 @@
+"""UnionSpace: the spaces of several templates one after the other."""
+
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,3 +1,5 @@
+"""Conv1dWorkload: its fields, limits, defaults, arguments and counts of work."""
+
 import math
 from typing import Any
 

@@ -1,3 +1,5 @@
+"""DepthwiseConv2dWorkload: its fields, limits, defaults, arguments and counts of work."""
+
 from typing import Any
 
 import pytest
