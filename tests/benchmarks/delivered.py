@@ -2,9 +2,9 @@
 
 python -m tests.benchmarks.delivered conv1d '{"M": 16384, "N": 32}'
 
-The workload's best is taken from the database of TUNER_DATABASE_URL, on a CPU. The command measures
-for a second and prints the median of the call in µs, as JSON. A row of a page is the median of five
-processes, because other virtual machines on the processor can delay one for milliseconds.
+The workload's best on a CPU is taken from the database of TUNER_DATABASE_URL. The command measures
+for a second and prints the median of the call in µs, as JSON. A page shows the median of five
+processes, because another machine on the same processor can delay one for milliseconds.
 """
 
 from __future__ import annotations

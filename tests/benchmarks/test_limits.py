@@ -82,6 +82,7 @@ def test_a_bar_is_not_reached_before_every_shape_is_measured() -> None:
 
 
 def test_who_is_wrong_or_no_peer_is_not_compared_with() -> None:
+    """A best is not compared with the default, the naive program, wrong peers and untimed ones."""
     best = row(LAYERS[0], 10, default=11, naive=12, scipy=40)
     best["best"]["baselines"] += [baseline("quick", 5, "wrong: error 1"), baseline("gone", None)]
     assert times_as_fast(best) == pytest.approx(4)

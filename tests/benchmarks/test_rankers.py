@@ -52,6 +52,8 @@ def test_more_shapes_begin_with_the_same() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_packages_rankers_are_of_these_recordings(kind: str) -> None:
+    """The rankers in the package say that they learnt from exactly the stored recordings; after new
+    recordings they must be trained again."""
     for each in operators():
         ranker = pretrained(each.name, kind)
         assert ranker is not None

@@ -27,6 +27,7 @@ RECORDINGS = {name: load(name) for name in names()}
 
 
 def test_there_are_small_files_and_each_can_be_made_again() -> None:
+    """Every stored recording is of a listed shape, so that the commands can record it again."""
     assert set(CHOSEN_ON["cpu"]) == set(RECORDINGS)
     assert len(RECORDINGS) >= 4
     listed = {

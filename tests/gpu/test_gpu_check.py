@@ -48,6 +48,7 @@ def apart(y: Any, exact: Any) -> Any:
 @DTYPES
 @pytest.mark.parametrize("size", SIZES)
 def test_it_is_the_definition(size: int, dtype: str, largest: LargestDifference) -> None:
+    """The largest difference equals NumPy's, for sizes around those of warps, blocks and grid."""
     y, exact = random(size, dtype)
     assert largest(placed(y), placed(exact)) == apart(y, exact)
 
@@ -116,6 +117,8 @@ def test_beyond_2_31_bytes(dtype: str, largest: LargestDifference) -> None:
 def test_tensors_say_the_same_by_either_way(
     workload: Workload, short: bool, tmp_path: Path
 ) -> None:
+    """Errors are the same whether the GPU has room to keep the cases or, if memory is short, they
+    are copied each time."""
     cases.write(workload, tmp_path, seed=7)
     tensors = Tensors(workload, "cuda")
     assert tensors._room > 0
@@ -136,6 +139,8 @@ def test_tensors_say_the_same_by_either_way(
 
 @pytest.mark.parametrize("short", [False, True])
 def test_few_signals_stand_for_a_large_batch(short: bool, tmp_path: Path) -> None:
+    """The few different signals of a large workload's cases are repeated on the GPU, and an error
+    is found in any repetition."""
     workload = DepthwiseConv2dWorkload.model_validate(
         {"B": 13, "C": 96, "H": 91, "W": 93, "K": 3, "layout": "NHWC", "dtype": "bfloat16"}
     )

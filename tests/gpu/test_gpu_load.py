@@ -72,6 +72,8 @@ def test_the_output_is_right(library: Library) -> None:
 
 
 def test_it_runs_on_the_current_stream(library: Library) -> None:
+    """The input is copied late, on another stream than the default one: the library reads the copy
+    only if it runs on that stream."""
     x, w = arrays(library)
     reference = expected(x, w)
     late, out = torch.zeros_like(x), x.new_empty(library.workload.output.shape)
@@ -101,6 +103,7 @@ def test_it_is_captured_in_a_graph(library: Library) -> None:
 
 
 def test_a_call_by_address_runs_on_the_current_stream(library: Library) -> None:
+    """It leaves the stream of other tvm-ffi functions as it was."""
     x, w = arrays(library)
     reference = expected(x, w)
     late, out = torch.zeros_like(x), x.new_empty(library.workload.output.shape)
@@ -119,6 +122,7 @@ def test_a_call_by_address_runs_on_the_current_stream(library: Library) -> None:
 
 
 def test_tensors_need_no_alignment_but_their_elements(library: Library) -> None:
+    """Each of the tensors in turn begins one element behind an aligned address."""
     x, w = arrays(library)
     work = library.workload
     shapes = [argument.shape for argument in work.arguments]

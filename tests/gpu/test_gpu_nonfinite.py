@@ -19,7 +19,7 @@ from tuner.measure.kernel import Loaded, Tensors
 
 pytestmark = pytest.mark.gpu
 
-RANDOM = 6
+RANDOM = 6  # configurations of each template
 PLACES = (0.0, 0.4, 1.0)
 WORKLOADS = [
     Conv1dWorkload(M=397, N=61),

@@ -86,6 +86,7 @@ def prepared(work: Any) -> Iterator[tuple[Peer, Any, float]]:
 
 @pytest.mark.parametrize("operator", ["conv1d", "depthwise_conv2d"])
 def test_they_end_as_the_workload_does(operator: str) -> None:
+    """Peers compute the workload's epilogue, too."""
     shapes = {"conv1d": {"M": 5001, "N": 333}, "depthwise_conv2d": {**IMAGE, "K": 3}}
     ends = {"bias": True, "residual": True, "activation": "gelu"}
     errors = {
@@ -176,6 +177,7 @@ def test_times_are_those_of_the_work(shape: dict[str, Any], clock: CudaClock) ->
 
 @pytest.mark.torch
 def test_what_a_graph_replays_is_the_kernel(clock: CudaClock) -> None:
+    """After the output is overwritten, a sample of the clock computes it again."""
     import torch
 
     pytest.importorskip("triton", reason="Triton is not installed")

@@ -17,7 +17,7 @@ from tuner.device.device import Device
 
 pytestmark = pytest.mark.gpu
 
-RANDOM = 8
+RANDOM = 8  # configurations of each template
 WORKLOADS: list[Workload] = [
     Conv1dWorkload(M=1, N=1),
     Conv1dWorkload(M=397, N=1, mode="valid"),

@@ -64,6 +64,8 @@ def test_it_gives_as_many_outputs_as_there_are_gradients() -> None:
     ],
 )
 def test_what_it_is_not_for_is_refused_with_the_way_out(fields: dict[str, Any], field: str) -> None:
+    """Dense or multiplied channels, strides, other activations and residuals are refused with the
+    advice to take the two other directions; depthwise_conv2d has no direction backward."""
     with pytest.raises(ValidationError, match="take backward_input and backward_weight") as error:
         backward(**fields)
     assert error.value.errors()[0]["ctx"]["field"] == field

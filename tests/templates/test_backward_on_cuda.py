@@ -66,7 +66,7 @@ def assert_right(
 @given(data=st.data(), apart=st.sampled_from([0, 0, 1]))
 def test_any_configuration_is_right(data: st.DataObject, apart: int) -> None:
     fields = data.draw(small_backward()).model_dump(exclude={"max_error"}, exclude_none=True)
-    if fields["dtype"] == "float16":  # the emulation has none
+    if fields["dtype"] == "float16":  # the emulation can't do this dtype
         fields["dtype"] = "bfloat16"
     work = Conv1dWorkload.model_validate(fields)
     template, _, _ = MODULES[work.layout]
@@ -96,6 +96,8 @@ def test_any_configuration_is_right(data: st.DataObject, apart: int) -> None:
 def test_tiles_parts_and_what_meets_between_them(
     fields: dict[str, Any], chosen: dict[str, int], parts: int
 ) -> None:
+    """Gradients are right if a channel's sums are divided into ``parts`` and taps reach across the
+    bounds of tiles, on tensors at and beside a vector's boundary."""
     work = backward(**fields)
     template, room, _ = MODULES[work.layout]
     config = template.default(work, H200) | chosen | {"threads": 64}

@@ -79,6 +79,8 @@ def test_float32_of_few_taps_is_served_in_scaled_halves(limits: DeviceLimits) ->
 def test_every_filter_and_position_is_summed(
     F: int, M: int, neighbours: int, filter_warps: int, filter_tiles: int
 ) -> None:
+    """Each filter is summed once, by warps whose filters all begin at the same offset from a
+    boundary of ``neighbours`` outputs."""
     layer = workload(F=F, M=M, N=1, stride=1)
     config = {
         "neighbours": neighbours,
@@ -152,6 +154,8 @@ def test_no_register_is_spilled(limits: Any) -> None:
     ids=str,
 )
 def test_weights_stream_to_warpgroups(fields: dict[str, Any], streams: bool) -> None:
+    """The space has streamed weights only for float32, one channel and long kernels, and then with
+    all taps of one tile."""
     bank = {"dtype": "float32", "N": 400, "F": 257, "stride": 1, "max_error": 1e-2}
     layer = workload(**bank | fields)
     found = [each for each in CudaImplicit().space(layer, H200) if each.get("streamed")]
@@ -192,6 +196,7 @@ STREAMED = {
 
 
 def streamed(layer: Conv1dWorkload, **knobs: Any) -> dict[str, Any]:
+    """Return a configuration of the space with streamed weights."""
     config = CudaImplicit().default(layer, H200) | STREAMED | {"taps": layer.N} | knobs
     assert config in CudaImplicit().space(layer, H200)
     return config
@@ -200,6 +205,8 @@ def streamed(layer: Conv1dWorkload, **knobs: Any) -> dict[str, Any]:
 @settings(max_examples=100, derandomize=True, deadline=None, database=None)
 @given(F=st.integers(1, 700), groups=st.integers(1, 5))
 def test_lanes_sum_a_few_filters_beyond_those_of_warpgroups(F: int, groups: int) -> None:
+    """If 1 to 4 filters are left over by the warpgroups, the lanes sum these one by one; otherwise
+    one more block of filters does."""
     layer = workload(dtype="float32", F=F, N=100, stride=16)
     config = CudaImplicit().default(layer, H200) | STREAMED | {"filter_warps": 4 * groups}
     render, few = filter_blocks(layer, config) * 64 * groups, filters_of_lanes(layer, config)
@@ -223,6 +230,8 @@ def test_lanes_sum_a_few_filters_beyond_those_of_warpgroups(F: int, groups: int)
     ids=str,
 )
 def test_what_lanes_sum_is_right(fields: dict[str, Any], knobs: dict[str, Any]) -> None:
+    """The function of the lanes is emulated alone: it writes the right outputs of the filters left
+    over, and no others."""
     few = {"B": 2, "M": 1500, "N": 50, "stride": 8, "kind": "correlate", "dtype": "float32"}
     layer = workload(**few | fields)
     config = streamed(layer, **knobs)

@@ -87,6 +87,8 @@ def test_a_grid_covers_all_outputs(fields: dict[str, Any], place: float) -> None
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
 @given(fields=LAYERS, place=st.floats(0, 1, exclude_max=True))
 def test_all_that_a_block_reads_has_a_place(fields: dict[str, Any], place: float) -> None:
+    """The planes in shared memory hold every input that a block reads, are aligned for its vectors,
+    and fit the device as often as blocks are to be resident."""
     layer, template = workload(K=None, **fields), CudaChannelsSparse()
     if not template.applies(layer, H200):
         return

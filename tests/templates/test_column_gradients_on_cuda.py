@@ -104,6 +104,8 @@ def test_a_causal_layers_gradients_become_cubins(direction: str, limits: Any) ->
 def test_they_serve_what_depthwise_convolution_knows(
     direction: str, fields: dict[str, Any], serves: bool
 ) -> None:
+    """They serve channels last with a kernel for each channel, within the limits on kernel, stride
+    and dilation of depthwise_conv2d."""
     work = gradient(direction, **{"activation": "silu"} | fields)
     found = {template.name for template in templates.templates_for(work, H200)}
     assert (BOTH[direction].name in found) == serves

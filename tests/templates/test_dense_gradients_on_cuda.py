@@ -132,6 +132,8 @@ def test_they_serve_dense_channels(fields: dict[str, Any], served: bool) -> None
 def test_16_bits_are_multiplied_where_that_keeps_the_contract(
     direction: str, fields: dict[str, Any], limits: Any, multiplied_by: str
 ) -> None:
+    """Warps multiply halves on tensor cores if the device can and the error stays within
+    ``max_error``; otherwise threads multiply in float32."""
     config = BOTH[direction].default(gradient(direction, **fields), limits)
     assert config["multiplied_by"] == multiplied_by
 

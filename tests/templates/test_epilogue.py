@@ -54,6 +54,7 @@ def test_plain_workloads_keep_their_keys() -> None:
 
 @pytest.mark.parametrize("operator", SHAPES)
 def test_what_is_added_stands_between_weight_and_output(operator: str) -> None:
+    """Bias and residual are arguments between weight and output, and count among the bytes."""
     work = workload(operator, bias=True, residual=True, dtype="float16")
     assert [each.name for each in work.arguments] == [
         "input",
@@ -103,6 +104,7 @@ def test_every_template_ends_with_it(
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_it_is_right_at_both_ends_and_keeps_a_nan(activation: str) -> None:
+    """Activations on a CPU are right for small, large, zero and huge sums of either sign."""
     values = np.concatenate([np.linspace(-200, 200, 4001), [-0.0, 0.0, 1e30, -1e30]])
     x = np.concatenate([values, [np.nan]]).astype(np.float32)
     work = Conv1dWorkload.model_validate({"M": len(x), "N": 1, "activation": activation})
@@ -158,6 +160,7 @@ def test_a_gpus_program_ends_with_it_in_registers(operator: str, dtype: str, lim
 
 
 def test_limits_count_what_is_added() -> None:
+    """A residual counts towards the limit of bytes."""
     most = {"B": 2**14, "C": 2**6, "H": 16, "W": 16, "K": 1}
     assert DepthwiseConv2dWorkload.model_validate(most | {"B": 2**13}).bytes <= 2**31
     with pytest.raises(ValueError, match="all tensors must be at most 2\\^31 bytes together"):

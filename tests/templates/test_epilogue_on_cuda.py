@@ -163,6 +163,8 @@ def test_what_an_activation_is_off_by_leaves_room_for_rounding(
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_a_pair_is_what_each_of_it_is_rounded(dtype: str, activation: str, tmp_path: Path) -> None:
+    """Two sums that are activated and rounded together equal each of them, activated in float32 and
+    then rounded; so do sums that overflow the dtype."""
     rng = np.random.default_rng(1)
     near = np.concatenate([[-0.0, 0.0, 6.0, 5.999, 6.001, 70000, -70000], [-1e-7, 1e-7]])
     values = np.concatenate([near, 4 * rng.standard_normal(4001)]).astype(np.float32)
@@ -176,6 +178,7 @@ def test_a_pair_is_what_each_of_it_is_rounded(dtype: str, activation: str, tmp_p
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_a_nan_stays_one_beside_what_is_none(dtype: str, activation: str, tmp_path: Path) -> None:
+    """Of two sums packed together, a NaN stays a NaN and does not spread to the other."""
     values = np.array([np.nan, 1.5, -2.5, np.nan, np.inf, np.nan], np.float32)
     y = packed(library(workload(dtype, activation), tmp_path), values, dtype).astype(np.float32)
     assert np.isnan(y).tolist() == [True, False, False, True, False, True]

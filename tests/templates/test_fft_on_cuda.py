@@ -159,6 +159,8 @@ def test_longer_kernels_are_partitioned(taps: int, served: bool) -> None:
 def test_only_transforms_serve_what_takes_minutes_otherwise(
     B: int, M: int, serving: list[str]
 ) -> None:
+    """Workloads beyond the limit of operations for direct sums have templates with transforms only,
+    on a GPU and on a CPU."""
     layer = Conv1dWorkload(B=B, C=768, M=M, N=M, mode="causal", dtype="float16")
     assert [template.name for template in templates_for(layer, H200)] == serving
     assert {template.name for template in templates_for(layer, CPU)} == {"fft"}

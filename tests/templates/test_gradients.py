@@ -38,6 +38,11 @@ def gradient(operator: str, direction: str, **fields: Any) -> WithGradients:
 
 @EACH
 def test_they_take_the_gradient_of_the_output_and_what_it_meets(operator: str) -> None:
+    """backward_input takes the output's gradient, the weight and, with an activation, the sums.
+
+    backward_weight takes the input instead of the weight; with a bias, its output is flat and has
+    the bias's gradient behind the weight's.
+    """
     forward: Any = gradient(operator, "forward", bias=True, residual=True, activation="silu")
     x, w, _, _, y = forward.arguments
     g, weight, z, dx = gradient(operator, "backward_input", activation="silu").arguments
@@ -58,6 +63,8 @@ def test_they_take_the_gradient_of_the_output_and_what_it_meets(operator: str) -
 
 @EACH
 def test_what_changes_nothing_is_left_out(operator: str) -> None:
+    """Fields on which a gradient does not depend are not in its key: residual never, bias only for
+    the weight's gradient, and direction not for a forward workload."""
     ends = {"bias": True, "residual": True}
     assert gradient(operator, "backward_input", **ends) == gradient(operator, "backward_input")
     with_bias = gradient(operator, "backward_weight", bias=True)
@@ -114,6 +121,7 @@ def test_an_input_gradient_at_stride_1_is_a_forward_workload() -> None:
     ],
 )
 def test_others_are_not(fields: dict[str, Any]) -> None:
+    """Other gradients of an input, and other directions, are no forward workload."""
     usual = {"M": 40, "N": 5, "C": 3, "B": 2, "direction": "backward_input"}
     assert Conv1dWorkload.model_validate(usual).as_forward is not None
     assert Conv1dWorkload.model_validate(usual | fields).as_forward is None
@@ -122,6 +130,7 @@ def test_others_are_not(fields: dict[str, Any]) -> None:
 @EACH
 @given(data=st.data())
 def test_that_workload_has_the_same_value(operator: str, data: st.DataObject) -> None:
+    """The forward workload ``as_forward`` computes the same numbers with as many operations."""
     work = data.draw(small_gradients(operator).filter(lambda work: work.as_forward is not None))
     rng = np.random.default_rng(0)
     g, w = (rng.standard_normal(argument.shape) for argument in work.given)
@@ -180,6 +189,7 @@ def test_forward_templates_of_a_gpu_serve_the_gradient_of_an_input(
 
 
 def test_no_template_of_gradients_is_asked_about_a_forward_workload() -> None:
+    """Nor has a name of a template both kinds: a name tells whether it computes gradients."""
     for operator in templates.operators():
         named: dict[tuple[str, str], set[bool]] = {}
         for each in operator.templates:
@@ -192,7 +202,7 @@ def test_no_template_of_gradients_is_asked_about_a_forward_workload() -> None:
 
 
 def test_a_workload_has_a_name_in_each_language(tmp_path: Path) -> None:
-    """MetaSchedule's traces begin with the naive program in TVMScript, so it has gradients too."""
+    """MetaSchedule's traces begin with the naive program, so this computes gradients too."""
     from templates.records.trace import Trace
 
     for operator in SMALL:

@@ -111,8 +111,8 @@ def test_two_runs_of_many_threads_give_the_same_bits(direction: str, layout: str
 def dense(draw: st.DrawFn, direction: str) -> Conv1dWorkload:
     """Draw a gradient of a small dense layer.
 
-    Dilations that reach beyond the signal are frequent, and so is stride 1, at which forward
-    templates can serve an input's gradient, with the kernel turned round.
+    Dilations that reach beyond the signal are frequent, and so is stride 1, at which an input's
+    gradient can be computed as a forward convolution.
     """
     M, N = draw(st.sampled_from([1, 7, 31, 97])), draw(st.sampled_from([1, 2, 5, 13]))
     step = draw(st.sampled_from([1, 2, 4, M + 1]))
@@ -174,6 +174,8 @@ def test_a_long_weight_gradient_of_dense_channels_keeps_its_last_digits() -> Non
     ],
 )
 def test_what_would_take_too_much_is_left_to_the_naive_program(fields: dict[str, Any]) -> None:
+    """No template serves an input's gradient at a stride above 16, with sums of more than 4096
+    products, or with pieces too large for memory."""
     usual = {"B": 1, "C": 2, "M": 10007, "N": 5, "direction": "backward_input"}
     work = Conv1dWorkload.model_validate(usual | fields)
     assert not templates.templates_for(work, CPU)

@@ -94,6 +94,8 @@ def test_blocks_can_run(data: st.DataObject) -> None:
 def test_pairs_of_positions_take_the_rows_of_missing_filters(
     fields: dict[str, Any], pairs: bool
 ) -> None:
+    """If filters fill at most half of an instruction's 64 rows, two neighbouring positions share
+    it, at stride and dilation 1 and channels first."""
     layer = workload(**fields)
     assert neighbours(layer) == (2 if pairs else 1)
     # a group takes 64 filters, or 32 if positions are paired: no block has half of its rows empty

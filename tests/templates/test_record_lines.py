@@ -42,6 +42,7 @@ def test_every_space_comes_through(name: str, shape: dict[str, Any]) -> None:
 
 
 def test_a_trace_is_not_taken_over() -> None:
+    """A record of the template ``trace``, found by MetaSchedule's search, is refused in a log."""
     line = {
         "convtune": 1,
         "operator": "conv1d",

@@ -123,8 +123,8 @@ WORKLOADS = [
 
 
 def kinds(template: Any, workload: Workload, limits: Any) -> set[tuple[object, ...]]:
-    """Return the kinds of program of which this one is an example: one each by device, by dtype and
-    direction, by epilogue, by layout and by stride."""
+    """Return the kinds that a template's program for a workload and device is an example of: one
+    each by device, by dtype and direction, by epilogue, by layout and by stride."""
     fields = workload.model_dump()
     ends = fields["bias"] or fields["residual"] or fields["activation"] != "none"
     found = [

@@ -195,6 +195,8 @@ def test_rows_of_a_threads_own_need_no_stack(limits: Any) -> None:
 
 @pytest.mark.parametrize("form", [CudaWeightChannels, CudaWeightMatrices])
 def test_units_have_as_much_work_as_each_other(form: Any) -> None:
+    """A configuration launches about as many blocks as its knob ``blocks`` says, with at most one
+    range of rows for each row."""
     layer = workload(B=32, C=96, H=56, W=56, dtype="bfloat16")
     room = importlib.import_module(form.__module__)
     for config in list(form().space(layer, H200))[::97]:

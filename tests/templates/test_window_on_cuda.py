@@ -45,6 +45,8 @@ def workload(**fields: Any) -> Conv1dWorkload:
 def test_lanes_share_what_one_vector_on_either_side_has(
     fields: dict[str, Any], shared: bool
 ) -> None:
+    """The space has the way to read "lanes" if a lane's outputs reach at most one vector before and
+    one behind its own, at stride 1, with rows of whole vectors that are not too short."""
     signals = workload(**fields)
     space = CudaWindow().space(signals, H200)
     assert any(config["reads"] == "lanes" for config in space) is shared

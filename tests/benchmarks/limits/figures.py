@@ -17,8 +17,8 @@ OURS = ("default", "naive")
 """The baselines that are not peers."""
 
 Row = dict[str, Any]
-"""A :class:`~tests.benchmarks.tuned.Tuned` as a dict, with its shape's ``name``, its ``run`` and
-the device's ``floor``; or ``name``, ``run`` and the ``error`` that its job ended with."""
+"""A :class:`~tests.benchmarks.tuned.Tuned` as a dict, with its shape's ``name``, the number of its
+``run`` and what ``delivered`` found; or ``name``, ``run`` and the ``error`` of its job."""
 
 
 def warm_us(row: Row) -> float:
