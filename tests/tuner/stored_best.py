@@ -1,4 +1,4 @@
-"""A best with its files in the storage, as a worker leaves it."""
+"""Store a best with its files, as a worker does at the end of a job."""
 
 import json
 from collections.abc import Sequence
@@ -48,7 +48,8 @@ NUMPY = {"name": "numpy", "time_us": 200.0, "speedup": 10.0}
 def store(
     engine: Engine, library: Path, baselines: Sequence[dict[str, Any]] = (NUMPY,)
 ) -> queue.Job:
-    """The job that succeeded with that library in 20 µs, two trials of three being right."""
+    """Store a best of the library with a time of 20 µs; return its job, which has succeeded with
+    three trials, one of them a build error."""
     work = workload(library.stem.partition("-")[0])
     manifest: dict[str, Any] = json.loads(library.with_suffix(".json").read_text())
     order = queue.JobOrder.of(work, trials=3, search="random", on_existing="retune")

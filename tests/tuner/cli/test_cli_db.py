@@ -1,4 +1,4 @@
-"""``tuner db``: what the shell says, and its exit codes."""
+"""``tuner db``: backup, restore, pruning and checking, with what is printed and the exit codes."""
 
 import json
 import sys
@@ -28,7 +28,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def engine(url: str, libraries: dict[str, Path]) -> Engine:
-    """Closed, with a best."""
+    """Make the database with one best; return its engine, whose connections are closed."""
     opened = open_engine(url)
     migrate(opened)
     store(opened, libraries["same-serial"])

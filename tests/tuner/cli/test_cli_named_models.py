@@ -1,4 +1,4 @@
-"""``tuner model tune`` of a model by its name: built, called without data, and ordered."""
+"""``tuner model tune`` with a model's name: it is built, called without data, and ordered."""
 
 import sys
 import time
@@ -162,7 +162,7 @@ def test_a_model_that_cant_be(
     name: str, shape: Any, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name.startswith("timm"):
-        monkeypatch.setitem(sys.modules, "timm", None)  # as if it were not there
+        monkeypatch.setitem(sys.modules, "timm", None)  # its import fails as if not installed
     with pytest.raises(TunerError, match=says):
         workloads_of(name, 1, "float32", None, shape)
 

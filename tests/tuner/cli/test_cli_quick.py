@@ -1,4 +1,4 @@
-"""What a shell asks while somebody types: it waits for nothing that the answer does not need."""
+"""Completion and help answer while somebody types, so they import no slow package for nothing."""
 
 import os
 import re
@@ -30,7 +30,8 @@ STRATEGIES = ["xgb", "evolutionary", "random", "grid", "predicted", "metaschedul
 def completed(
     folder: Path, words: str, url: str = "sqlite:///convtune.db"
 ) -> tuple[list[str], set[str]]:
-    """What a Tab at the end of the words offers, and the packages that were imported for it."""
+    """Complete ``words`` as bash does at Tab; return the offers, and the packages that the command
+    imported for them."""
     environment = {
         "_TUNER_COMPLETE": "complete_bash",
         "COMP_WORDS": words,
@@ -63,7 +64,8 @@ def test_a_tab_for_a_command_validates_nothing(tmp_path: Path, words: str) -> No
 
 @pytest.fixture
 def jobs(tmp_path: Path) -> Iterator[list[str]]:
-    """Two jobs of a database in the folder; the second is cancelled."""
+    """Make a database in the folder with two jobs, of which the second is cancelled; yield their
+    ids."""
     engine = databases.opened(tmp_path / "convtune.db")
     yield two_jobs(engine)
     engine.dispose()
@@ -99,7 +101,7 @@ def test_a_tab(tmp_path: Path, words: str, offers: list[str]) -> None:
     offered, imported = completed(tmp_path, words)
     assert offered == offers
     assert imported & SLOW == set()
-    assert list(tmp_path.iterdir()) == []  # no database is made
+    assert list(tmp_path.iterdir()) == []  # completion makes no database
 
 
 def test_a_tab_offers_jobs(tmp_path: Path, jobs: list[str]) -> None:

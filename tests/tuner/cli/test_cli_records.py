@@ -167,7 +167,8 @@ def test_refusals(run: Run, arguments: str, says: str, code: int, tmp_path: Path
 
 
 def test_what_is_no_plain_file_is_written_to_and_stays(run: Run, tmp_path: Path) -> None:
-    """Behind a link of our own: of root's /dev/stdout nothing would be left."""
+    """A pipe or a link is written through and stays; only a plain file is replaced. The test names
+    /dev/stdout by a link of its own: if the code were wrong, root would lose the real one."""
     link, plain = tmp_path / "link", run("export", "--of", "bests")
     link.symlink_to("/dev/stdout")
     written = subprocess.run(

@@ -1,4 +1,4 @@
-"""``tuner jobs wait``, jobs by the beginning of their id, and lists of nothing."""
+"""``tuner jobs wait``; jobs that are named by the beginning of their id; empty lists."""
 
 import json
 from dataclasses import replace

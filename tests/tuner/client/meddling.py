@@ -1,4 +1,5 @@
-"""A proxy that passes everything on, and the bytes of a library as the test wants them."""
+"""An HTTP proxy that passes all answers on unchanged, except for libraries (ELF files), whose bytes
+the test's function changes."""
 
 from collections.abc import Callable
 from urllib.request import urlopen

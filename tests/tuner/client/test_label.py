@@ -1,4 +1,4 @@
-"""``label`` from a program and on the command line."""
+"""The ``label`` of a job: set and searched by the command line and the client."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""Orders from Python: NumPy's integers are integers, and a bad one is refused before it is stored,
-as a TunerError that names the field."""
+"""Orders from Python. NumPy's integers are accepted as integers. A bad order is refused, before it
+is stored, with a TunerError that names the field."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""What crosses between worker and server arrives as it was sent."""
+"""Messages between worker and RPC server: what is sent arrives unchanged, and an answer that does
+not fit its format is refused."""
 
 import json
 from dataclasses import replace

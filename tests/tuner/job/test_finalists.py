@@ -1,4 +1,4 @@
-"""Which configurations are measured again."""
+"""Which configurations of a search become finalists, and so are measured again in its round."""
 
 from typing import Any
 
