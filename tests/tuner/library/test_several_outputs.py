@@ -1,4 +1,4 @@
-"""A library that gives several outputs: all gradients of a causal layer."""
+"""A library with several outputs: all gradients of a causal layer."""
 
 import inspect
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The program that does nothing, beside the same in TVMScript."""
+"""The empty program is compared with the same program in TVMScript."""
 
 from typing import Any
 
