@@ -1,4 +1,4 @@
-"""What models are called with."""
+"""Fixtures: an input for models, and a record of which calls took a shortcut."""
 
 from typing import Any
 
@@ -15,7 +15,8 @@ def x() -> Any:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each shortcut that is asked knows the call."""
+    """Return a list that records, for each call of a shortcut from now on, whether the shortcut
+    recognised the call and computed it."""
     from tuner.torch.shortcut import Shortcut
 
     said: list[bool] = []

@@ -1,4 +1,4 @@
-"""Modules are made with what they can compute."""
+"""The modules' constructors refuse arguments that no operator can compute."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def test_of_a_depthwise_conv2d(given: dict[str, Any], says: str) -> None:
 
 
 def test_what_is_set_afterwards_counts(source: Local) -> None:
-    """Its kernel has the activation in it."""
+    """The tuned kernel computes the activation too, so it is replaced if the activation changes."""
     torch.manual_seed(4)
     weight, bias, x = torch.randn(4, 1, 4), torch.randn(4), torch.randn(2, 4, 61)
     module = Conv1d(

@@ -1,4 +1,4 @@
-"""All gradients of a causal layer by one tuned kernel, if there is one."""
+"""A single tuned kernel that computes all gradients of a causal layer, if there is one."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +19,7 @@ from tuner.torch.modules import Conv1d  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's own, of what it deprecates
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch warns of its own deprecated functions
 ]
 BOTH = {"input": "tuned", "weight": "tuned"}
 NONE = {"input": "pytorch", "weight": "pytorch"}
@@ -77,7 +77,7 @@ def test_it_is_for_those_that_need_both(at_once: Local, trained: Local) -> None:
     module.bias.requires_grad_(False)  # type: ignore[union-attr]
     same(gradients(module, x), gradients(module, x, plain(module)))
     assert module.used_backward == BOTH
-    module, x = causal(trained)  # which has a kernel for each
+    module, x = causal(trained)  # this source has one kernel for each gradient
     same(gradients(module, x), gradients(module, x, plain(module)))
     assert module.used_backward == BOTH
 
@@ -160,11 +160,12 @@ def directions(model: nn.Module, x: Any) -> list[tuple[str, str]]:
 def test_a_causal_layer_is_ordered_as_one_workload() -> None:
     x = torch.randn(2, 4, 61)
     assert directions(Causal(), x) == [("forward", "silu"), ("backward", "silu")]
-    apart = ["forward", "forward", "backward_input", "backward_weight"]  # its sums, once more
+    # The second forward workload computes the sums, which separate gradients need.
+    apart = ["forward", "forward", "backward_input", "backward_weight"]
     assert [each for each, _ in directions(Causal(taps=40), x)] == apart
     assert [each for each, _ in directions(Causal(stride=2), x)] == [apart[0], *apart[2:]]
     model = Causal()
-    model.first.requires_grad_(False)  # nobody needs the input's gradient
+    model.first.requires_grad_(False)  # then the gradient of the layer's input is not needed
     assert ("backward_weight", "silu") in directions(model, x)
 
 

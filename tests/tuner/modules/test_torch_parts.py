@@ -1,4 +1,5 @@
-"""Layers on parts of tensors, which PyTorch's own convolution would copy first."""
+"""Layers on parts of tensors, which are not dense in memory: PyTorch's convolution copies them
+first, and so do the tuned layers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +24,8 @@ PARTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "some planes": ("pytorch", lambda x: torch.cat([x, x], 1)[:, :6]),
     "rows beside each other": ("pytorch", lambda x: x.mT.contiguous().mT),
 }
-"""What computes it: the layer is tuned for channels last alone."""
+"""For each part: what computes the layer, and the function that takes the part of a tensor. The
+layer is tuned for channels last only."""
 
 
 def layer(source: Local) -> Any:
@@ -60,7 +62,7 @@ def test_it_keeps_its_layout_in_a_compiled_graph(source: Local) -> None:
 
 
 class Mixed(nn.Module):
-    """A kernel size for each half of the channels, as MixNet has it."""
+    """A layer with a different kernel size for each half of the channels, as in MixNet."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
-"""What takes a layer's output unseen, or asks for its class, shows in the example's output, and is
-left as it is."""
+"""``optimize_`` calls the model on the example again and compares outputs. Layers whose replacement
+changes the output, or makes the call fail, stay as they are."""
 
 from collections import deque
 from collections.abc import Callable
@@ -77,7 +77,8 @@ def test_what_is_cut_off_is_computed_if_it_is_taken_unseen(source: Local) -> Non
 
 
 class Whole(nn.Module):
-    """What it cuts off of its convolution's output is used, and no mode is told."""
+    """A model that uses the end of its convolution's output, which it cuts off otherwise, without
+    PyTorch's modes being told."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -277,7 +278,8 @@ def test_no_layer_is_replaced_if_the_call_fails_then(
 
 
 class AsksHowItLies(nn.Module):
-    """PyTorch's signals have their samples beside each other on a CPU, whatever the input's."""
+    """A model that relies on strides: on a CPU, PyTorch's Conv1d returns contiguous samples even if
+    its input's channels are contiguous."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -316,7 +318,8 @@ def test_a_model_that_draws_its_output_is_replaced(source: Local, x: Any) -> Non
 def test_an_output_that_jumps_is_no_other_one(
     source: Local, x: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of some value rounding makes the sign another one."""
+    """A rounding difference may flip a sign, which changes the example's output by a lot at one
+    element. The replacement is kept nevertheless, and the report gives the error."""
     before = of(usual)
     sums = outputs(before, x)
     level = float(sums[0, 0, 0, 0])
