@@ -1,4 +1,4 @@
-"""A package as a kernel repository of Hugging Face's ``kernels``, where that is installed."""
+"""A package loads as a kernel repository by Hugging Face's ``kernels``, if that is installed."""
 
 from importlib import import_module
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The package's functions, beside convtune in one process: always PyTorch's numbers."""
+"""A package's functions, beside convtune in one process, compute what PyTorch's functions do."""
 
 import logging
 import sys
@@ -29,7 +29,8 @@ def package(variant: Path) -> Any:
 
 @pytest.fixture
 def said(caplog: pytest.LogCaptureFixture, package: Any) -> Callable[[], list[str]]:
-    """By what calls were computed since the last question: a kernel's file, or PyTorch."""
+    """Return a function that lists what computed the calls since it was last asked: the operator in
+    a kernel file's name, or PyTorch."""
     sys.modules["kernels_of_mine.dispatch"]._kernel.cache_clear()
     caplog.set_level(logging.INFO, "kernels_of_mine")
 
@@ -53,7 +54,7 @@ def worst(y: Any, reference: Any) -> float:
 
 
 def both(package: Any, name: str, *tensors: Any, **how: Any) -> float:
-    """The error against PyTorch in float64."""
+    """Call the package's function; return its relative error against PyTorch in float64."""
     own = {"activation", "residual", "kind"}
     y = getattr(package, name)(*tensors, **how)
     x, w, *bias = (each.double() for each in tensors)
@@ -125,7 +126,8 @@ def test_what_a_kernel_was_tuned_without_follows_it(
     x, w, b, r = drawn(2, 3, 9, 20), drawn(3, 1, 3, 3), drawn(3), drawn(2, 3, 9, 20)
     how = {"padding": 1, "residual": r, "activation": activation}
     assert both(package, "depthwise_conv2d", x, w, b, **how) < 1e-5
-    one = {"padding": 1, "residual": drawn(9, 20), "activation": activation}  # is broadcast
+    # This residual is broadcast over batch and channels.
+    one = {"padding": 1, "residual": drawn(9, 20), "activation": activation}
     assert both(package, "depthwise_conv2d", x, w, b, **one) < 1e-5
     assert said() == ["depthwise_conv2d"]
 

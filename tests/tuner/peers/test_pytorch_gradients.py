@@ -1,4 +1,4 @@
-"""PyTorch's gradients, beside which tuned ones are shown, are those that are asked for."""
+"""The peers of gradients: PyTorch computes the gradients that the workload asks for."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from tuner.peers import HOST, LAYERS, PYTORCH, peers
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's compiler warns of PyTorch
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's compiler warns of PyTorch's own code
 ]
 
 

@@ -1,4 +1,4 @@
-"""The intrinsics of one device, in a process of their own."""
+"""Only the tensor intrinsics of one kind of device are imported. A new process shows that."""
 
 import platform
 import subprocess

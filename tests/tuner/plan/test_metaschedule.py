@@ -1,4 +1,5 @@
-"""MetaSchedule's own search as a peer: a real one of a small shape, and how it ends otherwise."""
+"""MetaSchedule's own search as a baseline: a real search of a small shape, one that fails, and one
+whose job is cancelled."""
 
 import time
 from dataclasses import replace

@@ -1,4 +1,5 @@
-"""A plan whose search fails: what then becomes of its job."""
+"""A plan whose search by MetaSchedule fails: if a trial has worked, the job goes on with that;
+otherwise the reason is raised."""
 
 from contextlib import closing
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What takes too long is ended, and the process goes on."""
+"""A call that takes too long is ended at its deadline, and the process goes on."""
 
 import contextlib
 import signal

@@ -1,5 +1,5 @@
-"""TVM's FFI is asked in vain for nothing as long as TVM is imported, and what is imported is the
-same."""
+"""``fast_tvm_import`` spares TVM's import the look-ups in FFI that fail and cost a backtrace, and
+the imported modules are the same."""
 
 import subprocess
 import sys
@@ -66,7 +66,8 @@ def test_what_is_imported_is_the_same() -> None:
 
 
 def test_scipy_is_imported_whole() -> None:
-    """It asks PyTorch for its tensors if that is imported, and here it is none."""
+    """SciPy fails if it finds None in place of PyTorch's module, by which ``preload`` blocks
+    PyTorch while it imports TVM. So SciPy must be imported before."""
     seen = "import sys; print('scipy.signal' in sys.modules, 'torch' in sys.modules)"
     brought = "from tuner.process.imports import preload; preload(['scipy.signal'])"
     said = subprocess.run(
