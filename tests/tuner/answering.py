@@ -41,6 +41,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def running(server: Server) -> Iterator[Server]:
+    """Run the server in a thread for the length of the block; yield the server."""
     with server:
         thread = Thread(target=server.serve_forever, args=(0.02,))
         thread.start()

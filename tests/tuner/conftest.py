@@ -29,6 +29,7 @@ def device() -> Device:
 
 @pytest.fixture(scope="session")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Build the small libraries; return their paths by name, such as ``full-serial``."""
     return build_all(tmp_path_factory.mktemp("libraries"))
 
 
@@ -46,6 +47,7 @@ def service(
 
 @pytest.fixture
 def client(service: Service, tmp_path: Path) -> Iterator[Client]:
+    """Yield a client of the service with an empty cache; afterwards cancel all queued jobs."""
     with Client(service.url, cache=tmp_path / "cache") as opened:
         yield opened
     for job in queue.list_jobs(service.engine, JobFilter(state="queued")).items:

@@ -106,6 +106,7 @@ SOURCE, RECORD = "; assembly", {"trace": []}
 
 
 def workload(name: str) -> Workload:
+    """Return the workload of that name in one of the tables above."""
     operator, shape = (WORKLOADS | BIASED | GRADIENTS | SUMS | AT_ONCE | CALLED | FEW)[name]
     return templates.operator(operator).workload.model_validate(shape)
 
@@ -132,6 +133,8 @@ def build_all(folder: Path) -> dict[str, Path]:
 
 
 def built(child: Child, path: Path, device: Device) -> Path:
+    """Build the library that ``path`` names, such as ``full-serial.so``, in the child; write its
+    manifest and signature beside it, and return the path."""
     name, threading = path.stem.split("-")
     work = workload(name)
     found = templates.templates_for(work, device.limits)

@@ -20,12 +20,14 @@ TVM = "0.27.0"
 
 
 def claimed(engine: Engine) -> queue.Job:
+    """Claim the next job for the CPU as "worker-1"; it must exist."""
     job = queue.claim(engine, "worker-1", ["cpu"])
     assert job is not None
     return job
 
 
 def new_trial(device_id: int, number: int, status: str = "ok") -> trials.NewTrial:
+    """Return a trial of 20 µs or, if its status is not ok, one without a time and with an error."""
     right = status == "ok"
     return trials.NewTrial(
         device_id=device_id,

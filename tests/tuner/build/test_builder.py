@@ -1,3 +1,5 @@
+"""The builder compiles candidates to libraries in child processes. Builds may fail, crash or hang."""
+
 import itertools
 import shutil
 import threading

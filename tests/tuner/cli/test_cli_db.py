@@ -50,6 +50,8 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_there_and_back(engine: Engine, run: Run, tmp_path: Path) -> None:
+    """A backup is written and restored. No file is overwritten without ``--force``, and the
+    replaced database is kept aside."""
     file = tmp_path / "copy.db"
     made = json.loads(run("backup", "copy.db", "--json"))
     assert (made["file"], made["bytes"]) == (str(file), file.stat().st_size)

@@ -52,6 +52,8 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_it_is_tuned_here_and_again_costs_nothing(
     engine: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A model is tuned in this process. If the same layers are ordered again, by the command or
+    from Python, no new jobs are made."""
     file = written(tmp_path)
     order = ("tune", file, "--target", "cpu", "--trials", "1", "--label", "of a net")
     order += ("--baselines", "none")

@@ -42,6 +42,8 @@ def completed(
 
 
 def ran(folder: Path, environment: dict[str, str], *words: str) -> tuple[list[str], set[str]]:
+    """Run ``tuner WORDS`` in a new process; return the words that it prints and the packages that
+    it imports."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "tuner", *words],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)} | environment,

@@ -28,6 +28,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
 
 
 def rows(engine: Engine) -> dict[str, int]:
+    """Return how many rows each table has."""
     with reading(engine) as connection:
         return {
             table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()

@@ -68,5 +68,6 @@ class _Handler(BaseRequestHandler):
 def cutting(
     upstream: str, budget: Callable[[], tuple[int | None, bool]] = lambda: (None, False)
 ) -> Iterator[Cutter]:
+    """Run a :class:`Cutter` in front of the service; by default it cuts nothing."""
     with running(Cutter(upstream, budget)) as server:
         yield server

@@ -8,6 +8,8 @@ from tests.tuner.answering import Answering
 
 
 class Meddler(Answering):
+    """A proxy in front of the service at ``upstream``; ``meddle`` changes a library's bytes."""
+
     def __init__(self, upstream: str, meddle: Callable[[bytes], bytes]) -> None:
         super().__init__()
         self.upstream, self.meddle = upstream, meddle

@@ -259,6 +259,7 @@ def test_a_refusal_names_what_is_wrong(
 
 
 def free_url() -> str:
+    """Return a URL of this machine at whose port nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return f"http://127.0.0.1:{taken.getsockname()[1]}"
 

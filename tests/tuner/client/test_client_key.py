@@ -16,6 +16,7 @@ SHAPE = {"M": 100, "N": 3}
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Yield a service that requires an API key even to read."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TUNER_REQUIRE_KEY_TO_READ", "1")
         running = Service(tmp_path_factory.mktemp("guarded"))

@@ -45,6 +45,7 @@ def test_a_library_is_downloaded_once(service: Service, tmp_path: Path) -> None:
 
 
 def flipped(content: bytes) -> bytes:
+    """Return the bytes with one bit of byte 9000 flipped."""
     return content[:9000] + bytes([content[9000] ^ 1]) + content[9001:]
 
 

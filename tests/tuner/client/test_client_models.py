@@ -77,6 +77,7 @@ def test_a_fault_is_named_by_its_place(client: Client) -> None:
 
 
 def test_it_takes_the_terms_of_an_order_by_name() -> None:
+    """``submit_model`` has a parameter for each of an order's terms."""
     assert list(inspect.signature(Client.submit_model).parameters)[3:] == list(TERMS)
 
 

@@ -50,12 +50,14 @@ def client(hostile: Hostile, tmp_path: Path) -> Iterator[Client]:
 
 
 def flipped(content: bytes, bit: int) -> bytes:
+    """Return the bytes with the given bit flipped."""
     changed = bytearray(content)
     changed[bit // 8] ^= 1 << bit % 8
     return bytes(changed)
 
 
 def loads(client: Client) -> None:
+    """Ask for the best and load its library."""
     client.load(client.best("conv1d", SHAPE))
 
 

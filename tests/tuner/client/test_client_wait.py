@@ -261,6 +261,7 @@ def test_what_progress_raises_comes_out(client: Client) -> None:
 
 @pytest.fixture(scope="module")
 def pinging(tmp_path_factory: pytest.TempPathFactory, service: Service) -> Iterator[Service]:
+    """Yield a service that comments on silent streams every 50 ms."""
     running = Service(tmp_path_factory.mktemp("pinging"), "tests.tuner.client.often_pinging:app")
     yield running
     running.close()

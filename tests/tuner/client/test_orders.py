@@ -50,11 +50,13 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 
 
 def named(value: Any) -> str:
+    """Return a parameter's id for pytest: a string itself, or a dictionary's keys."""
     return value if isinstance(value, str) else "-".join(value)
 
 
 @pytest.fixture
 def local(tmp_path: Path) -> Iterator[Local]:
+    """Yield a local source; no job may be stored in its database by the end of the test."""
     settings = Settings(database_url=f"sqlite:///{tmp_path / 'convtune.db'}")
     with Local(settings, cache=tmp_path / "cache") as opened:
         yield opened

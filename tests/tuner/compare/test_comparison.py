@@ -33,6 +33,8 @@ class Process:
 def staged(
     log: list[str], seconds: float = 1e-4, *, peers: bool = False, **times: Callable[[], float]
 ) -> Stage:
+    """Return a stage of prepared subjects, whose samples come from the functions in ``times`` and
+    whose calls are expected to take ``seconds``."""
     process: Any = Process(log, **times)
     stage = Stage(process)
     ready = {name: Subject(seconds, 1, "kernel", 1e-7, is_peer=peers) for name in times}

@@ -74,6 +74,7 @@ def within(seconds: float, reached: Any) -> None:
 def test_it_compiles_once_and_is_the_process_of_the_round(
     process: PeerProcess, tmp_path: Path
 ) -> None:
+    """The process that compiles peers ahead also prepares and times them in the round."""
     process.compile(WORKLOAD.key, there(tmp_path), tmp_path)
     stage = process.stage()
     pid = process._child.pid
@@ -270,6 +271,7 @@ def test_a_program_that_ends_waits_for_none() -> None:
 def test_they_end_with_a_runner_that_can_not_begin(
     device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """If a runner cannot start, it ends the processes of peers that it was given."""
     before = started()
     with closing(PeerProcess("cpu", HOST)) as process:
         process.wait()

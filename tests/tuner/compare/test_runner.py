@@ -160,6 +160,7 @@ def test_the_inputs_are_drawn_while_others_work(
 
 @pytest.fixture
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make runners behave as on a GPU, which is made ready before the first library comes."""
     monkeypatch.setattr(Runner, "overlaps_builds", True)
 
 

@@ -1,3 +1,5 @@
+"""Fixtures: a tracker and two RPC servers, started once for each module of tests."""
+
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -62,6 +62,8 @@ class Process:
 
 
 class Tracker(Process):
+    """TVM's RPC tracker on a free port; the constructor returns when it answers."""
+
     def __init__(self, folder: Path, host: str = "127.0.0.1", namespace: str = "") -> None:
         self.address = (host, free_port())
         port = self.address[1]
@@ -100,6 +102,7 @@ class Server(Process):
 
 
 def forks(process: psutil.Process) -> bool:
+    """Return whether the process is a fork server."""
     with suppress(psutil.Error):  # the process may just have ended
         return "tuner.process.fork_server" in process.cmdline()
     return False
@@ -116,6 +119,7 @@ def connect_and_reset(tracker: tuple[str, int], key: str) -> None:
 
 
 def until(look: Callable[[], object], seconds: float = SECONDS) -> None:
+    """Call ``look`` until it is true; fail the test if that takes longer than ``seconds``."""
     deadline = time.monotonic() + seconds
     while not look():
         assert time.monotonic() < deadline, f"not within {seconds:g} s"

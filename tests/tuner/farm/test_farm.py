@@ -85,6 +85,7 @@ def runner(farm: Farm) -> Iterator[FarmRunner]:
 
 
 def test_its_device_is_the_servers(farm: Farm) -> None:
+    """The farm's device is the one that its servers report."""
     here = cpu_facts.device()
     assert (farm.device.name, farm.device.arch, farm.device.target) == (
         here.name,
@@ -172,6 +173,7 @@ def test_what_is_under_way_at_the_end_ends_too(farm: Farm, libraries: dict[str, 
 def test_where_no_process_can_be_started_what_waits_is_told(
     farm: Farm, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
+    """If the worker cannot start a process for a session, waiting libraries get the error."""
     farm.await_free()
     with monkeypatch.context() as patched:
         patched.setattr("sys.executable", str(folder / "absent"))

@@ -25,6 +25,7 @@ failures = st.sampled_from(["wrong_answer", "run_error", "run_timeout"])
 
 
 def carried(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the message as it arrives: through JSON and back."""
     arrived: dict[str, Any] = json.loads(json.dumps(value))
     return arrived
 

@@ -42,6 +42,9 @@ CHOSEN = [Planted().config("right"), Planted().config("partial")]
 
 
 class Builder:
+    """A builder that writes a library's name into its file. A build fails if its file's name
+    contains ``failing``."""
+
     def __init__(self, failing: str = "") -> None:
         self._failing = failing
 
@@ -120,6 +123,7 @@ def entry(name: str, time: float, error: float = 1e-7, level: str = "kernel") ->
 def decided(
     folder: Path, runner: Runner, builder: Any = None, beside: dict[str, Built] | None = None
 ) -> Winner:
+    """Return the first winner of :func:`decision`."""
     return decision(folder, runner, builder, beside).winners[0]
 
 
@@ -134,6 +138,7 @@ def decision(
     fastest: FastestBuilds | None = None,
     begun: bool = False,
 ) -> Decision:
+    """Run the final round of a small conv1d with the stand-ins; return its decision."""
     device = Device("cpu", "a CPU", "znver4", 2**34, "Linux", LIMITS, {"kind": "llvm"})
     among = [template or Planted()]
     plan = Plan(WORKLOAD, device, "grid", 1, among=among)
@@ -291,6 +296,7 @@ def test_kept_peers_are_not_timed_again(tmp_path: Path) -> None:
 
 
 def test_one_that_is_wrong_from_disk_gives_way_to_the_next(tmp_path: Path) -> None:
+    """If the fastest finalist is wrong when its delivered file is loaded, the next fastest wins."""
     winner = decided(tmp_path, Runner("finalist 1"))
     assert (winner.config, winner.time_us) == (Planted().config("right"), 7.0)
     assert winner.library == b"final-default"

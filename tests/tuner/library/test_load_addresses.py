@@ -14,6 +14,7 @@ from tuner.library.load import load
 
 @pytest.mark.parametrize("name", ["full-parallel", "depthwise-serial", "bfloat16-serial"])
 def test_it_computes_what_a_call_does(libraries: dict[str, Path], name: str) -> None:
+    """A call by addresses gives exactly the output of an ordinary call."""
     library = load(libraries[name])
     given = arrays(library.workload)
     expected = library(*given)

@@ -28,6 +28,7 @@ compare with ==."""
 
 
 def said(libraries: dict[str, Path], code: str, first: str = "import torch") -> str:
+    """Run the program after BEGIN beside PyTorch on ``full-parallel``; return what it prints."""
     return run(BEGIN.format(first=first) + code, libraries["full-parallel"])
 
 

@@ -27,6 +27,7 @@ def given(library: Library) -> tuple[Any, ...]:
 
 
 def new(library: Library) -> tuple[Any, ...]:
+    """Return an array of NaNs for each output."""
     return tuple(np.full(each.shape, np.nan, each.dtype) for each in library.workload.outputs)
 
 

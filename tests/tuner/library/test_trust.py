@@ -124,6 +124,7 @@ def test_the_keys_of_a_service_are_accepted(
 
 
 def test_who_is_not_asked_accepts_nothing(fresh: Pins, service: Hostile) -> None:
+    """Only "y" on standard input accepts keys; "n" or the end of the input changes nothing."""
     for answer, expected in (("n\n", None), ("", None), ("y\n", frozenset(KEYS[:1]))):
         asked = subprocess.run(
             [sys.executable, "-m", "tuner.cli.app", "trust", service.url],
@@ -210,6 +211,7 @@ JSON = st.recursive(
 
 
 def paths_of(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the keys that lead to each value in nested dictionaries, the dictionaries included."""
     inside = value.items() if isinstance(value, dict) else ()
     return [at] * bool(at) + [p for key, each in inside for p in paths_of(each, (*at, key))]
 

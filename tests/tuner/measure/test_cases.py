@@ -1,3 +1,5 @@
+"""The test cases of a workload: their inputs, exact references, and limits of the dtypes."""
+
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -100,6 +102,7 @@ def test_an_offset_is_far_above_what_stands_on_it(tmp_path: Path) -> None:
 
 
 def halves(array: cases.Array, scale: float) -> cases.Array:
+    """Return the array scaled, rounded to float16, and scaled back, in float64."""
     with np.errstate(over="ignore"):
         return (array * np.float32(scale)).astype(np.float16).astype(np.float64) / scale
 

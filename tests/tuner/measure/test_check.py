@@ -1,3 +1,5 @@
+"""The check of outputs against references: how errors are measured and wrong outputs named."""
+
 from collections.abc import Callable
 
 import numpy as np

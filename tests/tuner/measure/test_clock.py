@@ -1,3 +1,5 @@
+"""Samples of a kernel's time: how many are taken, what is summarised, and what each waits for."""
+
 import hashlib
 import math
 import threading
@@ -117,6 +119,8 @@ def test_warm_on_a_cpu_times_others_by_calling_them() -> None:
 def test_who_takes_another_s_turn_on_a_cpu_waits_for_its_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """A kernel that follows another one waits until the other's threads rest; one that follows
+    itself does not."""
     log: list[str] = []
     monkeypatch.setattr(cpu_clock.time, "sleep", lambda _: log.append("pause"))
     monkeypatch.setattr(cpu_clock, "others_run", lambda: False)

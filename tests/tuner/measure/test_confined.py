@@ -34,6 +34,7 @@ def builder() -> Iterator[Builder]:
 
 @pytest.fixture
 def nothing_tried() -> Iterator[None]:
+    """Forget whether the driver works confined, before and after the test."""
     confined._works_confined.cache_clear()
     yield
     confined._works_confined.cache_clear()

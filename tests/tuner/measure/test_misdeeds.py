@@ -50,6 +50,7 @@ def runner() -> Iterator[Runner]:
 
 @pytest.fixture
 def around(tmp_path: Path) -> Iterator[Surroundings]:
+    """Yield the surroundings that a misdeed must not harm."""
     with surroundings(tmp_path) as found:
         yield found
 

@@ -7,6 +7,7 @@ import pytest
 
 @pytest.fixture
 def x() -> Any:
+    """Return a random input in NHWC, for which ``biased`` of the small libraries is tuned."""
     import torch
 
     torch.manual_seed(1)

@@ -68,13 +68,16 @@ def scramble(model: Any) -> None:
 
 
 def outputs(model: Any, x: Any) -> Any:
+    """Return the model's output without gradients."""
     with torch.no_grad():
         return model(x)
 
 
 def close(a: Any, b: Any) -> bool:
+    """Return whether two tensors are equal but for rounding in float32."""
     return bool(torch.allclose(a, b, atol=2e-5, rtol=2e-5))
 
 
 def usual(block: Block, y: Any) -> Any:
+    """Return what a block mostly computes of its layer's output: norm, then activation."""
     return block.act(block.bn(y))

@@ -34,6 +34,7 @@ from tuner.torch import Conv1d, DepthwiseConv2d  # noqa: E402
     ],
 )
 def test_of_a_conv1d(given: dict[str, Any], says: str) -> None:
+    """``Conv1d`` names the argument that is wrong and what it must be."""
     made: dict[str, Any] = {"weight": torch.ones(6, 1, 3), "groups": 6, "source": None}
     with pytest.raises(WrongArgument, match=says):
         Conv1d(**(made | given))
@@ -54,6 +55,7 @@ def test_of_a_conv1d(given: dict[str, Any], says: str) -> None:
     ],
 )
 def test_of_a_depthwise_conv2d(given: dict[str, Any], says: str) -> None:
+    """``DepthwiseConv2d`` names the argument that is wrong and what it must be."""
     made: dict[str, Any] = {"weight": torch.ones(6, 1, 3, 3), "source": None}
     with pytest.raises(WrongArgument, match=says):
         DepthwiseConv2d(**(made | given))

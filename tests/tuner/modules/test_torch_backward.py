@@ -47,6 +47,7 @@ def gradients(module: Any, x: Any, call: Any = None, **given: Any) -> list[Any]:
 
 
 def plain(module: Any) -> Any:
+    """Return a function that computes what the module does, by PyTorch."""
     return lambda x, **given: module.plain(x, module.weight, module.bias, **given)
 
 
@@ -58,6 +59,7 @@ def same(found: list[Any], exact: list[Any], tolerance: float = 2e-5) -> None:
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_they_are_pytorchs(at_once: Local, compiled: bool) -> None:
+    """The gradients equal PyTorch's, with and without a compiled graph, and repeat bit for bit."""
     module, x = causal(at_once)
     run = torch.compile(module, backend="aot_eager", fullgraph=True) if compiled else module
     for _ in range(2):
@@ -69,6 +71,8 @@ def test_they_are_pytorchs(at_once: Local, compiled: bool) -> None:
 
 
 def test_it_is_for_those_that_need_both(at_once: Local, trained: Local) -> None:
+    """The kernel for all gradients is used only if input and weight both need theirs; the bias need
+    not. Separate kernels serve as well."""
     module, x = causal(at_once)
     module.weight.requires_grad_(False)
     same(gradients(module, x), gradients(module, x, plain(module)))
@@ -123,6 +127,7 @@ def test_autocast_trains_in_its_dtype(at_once: Local) -> None:
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_by_name(at_once: Local, compiled: bool) -> None:
+    """The operator ``torch.ops.convtune.conv1d`` uses the kernel for its gradients too."""
     module, x = causal(at_once)
     w, b = module.weight, module.bias
     tuner.torch.use(at_once)
@@ -153,6 +158,7 @@ class Causal(nn.Module):
 
 
 def directions(model: nn.Module, x: Any) -> list[tuple[str, str]]:
+    """Return direction and activation of the model's tuned workloads in training."""
     found: list[Any] = [each.workload for each in capture(model, x, mode="training")]
     return [(each.direction, each.activation) for each in found if not each.is_dense]
 

@@ -91,6 +91,7 @@ def changed(change: Callable[[Any], object], call: Any = passes) -> tuple[Any, A
 def test_what_is_parted_from_its_layer_computes_again(
     source: Local, x: Any, change: Callable[[Any], object]
 ) -> None:
+    """After each change, the modules that a layer took in compute again; a warning says so once."""
     model, plain = changed(change)
     optimize_(model, x, source=source)
     layer = model.conv
@@ -115,6 +116,7 @@ def test_a_hook_that_parts_nothing_is_not_named(source: Local, x: Any) -> None:
 def test_so_does_a_norm_with_an_activation(
     source: Local, x: Any, change: Callable[[Any], object]
 ) -> None:
+    """If an inner module of a norm with an activation is replaced, the norm computes again, too."""
     model, plain = changed(change, lambda block, y: block.both(y))
     optimize_(model, x, source=source)
     change(model)
@@ -136,6 +138,8 @@ def through_a_file(model: Any) -> Any:
 def test_what_a_layer_took_in_computes_without_it(
     source: Local, x: Any, made: Callable[[Any], Any], copied: Callable[[Any], Any]
 ) -> None:
+    """If the tuned layer itself is replaced, the modules that it took in compute again."""
+
     def change(model: Any) -> None:
         torch.manual_seed(7)
         model.conv = made(model.conv)
@@ -167,6 +171,7 @@ def test_a_copy_of_a_part_is_that_alone(source: Local, x: Any) -> None:
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, through_a_file])
 def test_so_does_a_copy(source: Local, x: Any, copied: Callable[[Any], Any]) -> None:
+    """If a copy of the model is changed, its modules compute again; the original stays as it is."""
     change = TAKEN_IN["another norm"]
     model, plain = changed(change)
     expected = outputs(model, x)

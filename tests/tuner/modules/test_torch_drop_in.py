@@ -15,6 +15,8 @@ from tuner.torch import DepthwiseConv2d, capture, optimize_, restore_  # noqa: E
 
 
 class ByName(Block):
+    """A block that calls its layer with the input by name."""
+
     def forward(self, x: Any) -> Any:
         return self.act(self.bn(self.conv(input=self.first(x))))
 

@@ -65,6 +65,8 @@ class Mixer(nn.Module):
 
 
 class Mamba(nn.Module):
+    """A model like Mamba: a Conv1d as a module, then mixers, which call functions."""
+
     def __init__(self, *layers: nn.Module) -> None:
         super().__init__()
         torch.manual_seed(5)
@@ -115,6 +117,7 @@ def test_a_tuned_layer_computes_them(called: Local, x: Any) -> None:
 
 
 def test_they_have_workloads(x: Any) -> None:
+    """``capture`` lists the functions' convolutions as workloads, equal ones of two layers once."""
     first, narrow, wide = capture(Mamba().eval(), x)
     assert first.names == ["first"]
     assert (narrow.calls, narrow.names) == (2, ["layers.0", "layers.1"])
@@ -229,6 +232,8 @@ class Nested(nn.Module):
 
 
 class Owned(Mixer):
+    """A mixer with a ``forward`` of its own, set on the instance."""
+
     def __init__(self) -> None:
         super().__init__(6)
         self.forward = super().forward  # type: ignore[method-assign]

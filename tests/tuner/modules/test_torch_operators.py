@@ -104,6 +104,7 @@ def test_it_computes_what_pytorch_does(name: str, tuned: Any) -> None:
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("form", ["plain", "all", "trained"])
 def test_it_is_as_pytorch_wants_an_operator(name: str, form: str) -> None:
+    """``torch.library.opcheck`` finds no fault in schema, fake tensors or autograd registration."""
     call, (x, w, b), named = made(name)
     if form != "plain":
         b = signals(len(w))

@@ -92,4 +92,5 @@ def test_what_is_taken_by_vmap_stays_what_it_was(source: Local, x: Any) -> None:
 
 
 def first(kept: Any) -> Any:
+    """Return the tensor that a model kept, which may be in a list."""
     return kept[0] if isinstance(kept, list) else kept

@@ -36,6 +36,7 @@ def layer(source: Local) -> Any:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_it_is_copied_as_by_pytorch(source: Local, part: str) -> None:
+    """The output has PyTorch's values and strides, whether a kernel or PyTorch computes it."""
     module, (used, taken) = layer(source), PARTS[part]
     x = taken(torch.randn(SHAPE))
     assert not module.is_dense(x)
@@ -77,6 +78,7 @@ class Mixed(nn.Module):
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_its_workload_has_the_layout_of_the_whole(layout: str) -> None:
+    """A part of a tensor is captured in the layout of the whole tensor."""
     x = torch.randn(1, 12, 8, 8)
     found = capture(Mixed().eval(), x.to(memory_format=LAST) if layout == "NHWC" else x)
     fields: list[Any] = [each.workload for each in found]

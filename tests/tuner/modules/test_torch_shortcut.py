@@ -33,6 +33,7 @@ def plain(module: Any, x: Any) -> Any:
 
 
 def test_it_computes_what_the_whole_way_does(module: Any, x: Any, asked: list[bool]) -> None:
+    """A call that takes the shortcut gives the values and strides of one that does not."""
     other = torch.randn_like(x)
     with torch.no_grad():
         y = module(other)

@@ -37,6 +37,7 @@ def by_its_forward(block: Block, y: Any) -> Any:
 
 
 def of(call: Any) -> Block:
+    """Return a block in evaluation mode whose layer has a bias and whose output is ``call``'s."""
     model = Block(call, nn.ReLU6()).eval()
     model.conv.bias = nn.Parameter(torch.randn(6))
     return model
@@ -208,6 +209,7 @@ def test_a_layer_whose_kernel_gives_something_else_is_left(
 
 
 def test_so_it_is_if_rounding_is_rough(source: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that is 10 % off is found even in bfloat16: the layer stays PyTorch's."""
     model = nn.Sequential(nn.Conv1d(1, 1, 7, padding=3, bias=False)).eval().bfloat16()
     by_kernel: Any = Tuned.by_kernel
     monkeypatch.setattr(Tuned, "by_kernel", lambda *given: by_kernel(*given) * 1.1)
@@ -216,6 +218,8 @@ def test_so_it_is_if_rounding_is_rough(source: Local, monkeypatch: pytest.Monkey
 
 
 def test_so_it_is_if_gradients_are_others(trained: Local, x: Any) -> None:
+    """In training a layer takes nothing in if another use of its output shows in the gradients."""
+
     def call(block: Block, y: Any) -> Any:
         with torch._C.DisableTorchFunction():
             other = torch.sigmoid(y)
@@ -290,6 +294,7 @@ class AsksHowItLies(nn.Module):
 
 
 def test_so_it_is_if_it_asks_how_an_output_lies(source: Local) -> None:
+    """If the model's call fails because of the replaced layer's strides, the layer stays."""
     model, signals = AsksHowItLies().eval(), torch.randn(2, 61, 4)
     plain = outputs(model, signals)
     report = optimize_(model, signals, source=source)
@@ -336,4 +341,5 @@ def test_an_output_that_jumps_is_no_other_one(
 
 
 def off_by_a_rounding(layer: Any, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
+    """Return PyTorch's output with a relative error of 1e-6, in place of a kernel's."""
     return layer.plain(x, weight, bias, residual) * (1 + 1e-6)

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.torch
 def test_it_is_loaded_by_their_loader(
     source: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Hugging Face's loader finds the variant for CPUs and accepts its digest."""
     kernels = pytest.importorskip("kernels", reason="Hugging Face's kernels is not installed")
     import torch
 

@@ -98,6 +98,7 @@ def test_a_packed_call(package: Any, said: Callable[[], list[str]], name: str) -
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_of_16_bits(package: Any, said: Callable[[], list[str]], dtype: str) -> None:
+    """Kernels of float16 and bfloat16 compute the calls of these dtypes."""
     x, w = drawn(1, 1, 1001, dtype=dtype), drawn(1, 1, 7, dtype=dtype)
     assert both(package, "conv1d", x, w, padding=3) < 4e-3
     assert said() == ["conv1d"]
@@ -225,6 +226,7 @@ def test_what_is_refused(package: Any, how: dict[str, Any], why: str) -> None:
 def test_it_can_be_twice_in_a_process_and_beside_convtune(
     package: Any, variant: Path, source: Local
 ) -> None:
+    """Two copies of a package, convtune's own library and TVM compute in one process."""
     again = loaded(variant, "the_same_again")
     x, w = drawn(1, 1, 16384), drawn(1, 1, 32)
     how = {"padding": 31, "kind": "convolve"}
@@ -260,6 +262,7 @@ def test_a_kernel_is_chosen_by_device(package: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_its_threads_are_those_of_convtune(package: Any) -> None:
+    """The package sets the environment variables for threads that convtune sets."""
     import os
 
     from tuner.library.runtime import threading_environment

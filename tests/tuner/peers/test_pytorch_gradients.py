@@ -28,6 +28,7 @@ def gradient(operator: str, **fields: Any) -> Any:
 @settings(max_examples=24, deadline=None, derandomize=True, database=None)
 @given(data=st.data())
 def test_they_are_right_in_both_layouts(operator: str, data: st.DataObject) -> None:
+    """Each peer that is not compiled gives the exact gradient in all test cases."""
     work = data.draw(small_gradients(operator))
     fields = {**work.model_dump(exclude_none=True), "dtype": "float32", "max_error": 1e-5}
     work = type(work).model_validate(fields)

@@ -22,6 +22,7 @@ OTHER = (Planted().config("right"), 1.5)
 
 
 def failing() -> TracedPlan:
+    """Return a plan whose search fails, as its device's target does not exist."""
     return TracedPlan(WORKLOAD, DEVICE, 1, 1, [Planted()], lambda: None)
 
 

@@ -42,6 +42,7 @@ def child() -> Iterator[Child]:
 
 
 def say(child: Child, text: bytes, timeout: float = LONG, stay: float = 0.0) -> Any:
+    """Have the child write ``text`` to its parent; return what the parent takes for the answer."""
     return child.call(remote.speak, list(text), stay, timeout=timeout)
 
 

@@ -1,3 +1,5 @@
+"""A child process runs functions for its parent: results, errors, crashes, deadlines, its end."""
+
 import os
 import time
 from collections.abc import Iterator

@@ -25,6 +25,7 @@ GETPID = 39
 
 
 def landlock() -> int:
+    """Return the version of this kernel's Landlock, negative if it has none."""
     import ctypes
 
     return int(ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, 0, 1))
@@ -121,6 +122,7 @@ def test_without_a_memory_bound_the_others_hold() -> None:
 def test_it_is_the_first_to_go_and_gains_no_privileges(
     which: str, request: pytest.FixtureRequest
 ) -> None:
+    """If memory runs out, the kernel kills the child first. Setuid programs give it no rights."""
     child: Child = request.getfixturevalue(which)
     pid = child.call(remote.pid, timeout=LONG)
     assert int(Path(f"/proc/{pid}/oom_score_adj").read_text()) == OOM_SCORE

@@ -24,6 +24,7 @@ def compiling() -> None:
 
 
 def stubborn() -> None:
+    """Ignore every Exception for 30 s; the deadline must end it nevertheless."""
     for _ in range(30):
         with contextlib.suppress(Exception):
             time.sleep(1)

@@ -38,6 +38,7 @@ def test_a_type_that_it_lacks_costs_no_backtrace(monkeypatch: pytest.MonkeyPatch
 
 
 def test_nor_does_an_operator_or_a_name_that_it_has_already() -> None:
+    """Neither a missing operator nor a printed name that is set already costs a backtrace."""
     names = registry.list_global_func_names()
     given = ("tirx.s_tir.ldg32", PRINTED_NAME, "s_tir.ldg32", 20)
     with fast_tvm_import():

@@ -71,12 +71,14 @@ def test_what_a_killed_process_left_is_removed_by_the_next(temporary: Path) -> N
 
 
 def test_one_that_was_killed_before_it_made_its_folder_leaves_nothing(temporary: Path) -> None:
+    """The lock of a process that was killed before it made its folder is removed."""
     (temporary / f"{PREFIX}young{LOCK}").touch()
     with scratch() as folder:
         assert {path.name for path in temporary.iterdir()} == {folder.name, f"{folder.name}{LOCK}"}
 
 
 def test_whoever_starts_while_others_sweep_has_its_folder(temporary: Path) -> None:
+    """No process removes the folder of another one that is just starting."""
     code = (
         "from tuner.process.scratch import scratch\n"
         "for _ in range(100):\n"

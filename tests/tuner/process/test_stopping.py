@@ -158,6 +158,7 @@ def soon(handlers: None) -> Iterator[Callable[[], None]]:
     ids=["a pause", "another thread's result"],
 )
 def test_it_is_seen_in(soon: Callable[[], None], wait: Callable[[], object]) -> None:
+    """A wait ends with Stopped as soon as the signal comes."""
     soon()
     with pytest.raises(Stopped):
         wait()

@@ -125,6 +125,8 @@ def test_threads_take_turns(kept: KeptWorker, device: Device) -> None:
 def test_it_ends_with_its_owner_but_not_with_a_fork_of_the_process(
     engine: Engine, device: Device, temporary: Path
 ) -> None:
+    """A forked child leaves the worker's folder, which is its parent's. The owner's end removes
+    it."""
     kept = KeptWorker(engine, Settings(build_workers=1))
     with acquired(kept, device) as (_, folder):
         pass
