@@ -1,4 +1,4 @@
-"""The builder compiles candidates to libraries in child processes. Builds may fail, crash or hang."""
+"""The builder compiles candidates to libraries in child processes. Builds may fail or hang."""
 
 import itertools
 import shutil
