@@ -1,4 +1,4 @@
-"""Completion and help answer while somebody types, so they import no slow package for nothing."""
+"""Completion and help must be quick: they import no slow package that the answer does not need."""
 
 import os
 import re

@@ -35,7 +35,7 @@ def job(engine: Engine) -> Job:
 
 
 def alive(engine: Engine, kind: str) -> None:
-    """Register a worker for a device of that kind, so that its jobs are not without a worker."""
+    """Register a worker that is alive, for a device of that kind."""
     found = devices.upsert_device(engine, cpu_facts.device().fingerprint() | {"kind": kind})
     workers.beat(engine, "w", host="h", pid=1, device_id=found.id, version="0", job_id=None)
 

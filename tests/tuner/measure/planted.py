@@ -51,7 +51,7 @@ class Planted(Template[Conv1dWorkload]):
 
 
 class PlantedSlow(Planted):
-    """A conv1d that is right, but takes 20 ms longer than any other template."""
+    """A conv1d that is right, but slower than any other template, as it sleeps 20 ms first."""
 
     name = "planted_slow"
     behaviours = ("slow",)

@@ -1,4 +1,4 @@
-"""A single tuned kernel that computes all gradients of a causal layer, if there is one."""
+"""All gradients of a causal layer are computed by a single tuned kernel, if there is one."""
 
 from collections.abc import Iterator
 from typing import Any

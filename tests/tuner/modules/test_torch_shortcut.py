@@ -70,8 +70,8 @@ def test_another_call_goes_the_whole_way(
 
 
 def test_a_call_with_gradients_has_none(module: Any, x: Any, asked: list[bool]) -> None:
-    """A call that needs gradients takes no shortcut and leaves none for itself. It may make one for
-    calls without gradients, as its kernel runs on tensors that need none."""
+    """A call that needs gradients takes no shortcut. Its kernel is called within it on tensors that
+    need none, which differs from the calls before, so that takes no shortcut either."""
     y = module(x)
     assert y.requires_grad
     assert module.used == "tuned"
@@ -131,7 +131,7 @@ def test_a_compiled_graph_computes_it_before_pytorch_dispatches(
             with torch.profiler.profile() as seen:
                 compiled(x)
             assert module_operator.NAME in {each.name for each in seen.events()}
-            # The operator that PyTorch dispatches to calls _module; without it, it would fail.
+            # Without _module, the operator that PyTorch dispatches to would fail.
             with monkeypatch.context() as patched:
                 patched.delattr(module_operator, "_module")
                 assert torch.allclose(compiled(x), plain(module, x), atol=1e-5)

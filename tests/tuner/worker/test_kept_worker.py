@@ -75,7 +75,7 @@ def test_the_next_job_has_the_same_worker(
         queue.cancel(engine, job.id)
         worker.take(claimed)
     assert queue.get(engine, job.id).state == "cancelled"
-    assert list_workers(engine) == []  # it takes no jobs of others, so it is not listed
+    assert list_workers(engine) == []  # not listed: others' jobs would wait for it in vain
     assert tempfile.gettempdir() == os.environ["TMPDIR"] == str(temporary)
     with acquired(kept, detect("cpu")) as again:
         assert again == (worker, folder)
