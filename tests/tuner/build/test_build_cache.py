@@ -1,4 +1,4 @@
-"""The build cache: a library is taken from it if program, target, compiler and options are equal."""
+"""The build cache: a library is reused if program, target, compiler and options are equal."""
 
 import errno
 import os
