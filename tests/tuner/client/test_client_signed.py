@@ -75,8 +75,7 @@ def test_the_first_keys_are_pinned_and_hold(client: Client, hostile: Hostile) ->
 def test_a_flipped_bit_under_hashes_that_fit_is_refused(
     client: Client, hostile: Hostile, data: st.DataObject
 ) -> None:
-    """Whichever file has a flipped bit, no library is left in the cache: if the manifest was
-    changed, the library is not even fetched."""
+    """Whichever file has a flipped bit, the best is refused and no library is in the cache."""
     Pins().replace(hostile.url, hostile.keys)
     sound = hostile.files
     kind = data.draw(st.sampled_from(sorted(sound)))
