@@ -1,5 +1,5 @@
-"""The page of limits from made-up figures: what it says of bars that are, are not, or can't be held
-against them."""
+"""The page of limits, made from invented figures: bars that are reached, missed or not measured,
+and parts that are joined."""
 
 from typing import Any
 
@@ -21,6 +21,10 @@ FASTER_ON_AVERAGE = Bar(
 
 
 def row(shape: Shape, warm: float, **peers: float) -> dict[str, Any]:
+    """Return a row of a shape whose best takes ``warm`` µs and whose peers take the given µs.
+
+    An underscore in a peer's name stands for a space.
+    """
     return {
         "name": shape.name,
         "run": 0,
@@ -50,7 +54,7 @@ def row(shape: Shape, warm: float, **peers: float) -> dict[str, Any]:
 
 
 def baseline(name: str, time_us: float | None, error: str | None = None) -> dict[str, Any]:
-    """Its speed-up is :func:`row`'s to tell."""
+    """Return a baseline without its speed-up, which :func:`row` adds."""
     return {"name": name.replace("_", " "), "time_us": time_us, "error": error}
 
 
@@ -78,6 +82,7 @@ def test_a_bar_is_not_reached_before_every_shape_is_measured() -> None:
 
 
 def test_who_is_wrong_or_no_peer_is_not_compared_with() -> None:
+    """A best is not compared with the default, the naive program, wrong peers and untimed ones."""
     best = row(LAYERS[0], 10, default=11, naive=12, scipy=40)
     best["best"]["baselines"] += [baseline("quick", 5, "wrong: error 1"), baseline("gone", None)]
     assert times_as_fast(best) == pytest.approx(4)
@@ -85,7 +90,7 @@ def test_who_is_wrong_or_no_peer_is_not_compared_with() -> None:
 
 
 def test_the_floor_of_a_large_shape_is_its_bytes() -> None:
-    """96×112² k3: 308 MB at 4.3 TB/s."""
+    """The shape is 96×112² k3, 308 MB: 71.7 µs at 4.3 TB/s."""
     bar = Bar("floor", LAYERS[1].name, "× floor", 1.35)
     assert state(bar, [row(LAYERS[1], 2 * 71.7)])[:2] == (
         "**not reached**",

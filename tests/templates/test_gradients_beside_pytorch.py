@@ -1,4 +1,5 @@
-"""A causal layer's gradients, computed in pieces on a CPU, are those of PyTorch's autograd."""
+"""A causal layer's gradients on a CPU, one by one and all at once, equal those of PyTorch's
+autograd."""
 
 from typing import Any
 
@@ -60,4 +61,5 @@ def test_all_of_them_at_once_are_pytorchs(layout: str) -> None:
 
 
 def laid(values: Any, layout: str | None) -> Any:
+    """Return an array (B, C, M) in the layout: (B, M, C) for NWC, as it is otherwise."""
     return np.ascontiguousarray(values.transpose(0, 2, 1) if layout == "NWC" else values)

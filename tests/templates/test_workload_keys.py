@@ -1,3 +1,5 @@
+"""A workload's key: canonical JSON that is stable between releases and gives the workload back."""
+
 import json
 from typing import Annotated
 
@@ -17,7 +19,7 @@ GRADIENTS = small_gradients("conv1d") | small_gradients("depthwise_conv2d")
 
 
 def test_keys_are_stable() -> None:
-    """They are the identity of stored results: changing one orphans every row."""
+    """Keys identify stored results: if one changes, its results are no longer found."""
     conv1d = operator("conv1d").workload.model_validate({"N": 32, "M": 16384})
     assert conv1d.key == (
         '{"M":16384,"N":32,"dtype":"float32","kind":"convolve","max_error":1e-05,"mode":"full",'
@@ -38,7 +40,7 @@ def test_keys_are_stable() -> None:
 
 
 class Widened(Conv1dWorkload):
-    """As a later release has it, with fields that came after the keys above were stored."""
+    """A conv1d workload of a later release, with two fields that older keys don't have."""
 
     copies: Annotated[int, AddedLater()] = 1
     parts: Annotated[int | None, AddedLater(), Field(ge=1)] = None
@@ -73,7 +75,7 @@ DEFAULTS_OF: dict[str, dict[str, object]] = {
 
 @given(WORKLOADS | small_conv1d() | GRADIENTS)
 def test_a_key_is_canonical_json(workload: Workload) -> None:
-    """Of all fields but those that came later and stand at their defaults."""
+    """It has all fields except those that were added later and have their defaults."""
     fields = json.loads(workload.key)
     whole = workload.model_dump(mode="json").items()
     defaults = DEFAULTS | DEFAULTS_OF[workload.operator]

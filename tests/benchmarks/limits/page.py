@@ -1,4 +1,4 @@
-"""The page of limits."""
+"""The page of limits: each tuned shape with its times, floor, peers and bars."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def markdown(result: dict[str, Any], verdicts: list[Verdict]) -> str:
 
 
 def origin(result: dict[str, Any], measured: list[Row]) -> list[str]:
-    """The commands of a result, its note, and what each run was made on."""
+    """Return the lines with a result's commands, its note, and the device and versions of each
+    run."""
     versions = {row["run"]: row["best"]["versions"] for row in measured}
     runs = result["runs"]
     commands = list(dict.fromkeys(run["command"] for run in runs))
@@ -104,7 +105,7 @@ def _protocol(device: str) -> str:
 
 
 def bars(verdicts: list[Verdict]) -> list[str]:
-    """Each, and whether it is reached."""
+    """Return a table of the bars and whether each is reached."""
     lines = ["## Bars", "", "| bar | measured | |", "|---|---|---|"]
     for verdict in verdicts:
         value = "" if verdict.value is None else f"{verdict.value:.2f} {verdict.bar.figure}"
@@ -166,7 +167,7 @@ def _mean(rows: list[Row], pattern: str, against: str) -> str:
 
 
 def details(row: Row) -> str:
-    """Everything that a best was compared with, and its trials."""
+    """Return a line with all baselines of a best and the counts of its trials."""
     beside = ", ".join(compared(baseline) for baseline in row["best"]["baselines"])
     templates = ", ".join(f"{name} {time:.2f}" for name, time in row["by_template"].items())
     failed = ", ".join(f"{count} {status}" for status, count in row["failed"].items())
