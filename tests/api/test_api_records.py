@@ -345,6 +345,15 @@ def test_what_is_no_record_is_refused(client: TestClient, engine: Engine) -> Non
     assert rows(engine) == before
 
 
+@pytest.mark.parametrize("workload", [[], 1, None, "[]", "null"])
+def test_a_workload_that_is_no_object_is_named(
+    client: TestClient, engine: Engine, workload: object
+) -> None:
+    line = record(client, engine) | {"workload": workload}
+    refused = problem(post(client, line), 422, "invalid-request", "records.1.workload")
+    assert "must be a JSON object" in refused["detail"]
+
+
 def test_bytes_that_are_no_text(client: TestClient) -> None:
     body = b"\x80\x04\x95\x1b\x00\x00\x00"
     refusal = client.post("/records", content=body, headers=TYPE)
