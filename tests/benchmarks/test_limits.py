@@ -8,7 +8,7 @@ import pytest
 from tests.benchmarks.limits import __main__ as command
 from tests.benchmarks.limits.bars import BARS, Bar
 from tests.benchmarks.limits.figures import judged, times_as_fast
-from tests.benchmarks.limits.page import markdown
+from tests.benchmarks.limits.page import bars, markdown
 from tests.benchmarks.limits.shapes import SHAPES, Shape
 
 DEVICE = {"kind": "cuda", "name": "NVIDIA H200", "arch": "sm_90", "driver": "1"}
@@ -99,8 +99,8 @@ def test_the_floor_of_a_large_shape_is_its_bytes() -> None:
 
 
 def test_every_bar_stands_for_shapes_that_are_tuned() -> None:
-    for kind, bars in BARS.items():
-        for bar in bars:
+    for kind, wanted in BARS.items():
+        for bar in wanted:
             assert "of 0 shapes" not in judged(bar, [], kind, "").state
 
 
@@ -119,6 +119,12 @@ def test_parts_are_joined_in_the_order_of_the_shapes() -> None:
     assert f"| {LAYERS[0].name} | **20.00** | 40.00 |  |  |  | 0.75 | 1.0e-06 | 1e-05 |" in text
     assert "| faster |  | not measured (1 of 17 shapes) |" in text
     assert "| pytorch NHWC 40.00 | 2.00 | 7 of 512 |" in text
+
+
+def test_bars_without_a_shape_are_named_below_the_table() -> None:
+    lines = bars([judged(FASTER, [], "cuda", DEVICE["name"])])
+    assert not [line for line in lines if line.startswith("| faster")]
+    assert lines[-1] == "Not measured: faster."
 
 
 def test_notes_outlive_a_merge() -> None:

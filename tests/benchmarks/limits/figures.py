@@ -80,13 +80,15 @@ class Verdict:
     """Whether a bar is reached.
 
     ``value`` is the geometric mean or the worst figure, and ``of`` the name of the shape with the
-    worst one. ``state`` is "not measured" until every shape has its figure.
+    worst one. ``state`` is "not measured" until every shape has its figure. ``is_unknown`` says
+    that none has one.
     """
 
     bar: Bar
     state: str
     value: float | None = None
     of: str | None = None
+    is_unknown: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -109,7 +111,8 @@ def judged(bar: Bar, rows: list[Row], kind: str, device: str) -> Verdict:
         if value is not None:
             values[name] = value
     if len(values) < len(wanted):
-        return Verdict(bar, f"not measured ({len(values)} of {len(wanted)} shapes)")
+        state = f"not measured ({len(values)} of {len(wanted)} shapes)"
+        return Verdict(bar, state, is_unknown=not values)
     return held(bar, values)
 
 

@@ -105,13 +105,15 @@ def _protocol(device: str) -> str:
 
 
 def bars(verdicts: list[Verdict]) -> list[str]:
-    """Return a table of the bars and whether each is reached."""
+    """Return a table of the bars and whether each is reached, and the names of those of which no
+    shape was measured."""
     lines = ["## Bars", "", "| bar | measured | |", "|---|---|---|"]
-    for verdict in verdicts:
+    for verdict in (each for each in verdicts if not each.is_unknown):
         value = "" if verdict.value is None else f"{verdict.value:.2f} {verdict.bar.figure}"
         value += f" ({verdict.of})" if verdict.of else ""
         lines.append(f"| {verdict.bar.says} | {value} | {verdict.state} |")
-    return lines
+    unknown = [verdict.bar.says for verdict in verdicts if verdict.is_unknown]
+    return lines + (["", f"Not measured: {'; '.join(unknown)}."] if unknown else [])
 
 
 def _group(group: str, rows: list[Row], device: str) -> list[str]:

@@ -69,7 +69,7 @@ def verdicts(result: dict[str, Any]) -> list[Verdict]:
     for name, most in MOST.items():
         bar = Bar(f"{name}: at most {most} µs", name, "µs", most)
         known = {name: warm_us(rows[name])} if name in rows else {}
-        found.append(held(bar, known) if known else Verdict(bar, "not measured"))
+        found.append(held(bar, known) if known else Verdict(bar, "not measured", is_unknown=True))
     says = "stride 1, all three: "
     mean = Bar(f"{says}geometric mean at least 4", "*", "× as fast", 4, "least", mean=True)
     least = Bar(f"{says}none below 1.2", "*", "× as fast", 1.2, "least")
@@ -77,7 +77,7 @@ def verdicts(result: dict[str, Any]) -> list[Verdict]:
     for bar in (mean, least):
         whole = len(ratios) == len(named(1))
         state = f"not measured ({len(ratios)} of {len(named(1))} layers)"
-        found.append(held(bar, ratios) if whole else Verdict(bar, state))
+        found.append(held(bar, ratios) if whole else Verdict(bar, state, is_unknown=not ratios))
     return found
 
 
