@@ -1,4 +1,5 @@
-"""The page on models says what its figures say."""
+"""The benchmark of whole models: its pages follow from their figures, and its networks are made so
+that an error in a layer shows in the output."""
 
 import json
 from pathlib import Path
@@ -9,9 +10,11 @@ pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch import nn  # noqa: E402
 
+from tests.benchmarks.models.__main__ import merged  # noqa: E402
 from tests.benchmarks.models.networks import Case, fold_, settle_  # noqa: E402
 from tests.benchmarks.models.page import draw, page  # noqa: E402
 from tests.benchmarks.models.ways import in_turns, ready  # noqa: E402
+from tests.benchmarks.tuned import write  # noqa: E402
 
 FOLDER = Path(__file__).parents[2] / "docs" / "benchmarks"
 PAGE = FOLDER / "models"
@@ -25,6 +28,23 @@ def test_pages_and_pictures_are_those_of_the_figures(tmp_path: Path) -> None:
     drawn = sorted(tmp_path.iterdir())
     assert [path.name for path in drawn] == sorted(p.name for p in FOLDER.glob("models-*.svg"))
     assert all(path.read_text() == (FOLDER / path.name).read_text() for path in drawn)
+
+
+def test_rows_of_a_run_that_is_continued_stay(tmp_path: Path) -> None:
+    """The same command of the same day is the same run, also if another came between."""
+    path = tmp_path / "models.of.a.day"
+    first, second = {"command": "first"}, {"command": "second"}
+    for row, run in (("a", first), ("b", second), ("c", first)):
+        write(path, merged([{"name": row}], run, path), "")
+    found = merged([{"name": "a", "again": True}], second, path)
+    assert found == {
+        "runs": [first, second],
+        "rows": [
+            {"name": "a", "run": 1, "again": True},
+            {"name": "b", "run": 1},
+            {"name": "c", "run": 0},
+        ],
+    }
 
 
 def test_a_network_that_failed_has_its_reason() -> None:
@@ -49,7 +69,7 @@ def test_folded_norms_compute_the_same() -> None:
 
 
 class Scaled(nn.Module):
-    """A convolution's branch, as ConvNeXt scales it when it is made."""
+    """A convolution in a branch that is scaled by 1e-6, as in a new ConvNeXt."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +86,7 @@ def test_what_a_settled_layer_computes_is_seen_in_the_output() -> None:
     model, x = Scaled(), torch.randn(4, 3, 8, 8)
     settle_(model, x)
     assert not model.layers[1].training
-    assert model.layers[1].momentum == nn.BatchNorm2d(3).momentum  # a training's step is as usual
+    assert model.layers[1].momentum == nn.BatchNorm2d(3).momentum  # training goes on as usual
     with torch.no_grad():
         before = model(x)
         normal = (before - x) / model.gamma / model.layers[1].weight[:, None, None]
