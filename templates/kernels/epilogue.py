@@ -89,7 +89,10 @@ def _silu(v: Any) -> Any:
 
 
 def _fast_silu(v: Any) -> Any:
-    """Return silu with a relative error of at most (28 + abs(v)) 1e-7, in three operations less."""
+    """Return silu with a relative error of at most (28 + abs(v)) 1e-7, in three operations less.
+
+    Below -88 the result may be 0 already.
+    """
 
     def divided(held: Any) -> Any:
         # Not quite log2(e): the compiler would share the product of equal factors between this sum
