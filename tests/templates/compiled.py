@@ -26,7 +26,9 @@ FENCE = 64  # elements on either side of a tensor
 
 @cache
 def cpu_target() -> dict[str, Any]:
-    return cpu_facts.device().target
+    """This CPU, without LLVM's optimisation, which takes half of a build's time. What programs
+    compute is asked here; the libraries of tests/tuner and those of jobs are optimised."""
+    return cpu_facts.device().target | {"opt-level": 0}
 
 
 class Compiled:
