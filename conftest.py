@@ -20,6 +20,7 @@ settings.load_profile("convtune")
 CONFIG = pytest.StashKey[str]()
 PYTORCH = find_spec("torch") is not None
 FEW_LOOKS = 20_000  # objects between two looks for garbage
+FIRST = "tests/tuner/farm/"  # waits longest: as the last it would leave a core idle for a while
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -69,6 +70,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is marked so is skipped without PyTorch; what needs it and is not, fails."""
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
     for item in items:
         if item.get_closest_marker("torch") and not PYTORCH:
             item.add_marker(pytest.mark.skip(reason="PyTorch is not installed"))
