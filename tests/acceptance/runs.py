@@ -1,4 +1,4 @@
-"""Jobs that run in the tests' own process, over one pool of builders."""
+"""Run jobs in the tests' own process, with one pool of builders for all of them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from tuner.settings import Settings
 
 
 class Bench:
-    """The CPU and its builders; each call of :meth:`run` is one attempt at a job."""
+    """This machine's CPU and its builders; each call of :meth:`run` is one attempt at a job."""
 
     metaschedule = False
 
@@ -38,7 +38,11 @@ class Bench:
         watch: Callable[[Progress], None] = lambda _: None,
         run_seconds: float = RUN_SECONDS,
     ) -> queue.Job:
-        """Claim the job and run it to its end, which is given back. Raises what the run does."""
+        """Claim the job, run it to its end and return it as it is stored then.
+
+        ``among`` replaces the templates to search. ``watch`` is called with each progress report.
+        Whatever the run raises is raised.
+        """
         held = queue.claim(database.engine, "bench", ["cpu"], job_id=job.id)
         assert held is not None
         settings = Settings(run_seconds=run_seconds, metaschedule=self.metaschedule)
@@ -58,7 +62,7 @@ class Bench:
 
 
 def cancel_after(measured: int, database: Database, job: queue.Job) -> Callable[[Progress], None]:
-    """A watch by which the job is cancelled after so many trials."""
+    """Return a watch that cancels the job once so many trials are measured."""
 
     def watch(progress: Progress) -> None:
         if progress.measured == measured:
@@ -68,7 +72,7 @@ def cancel_after(measured: int, database: Database, job: queue.Job) -> Callable[
 
 
 class Clock:
-    """Seconds since it was made."""
+    """Calling a clock returns the seconds since it was made."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()

@@ -1,4 +1,4 @@
-"""Jobs among whose configurations some are wrong, crash their process or never return."""
+"""Jobs in which some configurations compute wrong answers, crash their process or never return."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ NAIVE = {"template": "naive"}
 
 
 def error_of(database: Database, found: best.Best, folder: Path) -> float:
-    """The largest error of the stored library, called on new random data."""
+    """Return the stored library's largest relative error on new random data."""
     suffixes = {"library": ".so", "manifest": ".json", "signature": ".sig"}
     paths = {kind: folder / f"kernel{suffix}" for kind, suffix in suffixes.items()}
     for kind, path in paths.items():
@@ -93,7 +93,7 @@ def test_where_nothing_works_the_reason_says_so(database: Database, bench: Bench
     assert len(database.trials(job)) == 3
     assert best.lookup(database.engine, job.workload_key) == []
 
-    again = database.submit(SHAPE, trials=3, seed=2)  # all is known, nothing is left to measure
+    again = database.submit(SHAPE, trials=3, seed=2)  # every configuration is known already
     with pytest.raises(NothingWorked, match=r"none of 3 .*2 wrong_answer, 1 run_error"):
         bench.run(database, again, among=[Doomed()])
     assert queue.get(database.engine, again.id).trials_measured == 0

@@ -1,4 +1,4 @@
-"""A worker that is asked to end while something takes longer than anybody would wait for."""
+"""Workers and commands that are asked to end while a build, a run or a wait takes very long."""
 
 import os
 import signal
@@ -34,11 +34,11 @@ from tuner.worker.worker import Worker
 SHAPE = {"M": 512, "N": 8}
 LONG = 600.0
 SETTLED = 1.5
-"""Seconds after which what was begun is under way."""
+"""Time, s, until a build or a run that has begun is certainly in progress."""
 
 
 class Of(Worker):
-    """It searches one template."""
+    """A worker that searches only one template."""
 
     template: Template[Any]
 
@@ -50,8 +50,10 @@ class Of(Worker):
 def signalled(
     by: signal.Signals, reached: Callable[[], object], *, children: bool = False
 ) -> Iterator[None]:
-    """The signal comes once that is reached, to ``children``, too; what is within ends less than
-    ten seconds later."""
+    """Send this process a signal once ``reached`` is true; the block must end within 10 s of it.
+
+    With ``children``, the signal goes to the process's descendants, too.
+    """
     sent: list[float] = []
 
     def send() -> None:
@@ -72,7 +74,10 @@ def signalled(
 
 
 def forks(pid: int) -> bool:
-    """Whether its children's server is there: what is imported may ask ldconfig or uname."""
+    """Return whether the process has a fork server.
+
+    Having any child is no proof: an import may run ldconfig or uname.
+    """
     with suppress(psutil.Error):
         return any(map(is_server, psutil.Process(pid).children()))
     return False
@@ -93,7 +98,7 @@ def test_sigterm_does_not_wait_for_it(
     *,
     children: bool,
 ) -> None:
-    """Children get it, too, where a batch system or systemd ends all of a worker's processes."""
+    """A batch system or systemd sends the signal to all of a worker's processes, children too."""
     job = database.submit(SHAPE, trials=1, search="grid")
 
     def now() -> queue.Job:
@@ -116,6 +121,7 @@ def test_sigterm_does_not_wait_for_it(
 def test_what_a_child_that_was_ended_first_comes_to_is_no_failure_of_the_job(
     database: Database, bench: Bench, handlers: None
 ) -> None:
+    """A job whose child process the signal killed first is given back, not failed."""
     job = database.submit(SHAPE, trials=1)
     worker = Worker(database.engine, bench.device, Settings(build_workers=1))
 
@@ -162,7 +168,7 @@ def test_a_ladder_ends_and_says_that_nothing_is_stored(database: Database) -> No
         stderr=subprocess.PIPE,
         text=True,
     )
-    until(lambda: forks(process.pid))  # handlers are there before it
+    until(lambda: forks(process.pid))  # the signal handlers are installed before the server starts
     sent = time.monotonic()
     process.send_signal(signal.SIGTERM)
     complained = process.communicate(timeout=SECONDS)[1]

@@ -1,4 +1,4 @@
-"""How often somebody may ask, and how many of their jobs may be unfinished."""
+"""Limits for each client: requests a second, and unfinished jobs."""
 
 from typing import Any
 
@@ -76,11 +76,17 @@ def test_each_key_and_each_address_may_ask_so_often(database_url: str) -> None:
 def test_a_header_that_nobody_told_us_to_believe_buys_nothing(
     database_url: str, told: str | None
 ) -> None:
-    """By itself uvicorn believes whoever asks from 127.0.0.1, and takes any text for an address."""
+    """X-Forwarded-For names the client only if it comes from a trusted proxy and is an address.
+
+    By default uvicorn trusts every request from 127.0.0.1 and takes any text for an address.
+    """
     settings = Settings(database_url=database_url, requests_per_second=0.1, trusted_proxies=told)
 
     def status(name: str) -> int:
-        """The client as uvicorn has it from the header."""
+        """Return the status of a request from ``name``, which its header names, too.
+
+        Uvicorn would take the client from the header.
+        """
         asking = TestClient(client.app, client=(name, 0))
         return asking.get("/operators", headers={"x-forwarded-for": name}).status_code
 
@@ -107,7 +113,7 @@ def test_a_key_has_a_bucket_of_its_own(database_url: str, monkeypatch: pytest.Mo
             said = problem(client.get("/jobs", headers=key), 429, "too-many-requests")["detail"]
             assert said.startswith("key ")
         guessed = client.get("/jobs", headers={"authorization": "Bearer ct_guessed"})
-        problem(guessed, 429, "too-many-requests")  # guessing is the address's
+        problem(guessed, 429, "too-many-requests")  # a wrong key counts for its address
 
 
 def test_a_quota_of_unfinished_jobs(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
-"""schemathesis over the whole OpenAPI document, against the service in a process of its own: data
-that fits the schema and data that does not, for every operation, and the paths along the links.
+"""schemathesis against the service as a process, for every operation of the OpenAPI document.
 
-schemathesis.toml says how it is run, by hand too, and what is not asked of which operation."""
+It sends data that fits the schema and data that does not, and follows links. schemathesis.toml says
+how to run it by hand and what is not tested of which operation.
+"""
 
 import os
 import re
@@ -36,8 +37,11 @@ Explore = Callable[..., str]
 
 @contextmanager
 def service(url: str, guards_reading: bool) -> Iterator[Explore]:
-    """Runs schemathesis with a key of some scope on a service that has something to answer to all
-    that the document's examples ask. Nothing may be found, and the service may not have failed."""
+    """Start a service with rows for all examples; yield a function that runs schemathesis on it.
+
+    The function takes the scope of the key to use and options, asserts that nothing was found, and
+    returns the output. In the end no answer may have had a status of 500 or more.
+    """
     engine = open_engine(url)
     migrate(engine)
     for operator in operators():
@@ -84,7 +88,7 @@ def service(url: str, guards_reading: bool) -> Iterator[Explore]:
 
 
 def asked_of(said: str) -> int:
-    """How many operations."""
+    """Return the number of operations that were tested."""
     return int(re.findall("Tested: ([0-9]+)", said)[0])
 
 

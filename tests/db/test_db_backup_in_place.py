@@ -1,4 +1,4 @@
-"""A backup, or a restored database, that does not reach the disk."""
+"""Backups and restores whose file does not reach the disk, or vanishes once it is in place."""
 
 import errno
 import os
@@ -52,7 +52,7 @@ def test_a_disk_that_does_not_take_the_copy(
     monkeypatch: pytest.MonkeyPatch,
     way: Callable[[str, Path], object],
 ) -> None:
-    """Some disks say so only when they are waited for."""
+    """A failed fsync refuses the copy: some disks report a failed write only then."""
     copy = tmp_path / "copy.db"
     if way is restore:
         back_up(url, copy)

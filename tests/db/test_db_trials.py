@@ -1,3 +1,5 @@
+"""Trials: their numbers, duplicates, pages and what is stored of them."""
+
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
@@ -59,6 +61,7 @@ def test_a_known_trial_is_refused_with_all_that_came_with_it(
 def test_a_trial_is_known_to_every_job_of_its_workload(
     engine: Engine, job: queue.Job, gpu: int
 ) -> None:
+    """A configuration is stored once per workload and device, whichever job measured it."""
     first = trials.add(engine, job.id, job.attempt, [new_trial(gpu, 64)])
     queue.finish(engine, job.id, job.attempt, "succeeded")
     submitted(engine)

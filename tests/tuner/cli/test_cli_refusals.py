@@ -16,12 +16,13 @@ DEPTHWISE = "depthwise_conv2d --B 1 --C 2 --H 5 --W 5"
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty folder to be in."""
+    """Let each test run in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
 
 def refusal(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, int]:
-    """The one line on standard error, and the exit code."""
+    """Run ``tuner ARGUMENTS``, which must write one line to standard error and nothing to standard
+    output; return that line and the exit code."""
     code, out, err = ran(capsys, *arguments.split())
     assert out == ""
     assert err.count("\n") == 1, err

@@ -1,4 +1,4 @@
-"""What the doctor finds, and that it leaves no trace."""
+"""``tuner doctor``: what it finds, and that it creates no file."""
 
 from collections.abc import Iterator
 from pathlib import Path

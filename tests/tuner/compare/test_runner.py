@@ -1,4 +1,4 @@
-"""What comes of libraries that are right, wrong, deadly and endless."""
+"""The runner's results for libraries that are right, are wrong, crash, or never return."""
 
 import time
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ LIMIT = 2.0
 
 @pytest.fixture(scope="module")
 def libraries(device: Device, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Of each behaviour."""
+    """Build a library of each planted behaviour; return their paths by behaviour."""
     folder, template = tmp_path_factory.mktemp("libraries"), Planted()
     found = {}
     for behaviour in template.behaviours:
@@ -144,7 +144,7 @@ def test_a_process_has_tvm_without_its_compiler_and_the_devices_threads(device: 
 def test_the_inputs_are_drawn_while_others_work(
     device: Device, libraries: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the very process that measures later, which outlives the wait."""
+    """The process that draws the inputs is the one that measures later."""
     go = tmp_path / "go"
     monkeypatch.setenv("GO", str(go))
     monkeypatch.setattr(room, "write_cases", remote.write_cases_later)
@@ -160,6 +160,7 @@ def test_the_inputs_are_drawn_while_others_work(
 
 @pytest.fixture
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make runners behave as on a GPU, which is made ready before the first library comes."""
     monkeypatch.setattr(Runner, "overlaps_builds", True)
 
 
@@ -191,7 +192,8 @@ def test_a_library_waits_for_a_gpu_that_is_made_ready(
     libraries: dict[str, Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A farm's server and a ladder measure in a thread of their own."""
+    """``measure`` may be called from another thread than the one that prepares the GPU, as a farm's
+    server and a ladder do; it waits for the preparation."""
     monkeypatch.setattr(room, "warm_up", remote.take_a_while)
     with Runner(WORKLOAD.key, device) as runner:
         measured = runner.measure(libraries["right"])

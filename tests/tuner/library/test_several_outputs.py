@@ -1,4 +1,4 @@
-"""A library that gives several outputs: all gradients of a causal layer."""
+"""A library with several outputs: all gradients of a causal layer."""
 
 import inspect
 from pathlib import Path
@@ -27,6 +27,7 @@ def given(library: Library) -> tuple[Any, ...]:
 
 
 def new(library: Library) -> tuple[Any, ...]:
+    """Return an array of NaNs for each output."""
     return tuple(np.full(each.shape, np.nan, each.dtype) for each in library.workload.outputs)
 
 

@@ -1,4 +1,4 @@
-"""What goes into a package, and how it lies there."""
+"""Which bests go into a package, and which files and folders it consists of."""
 
 import ast
 import base64

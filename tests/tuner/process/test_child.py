@@ -1,3 +1,5 @@
+"""A child process runs functions for its parent: results, errors, crashes, deadlines, its end."""
+
 import os
 import time
 from collections.abc import Iterator
@@ -29,12 +31,12 @@ def test_gives_the_result(child: Child) -> None:
 
 
 def test_a_pause_stops_it_and_what_it_started_until_it_goes_on(child: Child) -> None:
-    child.pause()  # there is no process yet
+    child.pause()  # nothing happens, as the process has not started yet
     pid = child.call(remote.pid, timeout=LONG)
     child.pause()
     with pytest.raises(ChildTimeout):
         child.call(remote.pid, timeout=0.5)
-    assert gone(pid)  # a pause keeps nobody from ending it
+    assert gone(pid)  # a paused process can still be killed at its deadline
     child.call(remote.pid, timeout=LONG)
     child.pause()
     with ThreadPoolExecutor(1) as other:
