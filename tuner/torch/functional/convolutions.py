@@ -103,8 +103,8 @@ def gradients(
     and, if there is one channel and one kernel, that of the channels too.
     """
     axes = weight.ndim - 2
-    shape = x.shape
-    while x.ndim < weight.ndim:
+    missing = (0,) * (weight.ndim - x.ndim)
+    for _ in missing:
         g, x = g[None], x[None]
     before, behind = padding[:axes], padding[axes:]
     ends = [end for pair in zip(before, behind, strict=True) for end in pair]
@@ -125,4 +125,4 @@ def gradients(
     )
     if uneven and wanted[0]:
         dx = functional.pad(dx, [-end for end in ends])
-    return (dx.view(shape) if wanted[0] else dx), dw
+    return (dx[missing] if wanted[0] and missing else dx), dw
