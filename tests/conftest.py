@@ -1,4 +1,4 @@
-"""How every test runs."""
+"""Hypothesis settings and clean-up that apply to every test."""
 
 import signal
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-# how long an example takes says something of the machine, not of what is tested
+# no deadline: the time of an example depends on how busy the machine is, not on what is tested
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -16,7 +16,7 @@ settings.load_profile("any machine")
 
 @pytest.fixture(autouse=True)
 def process_as_it_was() -> Iterator[None]:
-    """The handlers and logs that a command or a local search sets are gone for the next test."""
+    """Undo the signal handlers and the logging that a command or a local search has set up."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     for number, handler in handlers.items():

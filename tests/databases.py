@@ -1,5 +1,7 @@
-"""SQLite files with this code's schema, copied from one that was migrated: that takes a tenth of a
-second each time."""
+"""SQLite databases with the current schema for tests.
+
+They are copies of one migrated file, because a migration takes a tenth of a second each time.
+"""
 
 from functools import cache
 from pathlib import Path
@@ -11,13 +13,13 @@ from db.sql.engine import migrate, open_engine
 
 
 def created(path: Path) -> str:
-    """The URL of a new one."""
+    """Write an empty, migrated SQLite database to ``path`` and return its URL."""
     path.write_bytes(_migrated())
     return f"sqlite:///{path}"
 
 
 def opened(path: Path) -> Engine:
-    """The engine of a new one."""
+    """Write an empty, migrated SQLite database to ``path`` and return an engine on it."""
     return open_engine(created(path))
 
 

@@ -1,4 +1,9 @@
-"""Lines that can be imported, and the logs of other tools as those write them."""
+"""Tuning logs for tests of the import: convtune's own lines, and logs in other tools' formats.
+
+``LINES`` are convtune's own, one for each operator, kind of device and template. ``OTHERS`` are
+whole logs of AutoTVM, TopHub, MetaSchedule, Ansor and Kernel Tuner; those in ``UNUSABLE`` hold
+nothing that convtune can use.
+"""
 
 import json
 from typing import Any
@@ -31,7 +36,7 @@ METASCHEDULE = [{"convtune": line, **HALVES} for line in LINES[:2]]
 
 
 def autotvm(task: str, *arguments: Any, target: str = "cuda -model=v100") -> dict[str, Any]:
-    """A line of AutoTVM's log, as of TVM 0.6 to 0.18."""
+    """Return a line of AutoTVM's log as TVM 0.6 to 0.18 write it."""
     return {
         "input": [target, task, list(arguments), {}],
         "config": {"index": 7, "code_hash": None, "entity": [["tile_f", "sp", [-1, 1, 32, 1]]]},
@@ -54,7 +59,7 @@ def depthwise(
     words: tuple[str, ...] = ("float32",),
     **changes: Any,
 ) -> dict[str, Any]:
-    """A depthwise layer of 24 channels and 20 x 30 pixels."""
+    """Return AutoTVM's line for a depthwise layer of 24 channels and 20 x 30 pixels."""
     tensors = tensor(1, 24, 20, 30), tensor(*weight)
     return autotvm(task, *tensors, strides, padding, dilation, *words, **changes)
 

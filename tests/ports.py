@@ -1,4 +1,4 @@
-"""Ports of loopback for servers that are told theirs before they start."""
+"""Free ports on loopback, for servers that are told their port before they start."""
 
 import os
 import random
@@ -6,13 +6,16 @@ import socket
 from itertools import count
 
 FIRST, EACH = 20_000, 1_500
-"""Below what Linux hands out to whoever asks for any, and apart among a suite's processes: nobody
-takes one between the look and the server's own."""
-_NEXT = count(random.randrange(EACH))  # noqa: S311  # suites side by side begin elsewhere
+"""First port, and the number of ports for each process of a parallel test run.
+
+The ports lie below those that Linux gives to sockets bound to port 0, and each process has its own,
+so that nobody takes a port between the probe and the server's start.
+"""
+_NEXT = count(random.randrange(EACH))  # noqa: S311  # two suites at once rarely start alike
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return a port of 127.0.0.1 that nobody listens on; no port twice in a row."""
     process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     while True:
         port = FIRST + EACH * (process % 8) + next(_NEXT) % EACH

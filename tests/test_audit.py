@@ -1,4 +1,4 @@
-"""The check for known faults of the pinned packages fails if it could not look one up."""
+"""``make audit`` fails if it cannot look up a pinned package among known vulnerabilities."""
 
 import subprocess
 from pathlib import Path
@@ -7,7 +7,10 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_a_package_that_is_not_found_fails_the_audit() -> None:
-    """Without --strict pip-audit passes them over, all of them behind an index of one's own."""
+    """Without --strict, pip-audit skips a package that it can't find.
+
+    Behind a private package index that would be every package.
+    """
     steps = subprocess.run(
         ["make", "--dry-run", "audit"], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -1,4 +1,7 @@
-"""What an order is said to hold, all who take or show one take and show."""
+"""Every term of an order is accepted and shown alike by API, database, client, CLI and form.
+
+The terms are the fields of ``db.contract.order.Terms``; a new one must be added everywhere.
+"""
 
 import inspect
 from dataclasses import asdict, fields, replace
@@ -37,7 +40,7 @@ def document() -> dict[str, Any]:
 @pytest.mark.parametrize("name", TERMS)
 def test_the_service_takes_and_shows_each_term(document: dict[str, Any], name: str) -> None:
     schemas = document["components"]["schemas"]
-    for each in ("Conv1dOrder", "DepthwiseConv2dOrder", "JobView", "SentModel", "ModelView"):
+    for each in ("Conv1dOrder", "DepthwiseConv2dOrder", "JobView", "ModelOrderBody", "ModelView"):
         assert name in schemas[each]["properties"]
     assert name in schemas["JobView"]["required"]
     assert name in schemas["JobView"]["examples"][0]
@@ -65,6 +68,7 @@ def test_the_shell_has_an_option_for_each_term(operator_name: str) -> None:
 
 
 def test_so_has_a_model_in_the_shell() -> None:
+    """``tuner model tune`` has an option for each term, too."""
     options = {each.name for each in load("model").commands["tune"].params}
     assert set(TERMS) - options <= set(TERMS_WITH_OWN_OPTIONS)
 
@@ -86,11 +90,13 @@ def test_a_list_of_jobs_is_narrowed_alike_by_service_and_shell(
 
 
 def test_terms_that_came_later_are_compared_only_where_they_are_used() -> None:
+    """A later term at its default stays out of the order's key, so that old keys hold."""
     assert "patience" not in ORDER.compared_fields()
     assert replace(ORDER, patience=3).compared_fields()["patience"] == 3
 
 
 def test_what_was_chosen_is_what_is_shown_beside() -> None:
+    """``changed_terms`` returns the terms that differ from their defaults."""
     assert changed_terms(ORDER) == {}
     assert changed_terms(replace(ORDER, seed=0, templates=("fft",))) == {
         "seed": 0,
@@ -99,5 +105,6 @@ def test_what_was_chosen_is_what_is_shown_beside() -> None:
 
 
 def test_what_a_job_answers_has_none_of_its_orders_defaults(document: dict[str, Any]) -> None:
+    """The schema of a job has no defaults for terms, since a job always states them."""
     properties = document["components"]["schemas"]["JobView"]["properties"]
     assert [name for name in ("trials", "warm_start") if "default" in properties[name]] == []

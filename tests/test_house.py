@@ -1,4 +1,4 @@
-"""What holds for the house as a whole."""
+"""Rules for the repository as a whole: sizes, imports, pins, markers, settings, error trees."""
 
 import importlib
 import inspect
@@ -52,12 +52,14 @@ def test_files_stay_small() -> None:
 
 
 def test_no_room_is_crowded() -> None:
+    """No folder has more than 15 modules."""
     rooms = Counter(path.parent for top in TOP for path in tracked(f"{top}/*.py"))
     assert len(rooms) > 20
     assert {str(room.relative_to(ROOT)): n for room, n in rooms.items() if n > 15} == {}
 
 
 def test_what_is_no_module_is_installed_too() -> None:
+    """Every file of the packages that is no module is declared as package data."""
     patterns = PYPROJECT["tool"]["setuptools"]["package-data"]
     installed = {
         path for room in patterns for each in patterns[room] for path in (ROOT / room).glob(each)
@@ -74,7 +76,8 @@ def test_files_import_each_other_in_no_circle() -> None:
 
 
 def test_no_file_knows_the_machine_it_was_written_on() -> None:
-    parts = ("/work", "/main"), ("/tm", "p/dev"), ("/ho", "me/"), ("index", "-url")  # not in here
+    # in halves, so that this file does not contain them
+    parts = ("/work", "/main"), ("/tm", "p/dev"), ("/ho", "me/"), ("index", "-url")
     foreign = re.compile("|".join("".join(halves) for halves in parts))
     found = [
         f"{path.relative_to(ROOT)}: {line.strip()[:100]}"
@@ -97,7 +100,11 @@ def test_every_dependency_is_pinned() -> None:
 
 
 def test_a_file_that_needs_pytorch_is_run_where_it_is() -> None:
-    """Skipped without PyTorch and not marked, its tests would run in neither environment."""
+    """A file that skips itself without PyTorch must carry the marker ``torch``.
+
+    If not, the environment without PyTorch skips its tests, and the environment with PyTorch, which
+    runs only marked tests, does not choose them.
+    """
     skipped = {
         path.name: text
         for path in tracked("tests/*.py")
@@ -124,12 +131,13 @@ def test_tests_of_pytorch_are_not_all_skipped_where_they_are_asked_for() -> None
 
 @pytest.mark.parametrize("name", ["apache-tvm", "apache-tvm-ffi"])
 def test_the_compiler_is_the_one_that_was_tried(name: str) -> None:
+    """TVM is installed in the version that pyproject.toml and constraints.txt pin."""
     assert f"{name}=={PINNED[name]}" in PROJECT["dependencies"]
     assert version(name) == PINNED[name]
 
 
 def test_a_module_can_be_serialised(tmp_path: Path) -> None:
-    """The alarm for the pin of apache-tvm-ffi: with 0.1.15 the process crashes here."""
+    """This test guards the pin of apache-tvm-ffi: with 0.1.15 the process crashes here."""
     device = cpu_facts.device()
     template = CpuDirect()
     workload = Conv1dWorkload(M=100, N=7)
@@ -166,6 +174,10 @@ def test_every_documented_setting_exists() -> None:
 
 @pytest.mark.parametrize("room", ["tuner", "db.sql", "templates"])
 def test_every_error_stands_in_the_tree_and_says_what_to_do(room: str) -> None:
+    """The tree in the docstring of an ``errors`` module has all its errors.
+
+    Each error has a docstring, which says what to do.
+    """
     module = importlib.import_module(f"{room}.errors")
     own = {
         name: kind

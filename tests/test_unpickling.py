@@ -1,5 +1,8 @@
-"""Nothing is unpickled: neither what is stored, imported or served, nor what a process hears from
-the child that it started itself, where a candidate may speak."""
+"""The code unpickles nothing, because unpickling runs whatever code the data names.
+
+This holds for data that is stored, imported or served, and for messages of the child processes that
+convtune starts itself: a candidate runs in such a child and could write them.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -15,16 +18,19 @@ MODULES = {
 }  # fmt: skip
 HARMLESS = {"multiprocessing.util"}
 CALLS = {"load_model", "unpickle", "from_pickle", "read_pickle", "eval", "exec"}
-"""``load_model`` is XGBoost's."""
+"""Names of functions that build arbitrary objects or run code; ``load_model`` is XGBoost's."""
 KNOWN = {"tuner/library/call.py": ["exec"], "tuner/plan/ranker.py": ["load_model"]}
-"""Nothing that was stored or sent: the names that a workload's class gives its arguments, and the
-package's own rankers, trees in UBJSON."""
+"""Uses that are allowed, because they read nothing that was stored or sent.
+
+``exec`` gets the names that a workload's class gives its arguments; ``load_model`` reads the
+package's own rankers, which are trees in UBJSON.
+"""
 LOADERS = {"torch", "xgboost", "xgb", "np", "numpy", "model", "XGBModel"}
-"""Of whom ``load`` reads pickles; NumPy's does where it is allowed to."""
+"""Modules and objects whose ``load`` reads pickles; NumPy's does so only with ``allow_pickle``."""
 
 
 def unpickling(source: str) -> Iterator[str]:
-    """What there is in a program by which data could become objects of any class."""
+    """Yield the imports and calls of a program that could turn data into objects of any class."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -77,8 +83,10 @@ def test_nothing_is_unpickled() -> None:
     ],
 )
 def test_what_would_be_found(source: str) -> None:
+    """The search finds each known way to unpickle."""
     assert len(list(unpickling(source))) == 1
 
 
 def test_what_is_harmless() -> None:
+    """The search does not report loads that can't unpickle."""
     assert list(unpickling("import json\nnp.load(path, mmap_mode='r')\nloading.load(path)")) == []

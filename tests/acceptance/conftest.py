@@ -1,3 +1,5 @@
+"""Fixtures: a database file, Python's own signal handlers, and a bench to run jobs on."""
+
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +22,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def handlers() -> Iterator[None]:
-    """Those that Python starts with; this process is left as it was."""
+    """Python's default signal handlers; restore the former ones afterwards."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -30,5 +32,6 @@ def handlers() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def bench() -> Iterator[Bench]:
+    """The CPU and two builders, for all tests of the session."""
     with Builder(2, cache=Settings().build_cache) as builder:
         yield Bench(detect("cpu"), builder)

@@ -1,4 +1,4 @@
-"""More planted templates, found by child processes by their import path."""
+"""More templates with planted behaviours; child processes import them from here by name."""
 
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
@@ -7,14 +7,17 @@ from tests.tuner.measure.planted import Planted, PlantedBuild
 
 
 class Doomed(Planted):
-    """Nothing in it works."""
+    """A template of which no configuration works."""
 
     name = "doomed"
     behaviours = ("wrong", "partial", "crash")
 
 
 class Deceptive(Planted):
-    """What it takes without measuring takes the finalists' process down."""
+    """A template whose default configuration crashes the process that times the finalists.
+
+    The default is a finalist without having been measured.
+    """
 
     name = "deceptive"
     behaviours = ("right", "crash")
@@ -24,7 +27,7 @@ class Deceptive(Planted):
 
 
 class HangsAtLast(Planted):
-    """What it takes without measuring never returns."""
+    """A template whose default configuration, a finalist without a measurement, never returns."""
 
     name = "hangs_at_last"
     behaviours = ("right", "hang")
@@ -34,14 +37,14 @@ class HangsAtLast(Planted):
 
 
 class Small(Planted):
-    """One configuration to win, one to lose."""
+    """A template with two configurations: one is right, the other computes a wrong answer."""
 
     name = "small"
     behaviours = ("right", "wrong")
 
 
 class SlowBuild(PlantedBuild):
-    """Nothing of it is built in any time that a test has."""
+    """A template whose builds take longer than any test."""
 
     name = "slow_build"
     behaviours = ("build_hang",)

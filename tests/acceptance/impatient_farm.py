@@ -1,5 +1,7 @@
-"""``python -m tests.acceptance.impatient_farm``: a worker that gives its job back after five
-seconds without any RPC server, instead of thirty."""
+"""A worker that gives its job back after 5 s without any RPC server, instead of 30 s.
+
+It is run as ``python -m tests.acceptance.impatient_farm``.
+"""
 
 from tuner.cli.app import worker_main
 from tuner.farm import runner

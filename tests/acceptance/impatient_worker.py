@@ -1,5 +1,7 @@
-"""``python -m tests.acceptance.impatient_worker URL``: a worker that takes a locked SQLite file for
-unavailable at once instead of after 30 s."""
+"""A worker for which a locked SQLite file is unavailable at once, instead of after 30 s.
+
+It is run as ``python -m tests.acceptance.impatient_worker URL``.
+"""
 
 import sqlite3
 import sys
@@ -16,6 +18,7 @@ from tuner.worker.worker import Worker
 
 
 def impatient(url: str) -> Engine:
+    """Return an engine that does not wait for SQLite's lock."""
     engine = open_engine(url)
     engine.dispose()
 

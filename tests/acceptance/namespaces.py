@@ -1,4 +1,4 @@
-"""Hosts of one network, as network namespaces of this machine."""
+"""Several hosts on one network, as network namespaces of this machine."""
 
 import os
 import subprocess
@@ -10,13 +10,16 @@ HERE = f"{NETWORK}.1"
 
 
 class NotAllowed(Exception):
-    """This machine makes no namespaces for this user."""
+    """This user can't make network namespaces on this machine."""
 
 
 @contextmanager
 def network(hosts: int) -> Iterator[list[tuple[str, str]]]:
-    """Name and address of each host; they reach each other and, at HERE, this one. Raises
-    NotAllowed."""
+    """Yield the namespace and the address of each host.
+
+    The hosts reach each other and, at HERE, this process's own. Raise NotAllowed if this user can't
+    make namespaces.
+    """
     own = f"{os.getpid() % 10_000}"
     bridge = f"ctb{own}"
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Workers as processes of their own, over a database file that the tests look into."""
+"""Worker processes on a SQLite file that the tests can read, and waiting for what they do."""
 
 import json
 import os
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Database:
-    """A migrated SQLite file; ``engine`` is the tests' own way to it."""
+    """A migrated SQLite file; ``engine`` is the tests' own access to it."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "convtune.db"
@@ -35,7 +35,10 @@ class Database:
         self.engine: Engine = databases.opened(self.path)
 
     def submit(self, shape: dict[str, Any], **order: Any) -> queue.Job:
-        """Other libraries are timed only if ``order`` says so: that takes longer than a search."""
+        """Order a conv1d job for the CPU and return it.
+
+        Peers are timed only if ``order`` asks for them, because that takes longer than a search.
+        """
         workload = templates.operator("conv1d").workload.model_validate(shape)
         options: dict[str, Any] = {
             "target": "cpu", "trials": 12, "search": "random", "on_existing": "retune", "seed": 1,
@@ -56,7 +59,7 @@ class Database:
         return trials.list_trials(self.engine, job.id, limit=1000).items
 
     def run_out(self, job: queue.Job) -> None:
-        """Let the job's lease run out now."""
+        """Make the job's lease run out now."""
         with writing(self.engine) as connection:
             connection.execute(
                 text("UPDATE jobs SET lease_expires_at = 0 WHERE id = :id"), {"id": job.id}
@@ -64,8 +67,10 @@ class Database:
 
 
 class Worker:
-    """``python -m tuner.worker --target cpu`` and the events of its log. Its temporary files lie
-    in the folder: one that is killed leaves them."""
+    """A ``python -m tuner.worker --target cpu`` process and, once it has ended, its log's events.
+
+    Its temporary files lie in ``folder``, where they stay if it is killed.
+    """
 
     def __init__(
         self,
@@ -90,16 +95,16 @@ class Worker:
         )
 
     def children(self) -> list[psutil.Process]:
-        """The processes that it has started."""
+        """Return the processes that the worker has started, and theirs."""
         return psutil.Process(self.process.pid).children(recursive=True)
 
     def kill(self) -> None:
-        """``kill -9``."""
+        """Kill the worker with SIGKILL."""
         self.process.kill()
         self.process.communicate()
 
     def stop(self) -> tuple[int, float]:
-        """Ask it to end; its exit code, and after how many seconds."""
+        """Ask the worker to end with SIGTERM; return its exit code and the seconds that it took."""
         start = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
         code = self.wait()
@@ -111,12 +116,12 @@ class Worker:
         return self.process.returncode
 
     def said(self, event: str) -> list[dict[str, Any]]:
-        """Such events, once it has ended."""
+        """Return the log's events of this name; the worker must have ended."""
         return [each for each in self.events if each["event"] == event]
 
 
 def alive(process: psutil.Process) -> bool:
-    """A zombie, which waits for its parent only, is not."""
+    """Return whether the process runs. A zombie, which only waits for its parent, does not."""
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -124,22 +129,27 @@ def alive(process: psutil.Process) -> bool:
 
 
 def is_server(child: psutil.Process) -> bool:
-    """Whether that child of a process forks its others."""
+    """Return whether this child is a fork server, which forks the other children."""
     with suppress(psutil.Error):
         return "tuner.process.fork_server" in child.cmdline()
     return False
 
 
 def started() -> set[psutil.Process]:
-    """What lives of what this process has started, and of what that has, but for the servers, which
-    stay for those that are started next."""
+    """Return the living descendants of this process, without its fork servers.
+
+    A fork server stays, because it forks the children that are started later.
+    """
     ours = psutil.Process()
     servers = [child for child in ours.children() if is_server(child)]
     return {each for each in ours.children(recursive=True) if each not in servers and alive(each)}
 
 
 def until(look: Callable[[], T], seconds: float = SECONDS, pause: float = 0.02) -> T:
-    """What ``look`` gives as soon as it is true; it is asked again after each pause."""
+    """Call ``look`` until it returns something true, and return that.
+
+    Pause ``pause`` seconds between calls; fail after ``seconds``.
+    """
     deadline = time.monotonic() + seconds
     while not (found := look()):
         assert time.monotonic() < deadline, f"still {found!r} after {seconds} s"

@@ -1,4 +1,4 @@
-"""Jobs that run in the tests' own process, over one pool of builders."""
+"""Run jobs in the tests' own process, with one pool of builders for all of them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ from tuner.build.builder import Builder
 from tuner.compare.runner import RUN_SECONDS
 from tuner.device.device import Device
 from tuner.job.job import JobRun
-from tuner.job.lease import Lease
+from tuner.job.lease import HEARTBEAT_SECONDS, Lease
 from tuner.job.progress import Progress
 from tuner.library.signing_key import own_key
 from tuner.settings import Settings
 
 
 class Bench:
-    """The CPU and its builders; each call of :meth:`run` is one attempt at a job."""
+    """This machine's CPU and its builders; each call of :meth:`run` is one attempt at a job."""
 
     metaschedule = False
 
@@ -37,12 +37,17 @@ class Bench:
         among: Sequence[Template[Any]] | None = None,
         watch: Callable[[Progress], None] = lambda _: None,
         run_seconds: float = RUN_SECONDS,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> queue.Job:
-        """Claim the job and run it to its end, which is given back. Raises what the run does."""
+        """Claim the job, run it to its end and return it as it is stored then.
+
+        ``among`` replaces the templates to search. ``watch`` is called with each progress report.
+        Whatever the run raises is raised.
+        """
         held = queue.claim(database.engine, "bench", ["cpu"], job_id=job.id)
         assert held is not None
         settings = Settings(run_seconds=run_seconds, metaschedule=self.metaschedule)
-        with Lease(database.engine, held) as lease:
+        with Lease(database.engine, held, seconds=heartbeat_seconds) as lease:
             JobRun(
                 database.engine,
                 lease,
@@ -58,7 +63,7 @@ class Bench:
 
 
 def cancel_after(measured: int, database: Database, job: queue.Job) -> Callable[[Progress], None]:
-    """A watch by which the job is cancelled after so many trials."""
+    """Return a watch that cancels the job once so many trials are measured."""
 
     def watch(progress: Progress) -> None:
         if progress.measured == measured:
@@ -68,7 +73,7 @@ def cancel_after(measured: int, database: Database, job: queue.Job) -> Callable[
 
 
 class Clock:
-    """Seconds since it was made."""
+    """Calling a clock returns the seconds since it was made."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()

@@ -1,4 +1,4 @@
-"""Jobs among whose configurations some are wrong, crash their process or never return."""
+"""Jobs in which some configurations compute wrong answers, crash their process or never return."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from runs import Bench
 from db import queue
 from db.results import artifacts, best
 from tests.acceptance.deceptive import Deceptive, Doomed
-from tests.tuner.measure.planted import Planted, PlantedBuild
+from tests.tuner.measure.planted import Planted, PlantedBuild, PlantedHungry
 from tuner.errors import NothingWorked
 from tuner.library.load import load
 
@@ -20,7 +20,7 @@ NAIVE = {"template": "naive"}
 
 
 def error_of(database: Database, found: best.Best, folder: Path) -> float:
-    """The largest error of the stored library, called on new random data."""
+    """Return the stored library's largest relative error on new random data."""
     suffixes = {"library": ".so", "manifest": ".json", "signature": ".sig"}
     paths = {kind: folder / f"kernel{suffix}" for kind, suffix in suffixes.items()}
     for kind, path in paths.items():
@@ -68,6 +68,27 @@ def test_what_fails_to_build_is_stored_too(database: Database, bench: Bench) -> 
     }
 
 
+def test_what_memory_was_lacking_for_is_tried_twice_and_again_by_the_next_job(
+    database: Database, bench: Bench, tmp_path: Path
+) -> None:
+    hungry = PlantedHungry(tmp_path)
+    job = database.submit(SHAPE, trials=2, search="grid")
+    assert bench.run(database, job, among=[hungry]).state == "succeeded"
+    stored = {trial.config["behaviour"]: trial for trial in database.trials(job)}
+    assert {name: each.status for name, each in stored.items()} == {
+        "right": "ok",
+        str(tmp_path): "machine_error",
+    }
+    error = stored[str(tmp_path)].error
+    assert error is not None and "SIGKILL, which the kernel sends if memory runs out" in error
+    assert len((tmp_path / "tries").read_text().splitlines()) == 2
+    (tmp_path / "enough").touch()
+    later = database.submit(SHAPE, trials=2, search="grid", seed=2, on_existing="retune")
+    assert bench.run(database, later, among=[hungry]).state == "succeeded"
+    (trial,) = database.trials(later)
+    assert (trial.config["behaviour"], trial.status) == (str(tmp_path), "ok")
+
+
 def test_a_default_that_crashes_the_finalists_does_not_take_the_job(
     database: Database, bench: Bench, tmp_path: Path
 ) -> None:
@@ -93,7 +114,7 @@ def test_where_nothing_works_the_reason_says_so(database: Database, bench: Bench
     assert len(database.trials(job)) == 3
     assert best.lookup(database.engine, job.workload_key) == []
 
-    again = database.submit(SHAPE, trials=3, seed=2)  # all is known, nothing is left to measure
+    again = database.submit(SHAPE, trials=3, seed=2)  # every configuration is known already
     with pytest.raises(NothingWorked, match=r"none of 3 .*2 wrong_answer, 1 run_error"):
         bench.run(database, again, among=[Doomed()])
     assert queue.get(database.engine, again.id).trials_measured == 0

@@ -1,5 +1,7 @@
-"""Where settings ask for it, MetaSchedule searches after the job and stands among the baselines.
-Its search is a stand-in: the real one has a test of its own."""
+"""If a setting asks for it, MetaSchedule searches after the job and becomes one of the baselines.
+
+The search is a stand-in here; the real one has a test of its own.
+"""
 
 from pathlib import Path
 from typing import Any

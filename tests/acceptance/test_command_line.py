@@ -1,4 +1,4 @@
-"""The command line as a user runs it, in processes of its own."""
+"""The command line as a user runs it, in separate processes."""
 
 import json
 import os
@@ -47,7 +47,7 @@ class Shell:
         )
 
     def run(self, *arguments: str, module: str = "tuner.cli.app") -> str:
-        """What it prints; it must succeed."""
+        """Run a command, which must succeed, and return its standard output."""
         process = self.start(*arguments, module=module)
         said, complained = process.communicate(timeout=SECONDS)
         assert process.returncode == 0, complained
@@ -65,7 +65,7 @@ def only_job(database: Database) -> queue.Job | None:
 
 
 def called(arguments: list[str], database: Database, capsys: pytest.CaptureFixture[str]) -> str:
-    """What a command prints that needs no process of its own."""
+    """Run a command in this process and return what it prints."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TUNER_DATABASE_URL", database.url)
         return said(capsys, *arguments)
@@ -107,7 +107,8 @@ def test_tune_is_stopped_and_goes_on(
 
 
 def test_tune_takes_over_from_a_worker_that_is_gone(database: Database, bench: Bench) -> None:
-    job = database.submit({"M": 512, "N": 8}, search="annealing")  # which ends it at once
+    """``tuner tune`` waits for the lease of a dead worker and then runs the job itself."""
+    job = database.submit({"M": 512, "N": 8}, search="annealing")  # unknown: it fails at once
     assert queue.claim(database.engine, "gone", ["cpu"]) is not None
     worker = Worker(database.engine, bench.device, Settings(build_workers=2))
     timer = Timer(1.5, database.run_out, [job])
@@ -123,7 +124,7 @@ def test_tune_takes_over_from_a_worker_that_is_gone(database: Database, bench: B
 
 
 def test_a_job_that_fails_is_one_line(shell: Shell) -> None:
-    """By a compiler that links an empty library, as it is asked to first, and nothing else."""
+    """The compiler links the empty library of the first check, but nothing else."""
     compiler = shell.folder / "compiler"
     compiler.write_text(f'#!/bin/sh\ncase "$*" in *"-x c"*) exec {linker()} "$@";; esac\nexit 1\n')
     compiler.chmod(0o755)
@@ -137,7 +138,7 @@ def test_without_a_linker_no_job_begins(shell: Shell) -> None:
 
 
 def refused(shell: Shell) -> str:
-    """What the last line complains of."""
+    """Run a tuning that must fail, and return the one line of its error."""
     process = shell.start(*TUNE)
     said, complained = process.communicate(timeout=SECONDS)
     assert (said, process.returncode) == ("", 1)

@@ -1,4 +1,4 @@
-"""A database that does not answer for a while: nobody dies of it, and no job is lost."""
+"""A database that does not answer for a while: no worker ends for it, and no job is lost."""
 
 import sqlite3
 import time
@@ -25,6 +25,7 @@ SHAPE = {"M": 512, "N": 8}
 
 @contextmanager
 def locked(database: Database) -> Iterator[None]:
+    """Keep SQLite's write lock."""
     with closing(sqlite3.connect(database.path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         yield
@@ -33,7 +34,7 @@ def locked(database: Database) -> Iterator[None]:
 
 @pytest.fixture
 def hurried(database: Database, bench: Bench) -> Iterator[worker.Worker]:
-    """A worker in this process for which a locked database is an unavailable one."""
+    """A worker in this process for which a locked database is unavailable at once."""
     engine = impatient(database.url)
     made = worker.Worker(engine, bench.device, Settings(build_workers=2))
     yield made
@@ -77,7 +78,7 @@ def test_a_job_is_left_to_its_lease_and_goes_on(
     assert (left.state, left.error, left.trials_measured) == ("running", None, 1)
     assert said[-1]["event"] == "job_left_to_its_lease"
     assert "locked" in said[-1]["reason"]
-    others = hurried.claim("cpu")  # first it gives back what it left
+    others = hurried.claim("cpu")  # before that it gives back the job that it left
     assert others is not None
     given = queue.get(database.engine, job.id)
     assert (given.id, given.attempt, given.released) == (others.id, 2, 1)
@@ -102,11 +103,13 @@ def test_a_worker_that_ends_gives_back_what_it_left(
 
 
 def test_once_does_not_wait(database: Database, hurried: worker.Worker) -> None:
+    """With ``--once``, an unavailable database ends the worker at once."""
     with locked(database), pytest.raises(DatabaseUnavailable, match="locked"):
         hurried.run(once=True)
 
 
 def test_a_hold_outlives_a_failed_heartbeat(database: Database) -> None:
+    """A lease whose heartbeat has failed once is renewed by the next one."""
     database.submit(SHAPE)
     held = queue.claim(database.engine, "one", ["cpu"], lease_seconds=0)
     assert held is not None

@@ -1,4 +1,4 @@
-"""The demo, with few trials: its database stays, and what it says to type next works."""
+"""The demo, with few trials: it keeps its database, and the commands that it suggests work."""
 
 import os
 import re

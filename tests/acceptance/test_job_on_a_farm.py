@@ -1,4 +1,4 @@
-"""A worker that builds here and measures on RPC servers, from an order to its best."""
+"""A worker that builds on this host and measures on RPC servers, from an order to its best."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -17,7 +17,10 @@ SHAPE = {"M": 512, "N": 8}
 
 @pytest.fixture
 def hosts() -> Iterator[list[tuple[str, str]]]:
-    """Namespace and address of three; all are this machine where it makes no namespaces."""
+    """Namespace and address of three hosts.
+
+    If this machine makes no namespaces, all three are the machine itself.
+    """
     with ExitStack() as stack:
         try:
             found = stack.enter_context(network(3))
@@ -40,7 +43,7 @@ def over(
     *options: str,
     module: str = "tuner.worker",
 ) -> Worker:
-    """``python -m tuner.worker`` with the tracker's servers."""
+    """Start ``python -m tuner.worker`` on the tracker's servers."""
     address = "{}:{}".format(*tracker.address)
     farm = ("--rpc-tracker", address, "--rpc-key", "cpu")
     return Worker(database.url, folder, *farm, *options, module=[module])

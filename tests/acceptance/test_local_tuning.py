@@ -1,4 +1,4 @@
-"""Tuning from Python without a service, and what is said where there is no compiler."""
+"""Tuning from Python without a service, and the error if there is no compiler."""
 
 import sys
 from pathlib import Path
@@ -70,7 +70,7 @@ def test_an_order_keeps_to_its_templates_and_a_worker_to_its_processes(
         for name in ("fft", "direct"):
             tuned[name] = local.tune("conv1d", shape, templates=[name], **options)
             processes.append(started() - before)
-        assert processes[0] and processes[0] == processes[1]  # those that build
+        assert processes[0] and processes[0] == processes[1]  # the builders are kept
         for name, best in tuned.items():
             assert (best.template, best.arithmetic.kind) == (name, name)
             assert local.best("conv1d", shape, templates=[name]) == best

@@ -1,5 +1,4 @@
-"""What ends a search before its trials are through, and what is done of it when it is ordered
-again."""
+"""Searches that end early (cancel, budget, full disk), and searches that are ordered again."""
 
 import pytest
 from processes import Database
@@ -38,7 +37,10 @@ def test_a_cancel_is_seen_while_builds_are_awaited(database: Database, bench: Be
 def test_an_order_does_not_fill_the_temporary_folder(
     database: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By default 12 GiB: a shape of 200 bytes of JSON may ask for more."""
+    """A job fails if its inputs and references would take more than TUNER_SCRATCH_BYTES.
+
+    A shape of 200 bytes of JSON may need more than the default of 12 GiB.
+    """
     monkeypatch.setenv("TUNER_SCRATCH_BYTES", "10000")
     large = database.submit(SHAPE)
     needed = len(CASES) * (4 * (512 + 8) + 8 * (512 + 7))
@@ -51,7 +53,7 @@ def test_an_order_does_not_fill_the_temporary_folder(
 
 
 class OwnTime:
-    """What a search takes for the time; it is moved by hand."""
+    """A stand-in for the module ``time`` whose clock the test moves."""
 
     now = 100.0
 
@@ -67,7 +69,7 @@ def test_the_budget_ends_the_search_and_a_best_is_found(
     job = database.submit(SHAPE, trials=100_000, budget_seconds=1000.0)
 
     def watch(progress: Progress) -> None:
-        time.now += 100.0  # with the tenth trial it is over
+        time.now += 100.0  # the tenth trial uses up the budget
 
     ended = bench.run(database, job, watch=watch)
     assert (ended.state, ended.trials_measured) == ("succeeded", 10)
@@ -90,13 +92,14 @@ def test_retuning_measures_nothing_twice(database: Database, bench: Bench) -> No
         with pytest.raises(Cancelled):
             bench.run(database, first, watch=cancel_after(3, database, first))
         assert bench.run(database, second).trials_measured == 3
-    assert "trial_known" not in {line["event"] for line in said}  # not even to drop the result
+    assert "trial_known" not in {line["event"] for line in said}  # no result was dropped, either
     measured = [*database.trials(first), *database.trials(second)]
     assert [trial.number for trial in measured] == [1, 2, 3] * 2
     assert len({trial.config_key for trial in measured}) == 6
 
 
 def test_retuning_a_space_that_is_used_up_decides_anew(database: Database, bench: Bench) -> None:
+    """If all configurations are measured already, a new job still chooses a best of its own."""
     first = database.submit(SHAPE, trials=50)
     with pytest.raises(Cancelled):
         bench.run(database, first, among=[Small()], watch=cancel_after(2, database, first))

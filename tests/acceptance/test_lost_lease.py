@@ -1,4 +1,4 @@
-"""A worker whose job was taken from it writes nothing more."""
+"""A worker that has lost its lease on a job writes nothing more."""
 
 import time
 from typing import Any
@@ -20,6 +20,7 @@ SHAPE = {"M": 64, "N": 8}
 
 
 def everything(database: Database) -> dict[str, list[Any]]:
+    """Return all rows of all tables, by table."""
     with reading(database.engine) as connection:
         return {
             name: [tuple(row) for row in connection.execute(select(table))]
@@ -28,6 +29,8 @@ def everything(database: Database) -> dict[str, list[Any]]:
 
 
 def taken(database: Database, job: queue.Job) -> queue.Job:
+    """Let the job's lease run out and have another worker claim the job."""
+
     def claimed() -> queue.Job | None:
         database.run_out(job)  # a heartbeat may renew it before the claim
         return queue.claim(database.engine, "other", ["cpu"])
@@ -56,6 +59,7 @@ def test_the_run_ends_and_changes_nothing(database: Database, bench: Bench, afte
 
 
 def test_a_hold_notices_that_the_job_is_anothers(database: Database) -> None:
+    """A lease that another worker has taken raises LeaseLost and writes nothing."""
     job = database.submit(SHAPE)
     held = queue.claim(database.engine, "one", ["cpu"])
     assert held is not None
@@ -66,5 +70,5 @@ def test_a_hold_notices_that_the_job_is_anothers(database: Database) -> None:
         rows = everything(database)
         with pytest.raises(LeaseLost):
             lease.check()
-        time.sleep(0.2)  # its heartbeat notices too, without a fuss
+        time.sleep(0.2)  # the heartbeat's thread notices it, too, and just ends
     assert everything(database) == rows

@@ -1,5 +1,7 @@
-"""A database that a later release wrote, or a version from before the first: everything refuses it,
-changes nothing, and says what to do."""
+"""Databases of a later release, or of a version before the first release.
+
+Service, worker and commands refuse them, change nothing, and say what to do.
+"""
 
 import os
 import sqlite3
@@ -41,7 +43,7 @@ def revision(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def other(tmp_path: Path, revision: str) -> Path:
-    """A database of that revision, of whose tables this code can use none."""
+    """The file of a database of that revision, whose tables are not those of this code."""
     path = tmp_path / "convtune.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(OTHER_TABLES)
@@ -98,7 +100,7 @@ def test_a_restore_refuses_it(
 def called(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., str]:
-    """What ``tuner …`` complains of with that database."""
+    """A function that runs ``tuner …``, which must fail, on a database and returns its stderr."""
 
     def complaint(url: str, *arguments: str) -> str:
         monkeypatch.setattr(sys, "argv", ["tuner", *arguments])
@@ -112,6 +114,7 @@ def called(
 
 
 def is_refused(revision: str, complained: str) -> None:
+    """Assert that stderr names the schema and the way out in one line."""
     [line] = [line for line in complained.splitlines() if f"schema {revision} " in line]
     assert WAYS_OUT[revision] in line
     assert "Traceback" not in complained
@@ -120,7 +123,7 @@ def is_refused(revision: str, complained: str) -> None:
 def test_a_service_whose_database_changes_under_it_is_not_ready(
     database: Database, revision: str
 ) -> None:
-    """As a restore does, or another release that is started on it."""
+    """A restore, or another release that is started on the database, changes it like this."""
     with TestClient(create_app(Settings(database_url=database.url))) as client:
         assert client.get("/readyz").status_code == 200
         with writing(database.engine) as connection:

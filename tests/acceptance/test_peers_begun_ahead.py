@@ -1,4 +1,7 @@
-"""A worker's processes of peers: each job takes those that the job before left, however it ends."""
+"""The spare processes of peers that a worker keeps.
+
+Each job uses the process that the job before started ahead, however either of them ends.
+"""
 
 from contextlib import closing
 
@@ -38,7 +41,7 @@ def test_each_job_takes_what_the_one_before_left(database: Database, worker: Wor
                 worker.take(claimed, cancel_after(1, database, job))
                 assert queue.get(database.engine, job.id).state == "cancelled"
             if spare is not None:
-                assert spare._child.pid is None  # it was this job's, and ended with it
+                assert spare._child.pid is None  # this job used it, and it ended with the job
             assert worker._peers._spare[HOST][0] is not spare
     until(lambda: started() <= before)
 

@@ -1,4 +1,4 @@
-"""A workload's peers are timed by one job, for all that follow."""
+"""One job times a workload's peers, and later jobs take over the times."""
 
 import pytest
 from processes import Database
@@ -13,13 +13,14 @@ ROW = {"name": "planted", "time_us": 4e4, "max_error": 1e-7, "error": None, "lev
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times of a rough round are kept for nobody."""
+    """Ask for a round that is not rough: times of a rough round are not kept for later jobs."""
     monkeypatch.setenv("TUNER_SETTLE_SECONDS", "0.01")
 
 
 def test_a_quiet_job_keeps_them_and_the_next_takes_them_over(
     database: Database, bench: Bench
 ) -> None:
+    """Peers' times of a quiet job are stored, and the next job uses stored times."""
     job = database.submit(SHAPE, trials=2, baselines="all")
     bench.run(database, job)
     mine = job.workload_key, bench.device_id(database), job.baselines

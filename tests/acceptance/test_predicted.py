@@ -1,4 +1,4 @@
-"""match=predicted from a shape that nobody has tuned to a library that computes it."""
+"""match=predicted, from a shape that nobody has tuned to a library that computes it."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from tuner.settings import Settings
 def test_a_worker_verifies_what_is_expected_to_be_fast(
     database: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a rough round, even where those of other jobs are not."""
+    """The round of a prediction is rough, though a setting gives other jobs time to settle."""
     monkeypatch.setenv("TUNER_SETTLE_SECONDS", "0.01")
     asked = "/best/conv1d?M=700&N=9&target=cpu&match=predicted"
     with TestClient(create_app(ApiSettings(database_url=database.url))) as client:
@@ -42,6 +42,7 @@ def test_a_worker_verifies_what_is_expected_to_be_fast(
 def test_a_search_takes_its_place(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A searched best replaces a predicted one, also for ``match="predicted"``."""
     monkeypatch.setenv("TUNER_DATABASE_URL", database.url)
     monkeypatch.setenv("TUNER_BUILD_WORKERS", "2")
     shape = {"M": 600, "N": 7}

@@ -1,4 +1,7 @@
-"""Logs out of one installation and into another, and what a neighbour lends, on a real worker."""
+"""Logs that are exported from one installation and measured in another; verified neighbours.
+
+The jobs run for real, with compiler and CPU.
+"""
 
 import io
 import json
@@ -30,6 +33,7 @@ SHAPE = {"M": 2000, "N": 64}  # so large that a template is faster than the naiv
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory, bench: Bench) -> Database:
+    """A database with one tuned shape, which the tests of this module share."""
     database = Database(tmp_path_factory.mktemp("tuned"))
     assert bench.run(database, database.submit(SHAPE, trials=2)).state == "succeeded"
     return database
@@ -41,12 +45,14 @@ def best(database: Database, **shape: int) -> Best:
 
 
 def log(database: Database) -> list[dict[str, Any]]:
+    """Return the lines of the exported log of bests."""
     stream = io.BytesIO()
     records.write(database.engine, "convtune", Filters(), "bests", stream)
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
 def imported(database: Database, *lines: dict[str, Any]) -> queue.Job:
+    """Import lines as one log, and return the job that it makes."""
     text = "\n".join(json.dumps(line) for line in lines)
     read = records.read_log(io.BytesIO(text.encode()), "log")
     [(job, created)] = records.store(database.engine, read).jobs
@@ -91,14 +97,17 @@ def test_a_list_of_which_nothing_fits_fails_with_the_reason(
 
 
 def misfits(line: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    """Of configurations that no device takes."""
+    """Return copies of the line whose configurations no device takes."""
     return [line | {"config": {"template": line["template"], "flux": n}} for n in range(count)]
 
 
 def test_what_another_job_measured_meanwhile_counts(
     tuned: Database, database: Database, bench: Bench
 ) -> None:
-    """As on a host with two equal GPUs. A trial is stored once, whoever is first."""
+    """A trial that another job stores meanwhile is used, and not stored twice.
+
+    This happens on a host with two equal GPUs.
+    """
     [line] = log(tuned)
     job = imported(database, line)
     another = imported(database, line, *misfits(line, 1))
@@ -146,7 +155,7 @@ def test_what_was_refused_before_is_not_stored_again(
 
 
 def test_a_neighbours_configuration_is_built_and_checked(tuned: Database, bench: Bench) -> None:
-    # a longer signal has room for whatever has won
+    # the signal is longer than the neighbour's, so whatever configuration has won is valid
     asked = "/best/conv1d?M=2100&N=64&match=nearest"
     with TestClient(create_app(ApiSettings(database_url=tuned.url))) as client:
         guess = client.get(asked).json()

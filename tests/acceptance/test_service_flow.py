@@ -1,4 +1,4 @@
-"""From an order over HTTP to the library in a program of its own: a service, a worker, one file."""
+"""From an order over HTTP to the library in a user's program, with a real service and worker."""
 
 import subprocess
 import sys
@@ -76,7 +76,7 @@ def http(service: Service) -> Iterator[httpx2.Client]:
 
 @pytest.fixture(scope="module")
 def jobs(service: Service, http: httpx2.Client) -> dict[str, dict[str, Any]]:
-    """The jobs as ordered, before any worker."""
+    """The jobs as they were ordered, before any worker has started."""
     ordered = {name: http.post("/jobs", json=order) for name, order in ORDERS.items()}
     assert [answer.status_code for answer in ordered.values()] == [201] * 3
     return {name: answer.json() for name, answer in ordered.items()}
@@ -92,6 +92,8 @@ def worker(
 
 
 def ended(http: httpx2.Client, job: dict[str, Any]) -> dict[str, Any]:
+    """Poll the job until it has ended, and return it."""
+
     def polled() -> dict[str, Any]:
         now: dict[str, Any] = http.get(job["links"]["self"]).json()
         return now if now["state"] not in ("queued", "running") else {}

@@ -1,4 +1,4 @@
-"""A full temporary folder says nothing of the configurations that could not be built."""
+"""A full temporary folder fails the job, not the configurations that could not be built."""
 
 import os
 import subprocess
@@ -16,6 +16,7 @@ ON_A_SMALL_DISK = 'mount -t tmpfs -o size=$0k none "$1" && TMPDIR="$1" exec "${@
 
 
 def tuned(database: Database, disk: Path, kilobytes: int) -> subprocess.CompletedProcess[str]:
+    """Run ``tuner tune`` with TMPDIR on a new disk of so many kilobytes."""
     order = ["tune", "conv1d", "--M", "20", "--N", "3", "--trials", "3", "--baselines", "none"]
     tuner = [sys.executable, "-m", "tuner", *order, "--target", "cpu"]
     return subprocess.run(
@@ -29,6 +30,7 @@ def tuned(database: Database, disk: Path, kilobytes: int) -> subprocess.Complete
 
 
 def test_they_are_tried_again_when_there_is_room(database: Database, tmp_path: Path) -> None:
+    """A job on a full disk stores no trials, so a later job measures the same configurations."""
     disk = tmp_path / "disk"
     disk.mkdir()
     full = tuned(database, disk, 80)

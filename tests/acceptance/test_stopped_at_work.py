@@ -1,4 +1,4 @@
-"""A worker that is asked to end while something takes longer than anybody would wait for."""
+"""Workers and commands that are asked to end while a build, a run or a wait takes very long."""
 
 import os
 import signal
@@ -24,6 +24,7 @@ from tests.tuner.measure.planted import Planted, PlantedHang
 from tuner.build.compile import BuildOrder, program_of
 from tuner.compare.runner import Runner
 from tuner.errors import ChildCrashed
+from tuner.job.lease import Cancelled
 from tuner.job.progress import Progress
 from tuner.process.stopping import Stopped, interruptible, stop_on_signals
 from tuner.settings import Settings
@@ -34,11 +35,11 @@ from tuner.worker.worker import Worker
 SHAPE = {"M": 512, "N": 8}
 LONG = 600.0
 SETTLED = 1.5
-"""Seconds after which what was begun is under way."""
+"""Time, s, until a build or a run that has begun is certainly in progress."""
 
 
 class Of(Worker):
-    """It searches one template."""
+    """A worker that searches only one template."""
 
     template: Template[Any]
 
@@ -50,8 +51,10 @@ class Of(Worker):
 def signalled(
     by: signal.Signals, reached: Callable[[], object], *, children: bool = False
 ) -> Iterator[None]:
-    """The signal comes once that is reached, to ``children``, too; what is within ends less than
-    ten seconds later."""
+    """Send this process a signal once ``reached`` is true; the block must end within 10 s of it.
+
+    With ``children``, the signal goes to the process's descendants, too.
+    """
     sent: list[float] = []
 
     def send() -> None:
@@ -72,7 +75,10 @@ def signalled(
 
 
 def forks(pid: int) -> bool:
-    """Whether its children's server is there: what is imported may ask ldconfig or uname."""
+    """Return whether the process has a fork server.
+
+    Having any child is no proof: an import may run ldconfig or uname.
+    """
     with suppress(psutil.Error):
         return any(map(is_server, psutil.Process(pid).children()))
     return False
@@ -93,7 +99,7 @@ def test_sigterm_does_not_wait_for_it(
     *,
     children: bool,
 ) -> None:
-    """Children get it, too, where a batch system or systemd ends all of a worker's processes."""
+    """A batch system or systemd sends the signal to all of a worker's processes, children too."""
     job = database.submit(SHAPE, trials=1, search="grid")
 
     def now() -> queue.Job:
@@ -113,9 +119,29 @@ def test_sigterm_does_not_wait_for_it(
     assert started() <= before
 
 
+def test_cancelling_does_not_wait_for_the_last_round(database: Database, bench: Bench) -> None:
+    job = database.submit(SHAPE, trials=1, search="grid")
+
+    asked: list[float] = []
+
+    def cancel() -> None:
+        until(lambda: queue.get(database.engine, job.id).trials_measured)
+        time.sleep(SETTLED)
+        asked.append(time.monotonic())
+        queue.cancel(database.engine, job.id)
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    with pytest.raises(Cancelled):
+        bench.run(database, job, [HangsAtLast()], run_seconds=30, heartbeat_seconds=0.1)
+    thread.join()
+    assert time.monotonic() - asked[0] < 10
+
+
 def test_what_a_child_that_was_ended_first_comes_to_is_no_failure_of_the_job(
     database: Database, bench: Bench, handlers: None
 ) -> None:
+    """A job whose child process the signal killed first is given back, not failed."""
     job = database.submit(SHAPE, trials=1)
     worker = Worker(database.engine, bench.device, Settings(build_workers=1))
 
@@ -149,7 +175,7 @@ def test_it_does_not_wait_for_a_comparison(bench: Bench, handlers: None, tmp_pat
         libraries[name] = order.library
     stop_on_signals()
     with Runner(workload.key, bench.device) as runner:
-        runner.ready()
+        runner.wait_for_cases()
         with signalled(signal.SIGTERM, lambda: True), pytest.raises(Stopped):
             runner.compare(libraries)
 
@@ -162,7 +188,7 @@ def test_a_ladder_ends_and_says_that_nothing_is_stored(database: Database) -> No
         stderr=subprocess.PIPE,
         text=True,
     )
-    until(lambda: forks(process.pid))  # handlers are there before it
+    until(lambda: forks(process.pid))  # the signal handlers are installed before the server starts
     sent = time.monotonic()
     process.send_signal(signal.SIGTERM)
     complained = process.communicate(timeout=SECONDS)[1]

@@ -1,5 +1,7 @@
-"""A search that is stopped where another worker lives goes on there: that is said, and who is asked
-may have it cancelled."""
+"""A search that is interrupted while another worker is alive: that worker goes on with the job.
+
+The user is told so, and can have the job cancelled.
+"""
 
 import os
 import pty
@@ -27,7 +29,7 @@ except KeyboardInterrupt as stopped:
 
 @pytest.fixture
 def other(database: Database) -> None:
-    """A worker that was seen just now, and takes nothing."""
+    """The entry of a worker that is alive, by its heartbeat, but takes no job."""
     device = devices.upsert_device(database.engine, cpu_facts.device().fingerprint())
     workers.beat(
         database.engine, "w", host="h", pid=1, device_id=device.id, version="0", job_id=None
@@ -35,6 +37,7 @@ def other(database: Database) -> None:
 
 
 def started(database: Database, *command: str, **given: object) -> subprocess.Popen[str]:
+    """Start a command, wait until its job runs, and send it SIGINT."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
@@ -89,12 +92,14 @@ def test_on_a_terminal_it_asks(database: Database, other: None, answer: str, sta
 
 
 def test_from_python_the_interruption_has_a_note(database: Database, other: None) -> None:
+    """The KeyboardInterrupt from ``Local.tune`` has a note with the command that cancels."""
     said = started(database, "-c", LOCAL).communicate(timeout=SECONDS)[0]
     job = only_job(database)
     assert said == f"the job goes on elsewhere; to cancel it: tuner jobs cancel {job.id}\n"
 
 
 def test_where_nobody_else_lives_it_has_none(database: Database) -> None:
+    """If no other worker is alive, nobody goes on, and the exception has no note."""
     said = started(database, "-c", LOCAL).communicate(timeout=SECONDS)[0]
     assert said == "nobody goes on\n"
     assert only_job(database).state == "queued"

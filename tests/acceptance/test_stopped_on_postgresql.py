@@ -1,4 +1,4 @@
-"""A signal that comes while PostgreSQL is at the worker's statement."""
+"""A signal that comes while PostgreSQL executes a worker's statement."""
 
 import signal
 import subprocess
@@ -29,7 +29,7 @@ except Stopped:
 
 
 def others(connection: Connection) -> list[tuple[str, str | None]]:
-    """State and wait of each other client of this database."""
+    """Return the state and the kind of wait of each other connection to this database."""
     query = text(
         "SELECT state, wait_event_type FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -38,7 +38,10 @@ def others(connection: Connection) -> list[tuple[str, str | None]]:
 
 
 def test_what_became_of_a_claim_is_known_once_it_is_stopped() -> None:
-    """It must not be carried out later, when nobody is there to give the job back."""
+    """A worker that is stopped during a claim waits until it knows whether the claim succeeded.
+
+    Otherwise PostgreSQL could carry out the claim later, when nobody is left to give the job back.
+    """
     with own_server() as server:
         engine = open_engine(server.url)
         migrate(engine)

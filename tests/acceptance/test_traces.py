@@ -1,5 +1,4 @@
-"""Jobs that have MetaSchedule search: its traces are trials like any others, and one may be the
-best."""
+"""Jobs that search with MetaSchedule: its traces are trials like others and one may be the best."""
 
 import json
 from pathlib import Path
@@ -29,7 +28,7 @@ TRACE = Trace()
 
 
 def tiled(workload_key: str, seed: int) -> str:
-    """A trace that MetaSchedule has not proposed."""
+    """Return the text of a trace that MetaSchedule has not proposed: it splits the output loop."""
     import tvm
     from tvm.s_tir import Schedule
 
@@ -41,7 +40,7 @@ def tiled(workload_key: str, seed: int) -> str:
 
 
 def lost(database: Database, bench: Bench, job: queue.Job, traces: list[str]) -> None:
-    """An attempt that measured these, one of them in vain, and ended there."""
+    """Store trials of these traces by an attempt whose lease has run out; the first one failed."""
     held = queue.claim(database.engine, "lost", ["cpu"], job_id=job.id)
     assert held is not None
     device = devices.upsert_device(database.engine, bench.device.fingerprint()).id
@@ -68,7 +67,7 @@ def lost(database: Database, bench: Bench, job: queue.Job, traces: list[str]) ->
 def test_a_job_goes_on_from_its_traces_and_one_is_the_best(
     database: Database, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(final.NAIVE_MAX_FLOPS, "cpu", 0)  # or it may well be faster than so few
+    monkeypatch.setitem(final.NAIVE_MAX_FLOPS, "cpu", 0)  # naive may be faster than so few trials
     job = database.submit(SHAPE, trials=8, search="metaschedule")
     lost(database, bench, job, [tiled(job.workload_key, seed) for seed in (1, 2)])
     ended = bench.run(database, job, among=[PlantedSlow()])
@@ -98,16 +97,18 @@ def test_a_job_goes_on_from_its_traces_and_one_is_the_best(
     other = database.submit(SHAPE, trials=1, search="grid")
     assert bench.run(database, other, among=[PlantedSlow()]).state == "succeeded"
     (kept,) = best.lookup(database.engine, job.workload_key)
-    assert kept.template == "trace"  # the slower one that was found last is not it
+    assert kept.template == "trace"  # the slower best of the later job did not replace it
 
 
 def metaschedule_applies_it(database: Database, found: best.Best, folder: Path) -> None:
+    """Assert that MetaSchedule applies the exported best and gets the same kernel."""
     import tvm
     import tvm_ffi
     from tvm import relax
     from tvm.s_tir import meta_schedule
 
-    assert records.write_database(database.engine, Filters(), folder) == 2  # one on one thread
+    # two bests: on all threads and on one
+    assert records.write_database(database.engine, Filters(), folder) == 2
     exported = meta_schedule.database.JSONDatabase(work_dir=str(folder))
     manifest = json.loads(artifacts.get(database.engine, found.artifacts["manifest"]).content)
     workload = templates.parse_key(found.workload_key)

@@ -1,4 +1,4 @@
-"""What a job takes from those before it, and when it gives up."""
+"""A job that starts from the trials of earlier jobs, and a search that ends by its patience."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tuner.job.progress import eta_seconds
 
 
 def cancelled(database: Database, bench: Bench, job: queue.Job, measured: int) -> queue.Job:
-    """The job as it is when it was cancelled after so many trials."""
+    """Run the job, cancel it after ``measured`` trials, and return it as it is then."""
     with pytest.raises(Cancelled):
         bench.run(database, job, watch=cancel_after(measured, database, job))
     return queue.get(database.engine, job.id)

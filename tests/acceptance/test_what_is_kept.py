@@ -1,4 +1,4 @@
-"""What a job leaves in the database when it has succeeded."""
+"""What a successful job stores: trials, a best with its timings and baselines, and its files."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What a worker makes of jobs that can't be run, and of being stopped between two things."""
+"""A worker and jobs that can't be run, signals between claim and run, and its metrics."""
 
 import signal
 import socket
@@ -28,7 +28,7 @@ SHAPE = {"M": 512, "N": 8}
 
 
 class StoppedAtOnce(Worker):
-    """The signal comes when the job is claimed, and before it is run."""
+    """A worker that gets the signal ``by`` after it has claimed a job and before it runs it."""
 
     by = signal.SIGTERM
 
@@ -48,7 +48,7 @@ def worker(database: Database, bench: Bench) -> Iterator[Worker]:
 def test_a_job_that_can_not_be_run_fails_with_its_reason(
     database: Database, worker: Worker
 ) -> None:
-    job = database.submit(SHAPE, search="annealing")  # of another release, say
+    job = database.submit(SHAPE, search="annealing")  # another release may know this strategy
     with capture_logs() as said:
         worker.run(once=True)
     ended = queue.get(database.engine, job.id)
@@ -109,6 +109,7 @@ def test_so_does_one_that_runs_a_single_job(
     within: Callable[[], AbstractContextManager[None]],
     raised: type[BaseException],
 ) -> None:
+    """A process that runs one job itself also gives it back if stopped between claim and run."""
     if within is nullcontext:
         stop_on_signals()
     others = database.submit({"M": 64, "N": 8})
@@ -124,6 +125,7 @@ def test_so_does_one_that_runs_a_single_job(
 
 
 def test_a_job_that_was_lost_while_stopping_is_no_error(database: Database, worker: Worker) -> None:
+    """A worker that is stopped after losing its lease leaves the job to its new holder."""
     job = database.submit(SHAPE, trials=1)
     held = queue.claim(database.engine, worker.name, ["cpu"])
     assert held is not None
@@ -139,13 +141,16 @@ def test_a_job_that_was_lost_while_stopping_is_no_error(database: Database, work
 
 
 def test_its_metrics_count_what_it_did(database: Database, bench: Bench) -> None:
-    done = database.submit(SHAPE, trials=2)  # cancelled after the first: no finals to wait for
+    done = database.submit(SHAPE, trials=2)  # cancelled after one trial, so there is no round
     failed = database.submit(SHAPE, search="annealing")
     settings = Settings(build_workers=1, metrics_port=0)
     pages: dict[str, str] = {}
 
     class Asked(Worker):
-        """It is asked for its metrics when a job ended, and before the next begins."""
+        """A worker whose metrics are read before each claim and as each job begins.
+
+        ``pages`` keeps them by the id of the job that comes next.
+        """
 
         def _next(self) -> queue.Job | None:
             (served,) = [line for line in said if line["event"] == "metrics_served"]
@@ -178,7 +183,11 @@ def test_its_metrics_count_what_it_did(database: Database, bench: Bench) -> None
 def test_its_metrics_count_all_trials_that_are_stored_before_a_report(
     database: Database, bench: Bench
 ) -> None:
-    """A list's misfits are stored at once: more trials than are read from the database at once."""
+    """The metrics count all trials, even if many are stored before the next report.
+
+    A list's invalid configurations are stored at once. Here they are more trials than the worker
+    reads from the database at a time.
+    """
     count = 2 * TRIALS_PER_READ + 1
     workload = templates.operator("conv1d").workload.model_validate(SHAPE)
     order = ListedOrder(

@@ -1,4 +1,4 @@
-"""Workers that are killed, and workers that are asked to end, in the middle of a job."""
+"""Workers that are killed or asked to end in the middle of a job."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -20,6 +20,7 @@ Start = Callable[..., Worker]
 
 @pytest.fixture
 def start(database: Database, tmp_path: Path) -> Iterator[Start]:
+    """A function that starts a worker with options; workers still alive are killed in the end."""
     started: list[Worker] = []
 
     def one(*options: str) -> Worker:
@@ -37,7 +38,7 @@ def all_ended(children: Sequence[psutil.Process]) -> bool:
 
 
 def whole(database: Database, job: queue.Job, before: list[trials.Trial]) -> None:
-    """The job succeeded, kept what was stored before, and measured nothing twice."""
+    """Assert that the job has succeeded, has kept the trials ``before``, and has none twice."""
     ended = queue.get(database.engine, job.id)
     assert (ended.state, ended.error) == ("succeeded", None)
     after = database.trials(job)
@@ -59,7 +60,7 @@ def test_a_killed_workers_job_is_finished_by_the_next(
     children = first.children()
     first.kill()
     until(partial(all_ended, children), 10)
-    assert len(children) >= 2  # one that builds, one that measures
+    assert len(children) >= 2  # a builder and a runner
     before = database.trials(job)
     assert 0 < len(before) < 12
     held = queue.get(database.engine, job.id)
@@ -67,7 +68,7 @@ def test_a_killed_workers_job_is_finished_by_the_next(
     assert queue.claim(database.engine, "too early", ["cpu"]) is None
     database.run_out(job)
 
-    assert list(tmp_path.glob(f"{PREFIX}*/"))  # nobody could clean up
+    assert list(tmp_path.glob(f"{PREFIX}*/"))  # a killed worker can't clean up
     second = start("--once")
     assert second.wait() == 0
     assert list(tmp_path.glob(f"{PREFIX}*")) == []

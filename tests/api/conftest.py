@@ -1,4 +1,4 @@
-"""The real application over a real database file, and over PostgreSQL where a test asks for it."""
+"""Fixtures: the real application on a SQLite file, or on PostgreSQL if a test asks for it."""
 
 import os
 from collections.abc import Iterator
@@ -18,6 +18,7 @@ from tests.own_postgres import private_server
 
 @pytest.fixture
 def database_url(tmp_path: Path) -> str:
+    """URL of a migrated SQLite database without rows."""
     return databases.created(tmp_path / "service.db")
 
 
@@ -34,13 +35,14 @@ def client(app: FastAPI) -> Iterator[TestClient]:
 
 @pytest.fixture
 def engine(app: FastAPI, client: TestClient) -> Engine:
+    """The application's own engine, for looking into the database or changing it."""
     opened: Engine = app.state.engine
     return opened
 
 
 @pytest.fixture
 def postgres_url() -> Iterator[str]:
-    """A database of its own, on the server that TUNER_TEST_POSTGRES_URL names or a private one."""
+    """URL of an empty database on the server in TUNER_TEST_POSTGRES_URL, or on a private one."""
     with ExitStack() as stack:
         server = os.environ.get("TUNER_TEST_POSTGRES_URL")
         if server is None:

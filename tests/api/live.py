@@ -1,4 +1,4 @@
-"""The application on a real socket, in a thread of the test's own process."""
+"""The application on a real socket, in a thread of the test's process, and a client of streams."""
 
 import asyncio
 import json
@@ -16,7 +16,10 @@ from fastapi import FastAPI
 
 @contextmanager
 def served(app: FastAPI, **options: Any) -> Iterator[str]:
-    """Its URL; streams that are still open at the end are ended."""
+    """Serve the application with uvicorn and yield its URL; end open streams afterwards.
+
+    ``options`` are uvicorn's.
+    """
     config = uvicorn.Config(app, port=0, log_config=None, access_log=False, **options)
     server = uvicorn.Server(config)
     loop = asyncio.new_event_loop()
@@ -44,7 +47,11 @@ class Event:
 
 
 class Stream:
-    """A listener that reads what a browser's EventSource would, byte by byte if need be."""
+    """A job's event stream, read from a socket as a browser's EventSource does.
+
+    ``last`` is the id after which to resume. Iterating yields the events; comments, which keep the
+    connection alive, are collected in ``comments``.
+    """
 
     def __init__(self, url: str, job_id: str, last: str | None = None, query: str = "") -> None:
         host, _, port = url.removeprefix("http://").partition(":")

@@ -1,4 +1,4 @@
-"""What every error of the service looks like."""
+"""The common shape of the service's errors: RFC 9457 problem documents."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from httpx2 import Response
 
 
 def problem(response: Response, status: int, kind: str, *fields: str) -> dict[str, Any]:
-    """The document of an error, after checking its shape, its kind and the fields at fault."""
+    """Assert that the response is a problem of this status, kind and faulty fields; return it."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     document: dict[str, Any] = response.json()

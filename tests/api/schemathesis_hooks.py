@@ -1,6 +1,7 @@
-"""What schemathesis has to know of this service, and what is checked beside its own checks.
+"""Hooks of schemathesis: they adapt its data to this service and add checks to its own.
 
-Imported by schemathesis itself (schemathesis.toml), in the process that asks the service."""
+Schemathesis imports this module (see schemathesis.toml) in the process that sends the requests.
+"""
 
 import gc
 import hashlib
@@ -17,10 +18,10 @@ from templates import operator, operators
 from templates.conv1d.workload import SMOOTH
 from templates.dtypes import LEAST_ERROR
 
-gc.set_threshold(20_000)  # looking for garbage as often as Python does takes a fifth of its time
+gc.set_threshold(20_000)  # Python's default spends a fifth of the time on collecting garbage
 NAMES = [each.name for each in operators()]
 APART = ("F", "groups", "stride", "residual")
-"""Fields of conv1d that direction backward leaves at what they are if they are not given."""
+"""Fields of conv1d that must have their default in direction ``backward``."""
 CURSOR = (r"cursor was not made by this list",)
 ORDER = (
     r"Idempotency-Key was used for another order",
@@ -37,8 +38,10 @@ REASONS: dict[str, tuple[str, ...]] = {
     "POST /jobs": ORDER,
     "POST /models": ORDER,
 }
-"""Why data that fits the schema may be refused all the same: what no schema can say, as the answer
-says it, by operation. schemathesis.toml admits the status there, and why it does."""
+"""Reasons for which an operation may refuse data that fits its schema, as patterns of the answer.
+
+No schema can express them. schemathesis.toml allows the status for these operations and says why.
+"""
 
 
 @schemathesis.serializer("application/x-ndjson")
@@ -48,8 +51,10 @@ def lines(context: Any, value: Any) -> bytes:
 
 @schemathesis.hook
 def map_case(context: HookContext, case: Case) -> Case:
-    """Of data that fits the schema, what is within the limits between fields, of which no schema
-    knows: nearly all of it would be refused else."""
+    """Change data that fits the schema so that it also keeps the limits between fields.
+
+    The schema can't express these, and without the change nearly all data would be refused.
+    """
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return case
     path, body = case.operation.path, case.body
@@ -69,7 +74,10 @@ def map_case(context: HookContext, case: Case) -> Case:
 
 @schemathesis.hook
 def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
-    """A key of each model's own: nearly all come with the example's, which a job has, too."""
+    """Give each order of a model its own Idempotency-Key.
+
+    Nearly all come with the key of the example, which a job has used, too.
+    """
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
     if case.operation.label == "POST /models" and "Idempotency-Key" in (case.headers or {}):
@@ -78,7 +86,7 @@ def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> Non
 
 
 def number(text: Any) -> Any:
-    """Of a query, where some phases write numbers and others digits."""
+    """Return a query's value as a number: some phases write numbers, others digits."""
     try:
         return whole(json.loads(str(text)))
     except ValueError:
@@ -86,8 +94,10 @@ def number(text: Any) -> Any:
 
 
 def whole(value: Any) -> Any:
-    """Integers written as such: to JSON Schema 17.0 is one, to us a length that comes as one is a
-    mistake."""
+    """Return the value with floats such as 17.0 as integers, at any depth.
+
+    To JSON Schema 17.0 is an integer; the service refuses it as a length.
+    """
     if isinstance(value, dict):
         return {name: whole(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -96,6 +106,7 @@ def whole(value: Any) -> Any:
 
 
 def within_limits(shape: dict[str, Any]) -> dict[str, Any]:
+    """Return the shape within the limits between its fields, without empty values."""
     shape = {name: value for name, value in shape.items() if value not in (None, "")}
     if "N" in shape:
         shape = signals(shape)
@@ -111,14 +122,17 @@ def within_limits(shape: dict[str, Any]) -> dict[str, Any]:
 
 
 def of_known_templates(model: dict[str, Any]) -> dict[str, Any]:
-    """Its workloads within limits, and those templates that each operator has."""
+    """Return the model with workloads within limits and only templates that all operators have."""
     layers = [each | {"workload": within_limits(each["workload"])} for each in model["workloads"]]
     named = {"templates": ["channels"]} if model.get("templates") else {}
     return model | {"workloads": layers} | named
 
 
 def signals(shape: dict[str, Any]) -> dict[str, Any]:
-    """Few of them, with a kernel no longer than the signal, in a mode or with a padding."""
+    """Return a shape of conv1d within limits.
+
+    It has few signals, a kernel no longer than the signal, and either a mode or a padding.
+    """
     several = {"B", "C", "F"} & {*shape}
     shape["M"] = min(shape["M"], 2**10 if several else 2**22)  # 2 * L * N is at most 2^40
     shape["N"] = min(shape["M"], shape["N"])
@@ -137,8 +151,10 @@ def signals(shape: dict[str, Any]) -> dict[str, Any]:
 
 
 def smooth(shape: dict[str, Any]) -> dict[str, Any]:
-    """What one program has all gradients of: channels apart, an activation whose derivative does
-    not jump."""
+    """Return a shape whose gradients one program computes all.
+
+    Its channels are separate, and its activation has a derivative without jumps.
+    """
     apart = {name: each for name, each in shape.items() if name not in APART}
     if apart.get("activation", SMOOTH[0]) not in SMOOTH:
         apart["activation"] = SMOOTH[0]
@@ -146,7 +162,10 @@ def smooth(shape: dict[str, Any]) -> dict[str, Any]:
 
 
 def windowed(shape: dict[str, Any]) -> dict[str, Any]:
-    """A kernel in one of its two forms, which spans no more than the least input and padding."""
+    """Return a shape of depthwise_conv2d within limits.
+
+    The kernel is K, or KH and KW, and spans no more than the smallest input with its padding.
+    """
     if "K" in shape or not {"KH", "KW"} <= {*shape}:
         shape = {"K": 3} | {name: each for name, each in shape.items() if name not in ("KH", "KW")}
     if "padding" in shape:
@@ -158,7 +177,10 @@ def windowed(shape: dict[str, Any]) -> dict[str, Any]:
 
 
 def of_this_release(line: dict[str, Any]) -> dict[str, Any]:
-    """A record that names a shape, a template and its version; what else it says stays."""
+    """Return the record with a shape, a template and a version that this release has.
+
+    Its other fields stay.
+    """
     if "tuning_record" in line:
         ours = line["convtune"]
         return line | {"convtune": of_this_release(ours) if isinstance(ours, dict) else ours}
@@ -180,6 +202,7 @@ def of_this_release(line: dict[str, Any]) -> dict[str, Any]:
 
 @schemathesis.check
 def refuses_what_fits_for_a_reason(context: CheckContext, response: Response, case: Case) -> None:
+    """Fail if data that fits the schema is refused for none of REASONS."""
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
     if response.status_code not in {400, 422}:
@@ -193,7 +216,7 @@ def refuses_what_fits_for_a_reason(context: CheckContext, response: Response, ca
 
 @schemathesis.check
 class EveryOperationAnswers:
-    """A run in which an operation only ever refused has tested little of it."""
+    """Fail if an operation has never answered with success: then little of it was tested."""
 
     def __init__(self) -> None:
         self.asked: set[str] = set()

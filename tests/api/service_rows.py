@@ -1,4 +1,4 @@
-"""Rows as a worker would write them, through the storage's own functions."""
+"""Database rows as a worker writes them, made with the storage's own functions."""
 
 import json
 from itertools import count
@@ -48,11 +48,11 @@ RECORD = {"workload": ["17", "base64"], "tuning_record": [[], [1.5e-6], {}, []]}
 SIGNING_KEY = Ed25519PrivateKey.generate()
 SIGNER = NewSigner(SIGNING_KEY.public_key().public_bytes_raw().hex(), "gpu-host-1")
 
-_number = count(1)  # no configuration is measured twice
+_number = count(1)  # makes each configuration a new one
 
 
 def files(tag: str = "", key: str = "") -> list[artifacts.NewArtifact]:
-    """The five of a winner; ``key`` is its workload's."""
+    """Return the five artifacts of a best, signed; ``key`` is its workload's key."""
     named = [
         artifacts.NewArtifact(LIBRARY + tag.encode(), "library", "application/octet-stream"),
         artifacts.NewArtifact(f"// {tag}".encode(), "source", "text/x-cuda"),
@@ -72,7 +72,7 @@ def files(tag: str = "", key: str = "") -> list[artifacts.NewArtifact]:
 
 
 def running(engine: Engine, name: str, shape: dict[str, Any], **order: Any) -> queue.Job:
-    """A job for the shape, claimed; nothing else may be queued."""
+    """Order and claim a job for the shape, and return it; no other job may be queued."""
     workload = operator(name).workload.model_validate(shape)
     values: dict[str, Any] = {
         "target": "auto",
@@ -91,6 +91,7 @@ def running(engine: Engine, name: str, shape: dict[str, Any], **order: Any) -> q
 
 
 def new_trial(device: devices.Device, number: int, **changes: Any) -> trials.NewTrial:
+    """Return a trial that worked; ``number`` makes its configuration and its time differ."""
     values: dict[str, Any] = {
         "device_id": device.id,
         "config": {"template": "direct", "threads": number},
@@ -111,7 +112,7 @@ LONG = 2000
 
 
 def long_log(engine: Engine) -> None:
-    """So many trials, as JSON lines more than sockets hold."""
+    """Store LONG failed trials; as JSON lines they are more than the buffers of sockets hold."""
     job = running(engine, "conv1d", {"M": 100, "N": 3})
     part = devices.upsert_device(engine, GPU)
     said = "an error " * 1000
@@ -128,7 +129,10 @@ def tuned(
     time_us: float = 1.5,
     **changes: Any,
 ) -> queue.Job:
-    """A job that succeeded: two trials, a best with the template's default, its five files."""
+    """Store and return a job that succeeded.
+
+    It has two trials and a best, which has the template's default configuration and five artifacts.
+    """
     device = devices.upsert_device(engine, fingerprint)
     job = running(engine, name, shape)
     trials.add(engine, job.id, job.attempt, [new_trial(device, next(_number)) for _ in range(2)])
@@ -165,6 +169,6 @@ COUNTS = select(
 
 
 def rows(engine: Engine) -> dict[str, int]:
-    """How many each table has."""
+    """Return the number of rows in each table."""
     with reading(engine) as connection:
         return connection.execute(COUNTS).one()._asdict()

@@ -1,4 +1,4 @@
-"""Keys: who is let in, by which route, and what the others are told."""
+"""API keys: which routes need one of which scope, and how requests without one are refused."""
 
 import asyncio
 import re
@@ -42,7 +42,7 @@ def always_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def guarded(database_url: str) -> Iterator[TestClient]:
-    """Of a service that asks for keys to read, too."""
+    """A client of a service that requires keys for reading, too."""
     settings = Settings(database_url=database_url, require_key_to_read=True)
     with TestClient(create_app(settings)) as opened:
         yield opened
@@ -58,7 +58,7 @@ def made(client: TestClient, scope: keys.Scope, **more: Any) -> dict[str, str]:
 
 
 def asked_of(client: TestClient) -> list[tuple[str, str]]:
-    """Method and path of every route that the application has, the hidden ones too."""
+    """Return method and path of every route of the application, hidden ones included."""
     app: Any = client.app
     own = [route for route in app.routes if isinstance(route, Route)]
     assert len(app.routes) == len(own) + len(ROUTE_MODULES)  # no router is included from elsewhere
@@ -75,7 +75,10 @@ def path_of(route: str) -> str:
 
 
 def named_open() -> set[tuple[str, str]]:
-    """Method and path of what docs/how-to/use-keys.md says is open, a file for all files."""
+    """Return method and path of the routes that docs/how-to/use-keys.md calls open.
+
+    One file stands for all static files.
+    """
     rows = re.search(r"\| open to everybody \| \|\n(?:\|.*\n)+", USE_KEYS.read_text())
     assert rows is not None
     named = re.findall("`([A-Z]+) (/[^`]*)`", rows[0])
@@ -83,7 +86,7 @@ def named_open() -> set[tuple[str, str]]:
 
 
 def every_path(client: TestClient) -> list[str]:
-    """All that can be asked for: routes, files, and what is no route."""
+    """Return the paths of all routes, of a static file, and of NO_ROUTES."""
     routes = {path_of(path) for _, path in asked_of(client)} | {"/static/app.js"}
     assert len(routes) > 25
     assert routes >= {"/docs", "/openapi.json", "/metrics", "/"}
@@ -94,6 +97,7 @@ def every_path(client: TestClient) -> list[str]:
 def test_only_what_the_page_on_keys_names_answers_without_one(
     request: pytest.FixtureRequest, guards_reading: bool
 ) -> None:
+    """Only the routes that docs/how-to/use-keys.md calls open answer requests without a key."""
     service = request.getfixturevalue("guarded" if guards_reading else "client")
     made(service, "admin")
     opened = named_open()
@@ -105,7 +109,7 @@ def test_only_what_the_page_on_keys_names_answers_without_one(
             if (method, path) in opened:
                 assert asked.status_code in {200, 303}, (method, path)
             elif of_an_open_one or (method in SAFE and not guards_reading):
-                # answered as to whoever has a key; what is not GET or HEAD does nothing
+                # no key is asked for, and methods other than GET and HEAD do nothing
                 assert asked.status_code != 401, (method, path)
                 assert method in {"GET", "HEAD"} or asked.status_code in {404, 405}, (method, path)
             else:
@@ -208,6 +212,7 @@ def test_keys_are_read_again_after_a_second(
 def test_a_read_that_needs_no_key_asks_nobody(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """If reading needs no key, a read does not look at the keys."""
     made(client, "admin")
     app: Any = client.app
     monkeypatch.setattr(app.state, "access", NeverAsked(app.state.access))
@@ -245,6 +250,7 @@ def test_without_any_key_only_loopback_is_answered(app: FastAPI) -> None:
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "10.0.0.1", "127.0.0.1.x"])
 def test_a_name_that_was_made_to_mean_loopback_is_not_answered(app: FastAPI, host: str) -> None:
+    """DNS rebinding does not work: the Host header must name loopback itself."""
     with TestClient(app, base_url="http://127.0.0.1") as client:
         for path in ("/jobs", "/"):
             problem(client.get(path, headers={"Host": host}), 401, "key-required")
@@ -375,6 +381,7 @@ def test_a_cookie_reads(guarded: TestClient) -> None:
 
 @pytest.mark.parametrize("back", ["//evil", "https://evil", "/\\evil", "evil", "/\nevil", ""])
 def test_the_way_back_stays_here(client: TestClient, back: str) -> None:
+    """The form for a key redirects only to paths of this service."""
     answer = client.post("/ui/key", data={"back": back}, headers=OWN, follow_redirects=False)
     assert answer.headers["location"] == "/"
 

@@ -1,4 +1,4 @@
-"""Whatever is sent to POST /jobs, the answer is a job or a problem, and only a job is written."""
+"""Whatever is sent to POST /jobs, the answer is a job or a problem; a problem writes nothing."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ GOOD: list[dict[str, Any]] = [
     {"operator": "depthwise_conv2d", "workload": {"B": 1, "C": 2, "H": 8, "W": 9, "K": 3}},
 ]
 REFUSAL = 20_000
-"""Bytes, whatever was sent."""
+"""Upper limit for the size of a refusal in bytes, however much was sent."""
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

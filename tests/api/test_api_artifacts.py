@@ -1,4 +1,4 @@
-"""Files by their sha256: whole, in part, unchanged, damaged."""
+"""GET /artifacts/{sha256}: whole files, ranges, unchanged files (304) and damaged ones."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Every order that can't be taken is refused by name, and nothing is written."""
+"""Every order that can't be taken is refused with the name of the field; nothing is written."""
 
 import gzip
 import json
@@ -20,6 +20,7 @@ JSON = {"content-type": "application/json"}
 
 @pytest.fixture(autouse=True)
 def nothing_written(engine: Engine) -> Iterator[None]:
+    """Fail if a test of this module writes a row."""
     before = rows(engine)
     yield
     assert rows(engine) == before
@@ -168,7 +169,7 @@ def test_a_body_that_does_not_say_its_size_is_refused_too(client: TestClient) ->
 
 @pytest.mark.parametrize("path", ["/jobs", "/models", "/jobs/nearest", "/records"])
 def test_an_order_takes_no_query(client: TestClient, path: str) -> None:
-    """Its terms would be the usual ones, whatever the query says."""
+    """A query is refused, because the order would ignore it and get default terms."""
     body = conv1d() if path != "/models" else {"name": "small", "workloads": [conv1d()]}
     answer = client.post(f"{path}?trials=8&trials=9", json=body)
     document = problem(answer, 422, "invalid-request", "trials")
@@ -189,7 +190,7 @@ def test_a_query_of_many_unknown_names_has_a_short_refusal(client: TestClient) -
 
 
 def test_a_member_that_is_given_twice(client: TestClient) -> None:
-    """A parser takes one of the two, and nobody knows which was meant."""
+    """A repeated name is refused: a parser takes one of the two values, and not always the same."""
     for text, name in (
         ('{"operator": "conv1d", "workload": {"M": 100, "M": 200, "N": 3}}', "M"),
         (
@@ -221,7 +222,10 @@ def test_bytes_that_are_no_utf_8(client: TestClient) -> None:
 
 @pytest.mark.parametrize("path", ["/jobs", "/models", "/records"])
 def test_a_compressed_body(client: TestClient, path: str) -> None:
-    """One that only says so is no better: whoever is in between may unpack it."""
+    """A compressed body is refused, and so is a plain one that is declared as compressed.
+
+    A proxy in between may unpack the body.
+    """
     headers = JSON | {"content-encoding": "gzip"}
     for body in (gzip.compress(json.dumps(conv1d()).encode()), json.dumps(conv1d()).encode()):
         answer = client.post(path, content=body, headers=headers)

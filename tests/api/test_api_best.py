@@ -1,4 +1,4 @@
-"""The best for a shape: exact answers, and what is said where there is none."""
+"""GET /best for a shape: exact answers, and the 404 if there is none."""
 
 from dataclasses import asdict
 from urllib.parse import urlencode
@@ -96,6 +96,7 @@ def test_of_several_devices_the_fastest_answers_and_all_are_named(
 
 
 def test_one_on_several_threads_is_given_to_who_asks(client: TestClient, engine: Engine) -> None:
+    """``parallel`` asks for the best on several threads, ``threads`` for one on so many at most."""
     tuned(engine, "conv1d", SHAPE, HOST, time_us=5.0, threads=1)
     tuned(engine, "conv1d", SHAPE, HOST, time_us=9.0, threads=2)
     assert client.get(URL).json()["time_us"] == 5.0
@@ -122,7 +123,7 @@ def test_where_nothing_is_tuned_the_call_that_would_is_given(
 def test_the_answer_is_not_sent_twice(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", SHAPE)
     tag = client.get(URL).headers["etag"]
-    assert tag.startswith('W/"')  # the same compressed or not
+    assert tag.startswith('W/"')  # weak: the tag is the same for a compressed answer
     for sent in (tag, f'"other", {tag}', tag.removeprefix("W/"), "*"):
         again = client.get(URL, headers={"If-None-Match": sent})
         assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)

@@ -1,4 +1,4 @@
-"""What pages say of a best beside its time: a faster peer, noise, the call, the roofline."""
+"""Facts about a best on the pages besides its time: faster peers, noise, call, roofline."""
 
 import re
 from html import unescape
@@ -18,14 +18,14 @@ def summary(time: float) -> dict[str, Any]:
 
 
 def read(client: TestClient, path: str) -> str:
-    """The page's words."""
+    """Return the words of a page, without markup."""
     answer = client.get(path, headers={"accept": "text/html"})
     assert answer.status_code == 200, answer.text
     return " ".join(unescape(re.sub("<[^>]+>", " ", answer.text)).split())
 
 
 def pages_of(client: TestClient, engine: Engine, **best: Any) -> tuple[str, str, str]:
-    """The best's, the list's and its job's."""
+    """Store a best; return the words of its page, of the list of bests and of its job's page."""
     job = tuned(engine, "conv1d", SHAPE, HOST | LIMITS, **best)
     paths = ("/ui/best/conv1d?M=100&N=3", "/ui/best", f"/ui/jobs/{job.id}")
     one, listed, of_job = (read(client, path) for path in paths)
@@ -42,6 +42,7 @@ def test_a_faster_peer_is_named_everywhere(client: TestClient, engine: Engine) -
 
 
 def test_peers_of_an_earlier_job_have_their_day(client: TestClient, engine: Engine) -> None:
+    """Peers' times that were taken over from an earlier job are shown with their date."""
     row = {"name": "numpy", "time_us": 900.0, "speedup": 1.8}
     one, _, _ = pages_of(client, engine, time_us=487.0, baselines=[row])
     assert "timed by an earlier job" not in one
@@ -57,6 +58,7 @@ def test_without_a_faster_peer_nobody_is_named(client: TestClient, engine: Engin
 
 
 def test_like_is_compared_with_like(client: TestClient, engine: Engine) -> None:
+    """A peer that was timed by calls from Python is compared with our call, not with our kernel."""
     timing = {"warm": summary(0.015), "call": summary(2.8)}
     rows = [{"name": "numpy", "time_us": 0.5, "speedup": 0.18, "level": "call"}]
     best = {"time_us": 0.015, "timing": timing, "baselines": rows, "threads": 2}
@@ -103,7 +105,10 @@ def test_the_cache_passes_the_rooflines_floor(client: TestClient, engine: Engine
 
 @pytest.mark.parametrize("winner", [0, 1])
 def test_the_finalists_are_a_table(client: TestClient, engine: Engine, winner: int) -> None:
-    """The winner is what became the best: of two that were delivered the second, perhaps."""
+    """The finalist that became the best is marked as the winner, though another may be first.
+
+    A job may deliver two bests, and the shown one may be the second.
+    """
     finalists = [
         {"name": name, "config": {"template": "direct", "threads": n}, **summary(time)}
         for n, (name, time) in enumerate([("convtune", 1.5), ("stored best", 1.65)])
@@ -135,6 +140,7 @@ def test_the_arch_stands_beside_the_devices_name(client: TestClient, engine: Eng
 def test_of_fewer_threads_the_list_leads_to_that_very_one(
     client: TestClient, engine: Engine
 ) -> None:
+    """The list links each best of a workload with its own number of threads."""
     tuned(engine, "conv1d", SHAPE, HOST, time_us=2.0, threads=2)
     tuned(engine, "conv1d", SHAPE, HOST, time_us=5.0, threads=1)
     listed = client.get("/ui/best", headers={"accept": "text/html"}).text

@@ -1,5 +1,7 @@
-"""What a browser may be made to do by a page of another site, while there is no key; and what it
-goes on reading with one that was revoked."""
+"""Requests of browsers: a page of another site can't make them write while there is no key.
+
+An event stream ends once its key is revoked.
+"""
 
 import httpx2
 import pytest
@@ -40,7 +42,7 @@ def sent(secret: str) -> dict[str, str]:
 def test_a_page_of_another_site_can_not_make_a_browser_write(
     app: FastAPI, headers: dict[str, str]
 ) -> None:
-    """It has no body: browsers ask nobody before they send it."""
+    """A POST without a body from another site is refused: browsers send it without a preflight."""
     with TestClient(app, base_url="http://127.0.0.1") as client:
         cancel = client.post("/jobs", json=ORDER).json()["links"]["self"] + "/cancel"
         problem(client.post(cancel, headers=headers), 401, "key-required")

@@ -1,4 +1,4 @@
-"""A job beside another: on its page, and against the fastest peer in the list."""
+"""Comparisons: two jobs on one page, and each job with its fastest peer in the list."""
 
 import re
 
@@ -23,7 +23,7 @@ def page(client: TestClient, path: str, status: int = 200) -> str:
 
 @pytest.fixture
 def pair(engine: Engine) -> tuple[queue.Job, queue.Job]:
-    """Two jobs of one workload; the second runs, and its third trial is its best."""
+    """Two jobs of one workload; the second is running, and its third trial is its fastest."""
     first = tuned(engine, "conv1d", SHAPE)
     second = running(engine, "conv1d", SHAPE, search="random", label="<again>")
     device = devices.upsert_device(engine, GPU)

@@ -1,4 +1,4 @@
-"""Large answers come compressed to who asks for it; bytes with a name of their own never do."""
+"""Large answers are compressed if the client asks; artifacts, named by their bytes, never are."""
 
 import gzip
 import json
@@ -55,6 +55,7 @@ def test_a_small_one_is_sent_as_it_is(client: TestClient) -> None:
     ],
 )
 def test_what_is_asked_for_by_weight(client: TestClient, asked: str, is_compressed: bool) -> None:
+    """An answer is compressed only if Accept-Encoding prefers gzip by its weights (q)."""
     answer = client.get("/openapi.json", headers={"accept-encoding": asked})
     assert ("content-encoding" in answer.headers) == is_compressed
     assert "accept-encoding" in answer.headers["vary"].lower()

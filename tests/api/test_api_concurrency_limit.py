@@ -1,4 +1,4 @@
-"""Whoever keeps the service busy keeps nobody else from reading."""
+"""Limits on concurrent orders and exports: clients that keep the service busy block no reader."""
 
 import socket
 import sqlite3
@@ -19,7 +19,7 @@ from api.settings import Settings
 
 ORDERS = 60
 READ_SECONDS = 10.0
-"""A third of what an order waits for the writer at most."""
+"""Time limit of a read: a third of the longest time for which an order waits for the lock."""
 
 
 @pytest.fixture
@@ -29,6 +29,7 @@ def url(app: FastAPI) -> Iterator[str]:
 
 
 def order(url: str, length: int) -> int:
+    """Order a job and return the status of the answer."""
     asked = {"operator": "conv1d", "workload": {"M": length, "N": 3}}
     return httpx2.post(f"{url}/jobs", json=asked, timeout=60).status_code
 
@@ -59,6 +60,7 @@ def test_orders_that_wait_for_the_writer_keep_nobody_from_reading(
     ],
 )
 def test_who_sends_slowly_holds_no_turn(url: str, path: str, kind: str) -> None:
+    """Clients that send bodies slowly take none of the slots for writing orders."""
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n"
     head += f"Content-Type: {kind}\r\nContent-Length: 100\r\n\r\na"
     with ExitStack() as stack:
@@ -93,6 +95,7 @@ def test_exports_take_turns(url: str, app: FastAPI) -> None:
 
 
 def test_a_turn_ends_whatever_becomes_of_it(database_url: str) -> None:
+    """A slot is free again after an error, and after a client that has left."""
     app = create_app(Settings(database_url=database_url))
     with served(app) as url:
         app.state.export_limit = ConcurrencyLimit("exports", 1, READ_SECONDS)

@@ -1,4 +1,4 @@
-"""Connections that say nothing, or half of it, end by themselves, and take nobody's place."""
+"""Connections that send or read too little are closed and leave room for others."""
 
 import json
 import socket
@@ -34,6 +34,7 @@ STRANGERS = 600
 
 @pytest.fixture
 def hurried(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
+    """Host and port of a service whose deadlines are 0.3 s."""
     for name in connections.DEADLINE_SECONDS:
         monkeypatch.setitem(connections.DEADLINE_SECONDS, name, 0.3)
     monkeypatch.setattr(connections, "STALLED_SECONDS", 0.3)
@@ -43,7 +44,10 @@ def hurried(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str
 
 
 def until_closed(stranger: socket.socket) -> bytes:
-    """What it was sent. Raises TimeoutError where it stays."""
+    """Return what the service sends until it closes the connection.
+
+    Raise TimeoutError if it sends nothing for PATIENCE seconds and does not close it.
+    """
     stranger.settimeout(PATIENCE)
     said = b""
     while part := stranger.recv(4096):
@@ -64,6 +68,7 @@ def until_closed(stranger: socket.socket) -> bytes:
     ids=["nothing", "a line", "headers", "a body", "a chunk", "a second request"],
 )
 def test_what_is_not_sent_is_not_waited_for(hurried: tuple[str, int], sent: bytes) -> None:
+    """A client that does not send the rest of its request gets a 408 and is disconnected."""
     with socket.create_connection(hurried) as stranger:
         stranger.sendall(sent)
         said = until_closed(stranger)
@@ -72,6 +77,7 @@ def test_what_is_not_sent_is_not_waited_for(hurried: tuple[str, int], sent: byte
 
 
 def test_bytes_that_drip_put_nothing_off(hurried: tuple[str, int]) -> None:
+    """A client that sends byte by byte does not move its deadline."""
     with socket.create_connection(hurried) as stranger, pytest.raises(OSError, match=r"\[Errno"):
         for byte in iter(lambda: b"x", None):
             stranger.sendall(byte)
@@ -79,7 +85,7 @@ def test_bytes_that_drip_put_nothing_off(hurried: tuple[str, int]) -> None:
 
 
 def test_who_reads_nothing_is_left(hurried: tuple[str, int], app: FastAPI) -> None:
-    """And the turn that they held is another's."""
+    """A client that does not read its answer is dropped, and the next one may export."""
     long_log(app.state.engine)
     app.state.export_limit = ConcurrencyLimit("exports", 1, PATIENCE)
     with socket.create_connection(hurried) as idle:
@@ -92,7 +98,11 @@ def test_who_reads_nothing_is_left(hurried: tuple[str, int], app: FastAPI) -> No
 def test_who_reads_slowly_gets_it_all(
     hurried: tuple[str, int], app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is left to be sent does not shrink to the buffer's low-water mark in time."""
+    """A slow reader is not dropped as long as it reads.
+
+    The unsent rest does not shrink to the buffer's low-water mark within STALLED_SECONDS, so that
+    mark must not be the measure.
+    """
     monkeypatch.setattr(connections, "STALLED_SECONDS", 1.0)
     content, parts = bytes(48 << 20), 5
     sha256 = artifacts.put(app.state.engine, content, "library", "application/octet-stream")
@@ -110,7 +120,7 @@ def test_who_reads_slowly_gets_it_all(
 
 
 class NarrowProtocol(BoundedProtocol):
-    """The kernel takes little of an answer, so that the rest of a small one stays unsent."""
+    """A protocol with a small send buffer, so that even a small answer's end stays unsent."""
 
     made: ClassVar[list["NarrowProtocol"]] = []
 
@@ -129,8 +139,10 @@ class NarrowProtocol(BoundedProtocol):
 def unread(
     app: FastAPI, connection: str, **options: Any
 ) -> Iterator[tuple[str, socket.socket, threading.Event]]:
-    """The service's URL, a client that has not read the end of an answer, which is less than 64
-    KiB, and an event that is set when the service has let go of its connection."""
+    """Yield the service's URL, a client, and an event that is set once its connection is gone.
+
+    The client has not read the end of its answer, which is smaller than 64 KiB.
+    """
     NarrowProtocol.made.clear()
     options |= {"http": NarrowProtocol, "timeout_graceful_shutdown": 1}
     with served(app, **options) as url, socket.socket() as client:
@@ -151,6 +163,7 @@ def unread(
 def test_who_never_reads_the_end_is_left(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch, connection: str
 ) -> None:
+    """A client that does not read the end of its answer is disconnected."""
     monkeypatch.setitem(connections.DEADLINE_SECONDS, "request", 0.3)
     monkeypatch.setattr(connections, "STALLED_SECONDS", 0.3)
     with unread(app, connection) as (_, _, lost):
@@ -161,11 +174,11 @@ def test_who_never_reads_the_end_is_left(
 def test_who_never_reads_the_end_takes_nobodys_place(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch, connection: str
 ) -> None:
-    """A connection that is closed, but has bytes to send, still has its descriptor."""
+    """A closed connection with unsent bytes is dropped if its descriptor is needed."""
     monkeypatch.setitem(connections.DEADLINE_SECONDS, "request", 0.3)
     monkeypatch.setattr(connections, "max_connections", lambda: 1)
     with unread(app, connection) as (url, _, lost):
-        time.sleep(0.6)  # until it is closed
+        time.sleep(0.6)  # longer than the deadline of 0.3 s, which closes the connection
         assert not lost.is_set()
         assert httpx2.get(f"{url}/jobs").status_code == 200
         assert lost.is_set()
@@ -174,14 +187,15 @@ def test_who_never_reads_the_end_takes_nobodys_place(
 def test_nothing_follows_the_answer_of_a_connection_that_is_closed(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A deadline that passes while a connection closes adds no 408 to the answer."""
     monkeypatch.setitem(connections.DEADLINE_SECONDS, "request", 0.3)
     with unread(app, "keep-alive", timeout_keep_alive=0) as (_, client, _):
-        time.sleep(0.6)  # until the time for the next request is up
+        time.sleep(0.6)  # longer than the deadline of 0.3 s for the next request
         assert until_closed(client).endswith(bytes(1))
 
 
 def test_who_listens_owes_nothing(hurried: tuple[str, int], app: FastAPI) -> None:
-    """The deadlines are for what a client is to send or to take."""
+    """No deadline applies to a listener that has sent its request and takes what comes."""
     job = running(app.state.engine, "conv1d", {"M": 100, "N": 3})
     with Stream(f"http://{hurried[0]}:{hurried[1]}", job.id) as stream:
         events = iter(stream)
@@ -192,6 +206,7 @@ def test_who_listens_owes_nothing(hurried: tuple[str, int], app: FastAPI) -> Non
 
 
 def test_strangers_take_neither_the_last_descriptor_nor_the_disk(tmp_path: Path) -> None:
+    """More idle connections than descriptors stop no reader and do not fill the log."""
     port, log = free_port(), tmp_path / "log"
     with log.open("wb") as said:
         service = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Thinning keeps what is to be seen; charts put it in its place."""
+"""Curves and charts: thinned curves keep extremes and failures, charts keep to their scale."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +19,7 @@ def points(given: list[float | None]) -> list[Point]:
 
 @given(st.lists(times, max_size=400), st.integers(30, 60))
 def test_thinned_curves_have_the_same_envelope(given: list[float | None], most: int) -> None:
+    """A thinned curve keeps the extremes, the final best, and whether trials failed."""
     whole = points(given)
     kept = curves.thinned(whole, most)
     assert len(kept) <= most
@@ -70,6 +71,7 @@ def test_a_roof_needs_peaks() -> None:
 
 
 def test_what_the_cache_makes_faster_than_the_roof_is_drawn_too() -> None:
+    """A point above the roofline, whose data is in the cache, stays inside the chart."""
     limits = {"peak_flops": 1e11, "peak_bandwidth": 1e10}
     roof = roofline(limits, 10**9, 10**9, {"ours": 1000.0})
     assert roof is not None

@@ -1,4 +1,4 @@
-"""A database file that is deleted under the service."""
+"""A database file that is deleted while the service runs: it answers 503 and makes no new file."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The event stream: complete and in order whatever the connection does, whoever else listens."""
+"""The event stream is complete and in order, whatever the connection and other listeners do."""
 
 import asyncio
 import random
@@ -37,6 +37,7 @@ SHAPE = {"M": 100, "N": 3}
 
 @pytest.fixture
 def url(app: FastAPI) -> Iterator[str]:
+    """URL of a service that polls the database for events every 20 ms."""
     with served(app) as found:
         app.state.feeds = Feeds(app.state.engine, poll_seconds=0.02)
         yield found
@@ -63,7 +64,7 @@ def order(engine: Engine) -> queue.Job:
 
 
 class Tuning:
-    """What a worker does to a job's rows, one call a step."""
+    """The writes of a worker to a job's rows, one method for each step."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -108,14 +109,14 @@ class Tuning:
         queue.finish(self.engine, self.job.id, self.job.attempt, "succeeded")
 
     def bests(self) -> list[int]:
-        """The numbers of the trials that were faster than all before them."""
+        """Return the numbers of the trials that were faster than all before them."""
         times = [float("inf"), *(float("inf") if t is None else t for t in self.times)]
         lows = list(accumulate(times, min))
         return [number for number, (old, new) in enumerate(pairwise(lows), 1) if new < old]
 
 
 def complete(got: list[Event], tuning: Tuning) -> None:
-    """All that happened, once, in order, and the end."""
+    """Assert that the events tell all that happened, once and in order, up to the job's end."""
     told = [(event.kind, event.data["number"]) for event in got if event.kind in {"trial", "best"}]
     bests = tuning.bests()
     assert told == [
@@ -164,7 +165,7 @@ def test_a_thousand_trials_through_broken_connections(url: str, engine: Engine, 
             patience = breaks.choice([0, 1, 2, 3, 10, 100])
             for count, event in enumerate(stream):
                 if count == patience:
-                    break  # it was sent, and is lost with the connection
+                    break  # this event was sent, but is lost with the connection
                 got.append(event)
     worker.join()
     complete(got, tuning)
@@ -173,9 +174,10 @@ def test_a_thousand_trials_through_broken_connections(url: str, engine: Engine, 
 def test_of_two_listeners_the_one_that_sleeps_holds_nothing_up(
     app: FastAPI, url: str, engine: Engine
 ) -> None:
+    """A listener that does not read delays no other and misses nothing itself."""
     tuning = Tuning(engine)
     with Stream(url, tuning.job.id) as awake, Stream(url, tuning.job.id) as asleep:
-        for _ in range(10):  # far more than the sockets' buffers hold
+        for _ in range(10):  # far more bytes than the sockets' buffers hold
             tuning.measure([1000.0 - len(tuning.times)] * 60, error="x" * 20_000)
         tuning.end()
         complete(list(awake), tuning)
@@ -186,6 +188,7 @@ def test_of_two_listeners_the_one_that_sleeps_holds_nothing_up(
 
 
 def test_an_ended_job_is_told_from_its_start_and_then_no_more(url: str, engine: Engine) -> None:
+    """The stream of an ended job has all its events; a resumed one gets 204."""
     tuning = Tuning(engine)
     tuning.measure([3.0] * (2 * PAGE) + [None, 2.0, 2.5])
     tuning.end()

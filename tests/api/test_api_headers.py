@@ -1,4 +1,4 @@
-"""What every answer tells browsers, and what none of them says."""
+"""Security headers that every answer has, and CORS headers that none has."""
 
 import pytest
 from fastapi import FastAPI

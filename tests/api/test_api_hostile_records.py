@@ -1,4 +1,4 @@
-"""Whatever is sent to POST /records, the answer is jobs or a problem, and only jobs are written."""
+"""Whatever is sent to POST /records, the answer is jobs or a problem; a problem writes nothing."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ from tests.hostile import logs, mangled
 
 TYPE = {"content-type": "application/x-ndjson"}
 PROBLEM = 20_000
-"""Bytes that an answer may have, however long what it refuses is."""
+"""Upper limit for the size of a problem in bytes, however much was sent."""
 fuzzed = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def sent(client: TestClient, engine: Engine, log: bytes) -> Any:
-    """The answer, after a look at what it says and at what was stored."""
+    """Send the log and return the answer, after checking it and what was stored."""
     before = rows(engine)
     answer = client.post("/records", content=log, headers=TYPE)
     said = answer.json()
@@ -60,4 +60,5 @@ def test_our_own_logs_after_a_bad_disk(
 
 @pytest.mark.parametrize("name", ["x" * 10**5, "\\ud800" * 1000, "\\u0000", ""])
 def test_names_that_fill_no_answer(client: TestClient, engine: Engine, name: str) -> None:
+    """A refusal stays short, however long the unknown names in the log are."""
     assert sent(client, engine, (f'{{"{name}": 1}}\n' * 30).encode()).status_code == 422

@@ -1,4 +1,4 @@
-"""Ordering jobs and looking at them."""
+"""Ordering, listing, reading and cancelling jobs over HTTP."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the values of knobs gave, and how much of the spread of times a knob explains."""
+"""Tables of knobs: the trials of each value, and how much of the times' spread a knob explains."""
 
 import math
 from statistics import fmean
@@ -56,7 +56,7 @@ def test_the_knob_that_decides_comes_first() -> None:
 
 
 def test_long_values_are_shown_by_their_ends_and_stay_apart() -> None:
-    """As traces are."""
+    """Values that share a long end, as traces do, keep rows of their own."""
     decisions = "," * 80
     samples: list[Sample] = [({"trace": first + decisions}, "ok", 2.0) for first in "ab"]
     (trace,) = knobs.knob_tables(samples)
@@ -65,7 +65,10 @@ def test_long_values_are_shown_by_their_ends_and_stay_apart() -> None:
 
 @given(groups)
 def test_a_share_is_that_of_the_textbook(times: list[list[float]]) -> None:
-    """1 - (1 - eta squared) (n - 1) / (n - k), not below 0: eta squared from its own sums."""
+    """The share is Kelley's epsilon squared, computed here from eta squared.
+
+    That is 1 - (1 - eta²) (n - 1) / (n - k), at least 0, for n times in k groups.
+    """
     found = knobs.explained(times)
     logs = [[math.log(time) for time in group] for group in times]
     every = [each for group in logs for each in group]

@@ -1,4 +1,4 @@
-"""``label`` over HTTP and on the page."""
+"""The label of a job, over HTTP and on the pages."""
 
 import json
 from typing import Any
@@ -70,6 +70,7 @@ def test_the_page_finds_it(client: TestClient) -> None:
 
 
 def test_the_form_takes_it_as_it_is_written(client: TestClient) -> None:
+    """A label of digits stays text on its way through the form."""
     sent = {"operator": "conv1d", "workload.M": "100", "workload.N": "3", "label": "2024"}
     own = {"sec-fetch-site": "same-origin"}
     answer = client.post("/ui/jobs", data=sent, headers=own, follow_redirects=False)

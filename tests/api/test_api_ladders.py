@@ -1,4 +1,4 @@
-"""Climbed ladders, and what is said where there is none."""
+"""GET /ladders: measured ladders, and the answer if there is none."""
 
 from typing import Any
 
@@ -16,6 +16,7 @@ EXAMPLE: dict[str, Any] = LadderView.model_config["json_schema_extra"]["examples
 
 
 def climbed(engine: Engine, fingerprint: dict[str, Any], name: str = "conv1d") -> None:
+    """Store a ladder of the operator's example workload on a device."""
     workload = operator(name).workload.model_validate(operator(name).example)
     new = ladders.NewLadder(
         operator=name,

@@ -1,5 +1,7 @@
-"""A listener, or who sends a body, may leave at any moment: that is no failure of the service. What
-is one is logged without what the program had in its hands."""
+"""Clients that leave while they listen or send a body: the log shows no failure.
+
+If there is one, its traceback in the log shows no values of variables, which may be keys.
+"""
 
 import json
 import logging
@@ -19,11 +21,12 @@ from db.fleet import devices
 from db.results import trials
 
 HALF_A_BODY = b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
-MANY = 3000  # more than the sockets between the two hold
+MANY = 3000  # trials, whose events are more than the buffers of the sockets hold
 
 
 @pytest.fixture
 def restored_logs() -> Iterator[None]:
+    """Undo what the application did to uvicorn's loggers."""
     yield
     for name in ("uvicorn", "uvicorn.access"):
         logger = logging.getLogger(name)
@@ -42,7 +45,7 @@ def test_a_listener_that_leaves_while_much_waits_for_it_is_no_failure(
         for _ in range(5):
             with Stream(url, job.id) as stream:
                 next(iter(stream))
-                time.sleep(0.1)  # until the service can send no more
+                time.sleep(0.1)  # meanwhile the buffers fill and the service can send no more
         deadline = time.monotonic() + 10
         while app.state.feeds.listeners:
             assert time.monotonic() < deadline
@@ -93,7 +96,7 @@ def test_a_traceback_in_the_log_names_no_values(
     restored_logs: None,
 ) -> None:
     logs.configure(log_format)
-    key = "-".join(("ct_a", "secret"))  # as it stands in no line of the source
+    key = "-".join(("ct_a", "secret"))  # joined, so that no line of the source shows it
 
     def admit(token: str) -> None:
         raise RuntimeError(f"{len(token)} characters")

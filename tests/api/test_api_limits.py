@@ -1,4 +1,4 @@
-"""How often somebody may ask, and how many of their jobs may be unfinished."""
+"""Limits for each client: requests a second, and unfinished jobs."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def order(length: int) -> dict[str, Any]:
     return {"operator": "conv1d", "workload": {"M": length, "N": 3}}
 
 
-def key_of(client: TestClient, name: str) -> dict[str, str]:
+def headers_of_key(client: TestClient, name: str) -> dict[str, str]:
     app: Any = client.app
     return {"authorization": f"Bearer {keys.create(app.state.engine, name, 'submit')[1]}"}
 
@@ -76,11 +76,17 @@ def test_each_key_and_each_address_may_ask_so_often(database_url: str) -> None:
 def test_a_header_that_nobody_told_us_to_believe_buys_nothing(
     database_url: str, told: str | None
 ) -> None:
-    """By itself uvicorn believes whoever asks from 127.0.0.1, and takes any text for an address."""
+    """X-Forwarded-For names the client only if it comes from a trusted proxy and is an address.
+
+    By default uvicorn trusts every request from 127.0.0.1 and takes any text for an address.
+    """
     settings = Settings(database_url=database_url, requests_per_second=0.1, trusted_proxies=told)
 
     def status(name: str) -> int:
-        """The client as uvicorn has it from the header."""
+        """Return the status of a request from ``name``, which its header names, too.
+
+        Uvicorn would take the client from the header.
+        """
         asking = TestClient(client.app, client=(name, 0))
         return asking.get("/operators", headers={"x-forwarded-for": name}).status_code
 
@@ -100,21 +106,21 @@ def test_a_key_has_a_bucket_of_its_own(database_url: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(keyring, "FRESH_SECONDS", 0.0)
     settings = Settings(database_url=database_url, requests_per_second=0.1)
     with TestClient(create_app(settings)) as client:
-        first, second = key_of(client, "first"), key_of(client, "second")
+        first, second = headers_of_key(client, "first"), headers_of_key(client, "second")
         assert client.get("/jobs").status_code == 200
         for key in (first, second):
             assert client.get("/jobs", headers=key).status_code == 200
             said = problem(client.get("/jobs", headers=key), 429, "too-many-requests")["detail"]
             assert said.startswith("key ")
         guessed = client.get("/jobs", headers={"authorization": "Bearer ct_guessed"})
-        problem(guessed, 429, "too-many-requests")  # guessing is the address's
+        problem(guessed, 429, "too-many-requests")  # a wrong key counts for its address
 
 
 def test_a_quota_of_unfinished_jobs(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyring, "FRESH_SECONDS", 0.0)
     settings = Settings(database_url=database_url, max_unfinished_jobs=2)
     with TestClient(create_app(settings)) as client:
-        first, second = key_of(client, "first"), key_of(client, "second")
+        first, second = headers_of_key(client, "first"), headers_of_key(client, "second")
         made = [client.post("/jobs", json=order(m), headers=first) for m in (10, 11)]
         assert [answer.status_code for answer in made] == [201, 201]
         answer = client.post("/jobs", json=order(12), headers=first)

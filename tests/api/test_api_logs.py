@@ -1,4 +1,4 @@
-"""What the service writes to standard error beside its own events."""
+"""Messages of libraries in the service's log: they have the format of its own events."""
 
 import json
 import subprocess
@@ -52,6 +52,7 @@ print("goes on", flush=True)
 
 @pytest.mark.parametrize("where", ["2> /dev/full", "2>&-"])
 def test_a_line_that_can_not_be_written_ends_nothing(where: str) -> None:
+    """The process goes on if stderr is full or closed."""
     command = ["bash", "-c", f'"$0" -c "$1" {where}', sys.executable, LOST]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert ended.stdout == "goes on\n"

@@ -1,4 +1,4 @@
-"""Pages of models, in process: what they say, and that nothing is unescaped."""
+"""Pages of models: their content, with everything escaped."""
 
 import re
 from html import unescape
@@ -20,12 +20,14 @@ def text(html: str) -> str:
 
 
 def figure(html: str, name: str) -> str:
+    """Return the text of a figure on a page, by its name."""
     found = re.search(f'<div class="figure"><span>{name}</span>(.*?)</div>', html, re.DOTALL)
     assert found, name
     return text(found[1])
 
 
 def row(html: str, place: int) -> list[str]:
+    """Return the texts of the cells of a layer's row."""
     body = html[html.index('id="layers-scroll"') :]
     cells = re.findall(
         "<td.*?</td>", re.findall("<tr>(.*?)</tr>", body, re.DOTALL)[place + 1], re.S
@@ -35,7 +37,7 @@ def row(html: str, place: int) -> list[str]:
 
 @pytest.fixture
 def model(client: TestClient, engine: Engine) -> dict[str, Any]:
-    """One layer is tuned, the other waits."""
+    """A model of which one layer is tuned and the other waits."""
     baselines = [
         {"name": "pytorch NCHW", "time_us": 12.0, "speedup": 4.0},
         {"name": "pytorch NHWC", "time_us": 1.0, "speedup": 0.3},
@@ -77,7 +79,7 @@ def test_a_model_has_its_layers_its_gain_and_what_it_waits_for(
     assert figure(html, "Layers") == "1 of 2 0 of 4 trials"
     assert figure(html, "Gain so far") == "4.00 × 9.00 µs, PyTorch 36.0 µs"
     assert figure(html, "Time left, about") == "–"
-    assert "Since the order" in html  # nothing of it has run
+    assert "Since the order" in html  # none of its jobs has run
     assert "over 1 of 2 layers" in text(html)
     assert "Patience 7" in text(html)
     assert "no worker is alive" in html
@@ -92,6 +94,7 @@ def test_a_model_has_its_layers_its_gain_and_what_it_waits_for(
 def test_what_moves_is_fetched_by_itself_until_it_ends(
     client: TestClient, engine: Engine, model: dict[str, Any]
 ) -> None:
+    """The live part of the page reloads itself until the model has ended."""
     live = f"/ui/models/{model['id']}/live"
     job = queue.claim(engine, "worker-1", ["cuda"])
     assert job is not None

@@ -1,4 +1,4 @@
-"""Ordering models, and looking at them."""
+"""Ordering, listing, reading and cancelling models over HTTP."""
 
 import json
 from typing import Any
@@ -149,7 +149,7 @@ def test_a_model_that_is_not_there(client: TestClient, path: str) -> None:
 
 
 def bad(place: int, **changes: Any) -> dict[str, Any]:
-    """An order of four workloads, of which one is not right."""
+    """Return an order of four workloads in which the one at ``place`` has a fault."""
     layers = [SIGNAL | {"workload": {"M": 100 + n, "N": 3}} for n in range(4)]
     layers[place] = IMAGE | changes
     return ORDER | {"workloads": layers}
@@ -197,6 +197,7 @@ def shape(**changes: Any) -> dict[str, Any]:
 def test_one_fault_refuses_all_of_it(
     client: TestClient, engine: Engine, body: Any, field: str, says: str
 ) -> None:
+    """A fault in one layer or term refuses the whole order, names the field and writes nothing."""
     before = rows(engine)
     document = problem(client.post("/models", json=body), 422, "invalid-request", field)
     assert says in document["detail"]
@@ -204,7 +205,7 @@ def test_one_fault_refuses_all_of_it(
 
 
 def test_a_model_of_the_most_layers_is_taken(client: TestClient) -> None:
-    """Every field said, and indented for people."""
+    """An order of 256 layers with all fields given and indented keeps the limit of a body."""
     workload = operator("depthwise_conv2d").workload
     shapes = [
         workload.model_validate(IMAGE["workload"] | {"H": 16 + n}).model_dump() for n in range(256)
@@ -220,6 +221,7 @@ def test_a_model_of_the_most_layers_is_taken(client: TestClient) -> None:
 
 
 def test_a_quota_is_of_jobs(database_url: str) -> None:
+    """The quota counts the jobs that a model would make, not the model."""
     limited: FastAPI = create_app(Settings(database_url=database_url, max_unfinished_jobs=2))
     with TestClient(limited) as client:
         ordered(client)

@@ -14,6 +14,7 @@ from templates import operator, templates_for
 
 
 def nearest(client: TestClient, name: str = "conv1d", **query: Any) -> Any:
+    """Ask GET /best with match=nearest, which must succeed, and return the answer."""
     response = client.get(f"/best/{name}?{urlencode(query | {'match': 'nearest'})}")
     assert response.status_code == 200, response.text
     return response.json()
@@ -50,7 +51,7 @@ def test_its_configuration_is_valid_for_the_shape_asked(client: TestClient, engi
 
 
 def test_an_extent_at_its_default_is_an_extent(client: TestClient, engine: Engine) -> None:
-    """Though it stays out of the key."""
+    """Batch 1, the default, which the key leaves out, is closer to 4 than batch 64."""
     signals = {"M": 512, "N": 9, "C": 8}
     one = tuned(engine, "conv1d", signals)
     tuned(engine, "conv1d", signals | {"B": 64})
@@ -121,6 +122,7 @@ def test_a_configuration_that_is_not_valid_here_is_passed_over(
 
 
 def test_a_device_of_another_release_is_passed_over(client: TestClient, engine: Engine) -> None:
+    """A device whose stored limits this release can't read lends nothing."""
     strange = GPU | {"name": "Strange GPU"}
     job = tuned(engine, "conv1d", {"M": 4000, "N": 32}, strange)
     assert nearest(client, M=4001, N=32)["job"] == job.id

@@ -1,4 +1,4 @@
-"""Short reads: on the event loop where nothing can hold it up, in a thread where something may."""
+"""Short reads run on the event loop, and in a thread if a lock or PostgreSQL may delay them."""
 
 import asyncio
 import sqlite3
@@ -30,6 +30,7 @@ def app(tmp_path: Path) -> Iterator[FastAPI]:
 
 
 def where(engine: Engine) -> tuple[Engine, threading.Thread]:
+    """Read the database; return the engine and the thread in which that happened."""
     with reading(engine) as connection:
         assert connection.execute(now().select()).scalar_one() > 0
     return engine, threading.current_thread()

@@ -1,4 +1,4 @@
-"""The OpenAPI document: complete, with examples, and every route errs in one shape."""
+"""The OpenAPI document is complete and has examples; all routes' errors have one shape."""
 
 import re
 from typing import Any
@@ -18,6 +18,7 @@ OPERATIONS = [
 
 
 def resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema to which ``$ref`` leads."""
     while "$ref" in schema:
         schema = DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     return schema
@@ -148,7 +149,7 @@ def test_the_examples_are_what_the_service_would_answer() -> None:
         for example in schema.get("examples", []):
             missing = set(schema["properties"]) - set(example)
             assert set(example) <= set(schema["properties"]), name
-            # FastAPI leaves nulls out of the document.
+            # a missing field must be nullable: FastAPI leaves nulls out of the document
             assert all("null" in str(schema["properties"][field]) for field in missing), name
 
 

@@ -1,4 +1,4 @@
-"""Pages for people, in process: what they say, what they refuse, and that nothing is unescaped."""
+"""HTML pages: their content, their refusals of bad input, and that everything is escaped."""
 
 import re
 from html import unescape
@@ -26,10 +26,11 @@ CONV1D = "/ui/best/conv1d?M=100&N=3"
 
 
 def page(client: TestClient, path: str, status: int = 200) -> str:
+    """Return the HTML of a page, after checking its headers and that it has no inline code."""
     answer = client.get(path, headers=HTML)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert answer.headers["vary"].startswith(HEADERS["Vary"])  # and what compression varies by
+    assert answer.headers["vary"].startswith(HEADERS["Vary"])  # compression adds to it
     sent = {name: answer.headers[name] for name in HEADERS if name != "Vary"}
     assert sent == {name: value for name, value in HEADERS.items() if name != "Vary"}
     assert "<script>" not in answer.text
@@ -38,6 +39,7 @@ def page(client: TestClient, path: str, status: int = 200) -> str:
 
 
 def send(client: TestClient, path: str, form: dict[str, str], **headers: str) -> Any:
+    """Post a form, by default from a page of the service itself, and follow no redirect."""
     sent = headers or OWN
     return client.post(path, data=form, headers=HTML | sent, follow_redirects=False)
 
@@ -67,6 +69,7 @@ def test_people_get_a_page_and_programs_the_index(client: TestClient) -> None:
 def test_a_shape_is_told_without_what_goes_without_saying(
     client: TestClient, engine: Engine, shape: dict[str, Any], told: str
 ) -> None:
+    """Pages leave out the fields of a shape that have their default."""
     job = running(engine, "conv1d", shape)
     assert f'<span class="shape">{told}</span>' in page(client, f"/ui/jobs/{job.id}")
 
@@ -124,6 +127,7 @@ def test_a_form_of_another_site_is_refused(client: TestClient, headers: dict[str
 
 
 def test_a_browser_that_only_says_origin_is_known_by_it(client: TestClient) -> None:
+    """A form is accepted by its Origin if the browser sends no Sec-Fetch-Site."""
     assert send(client, "/ui/jobs", ORDER, origin="http://testserver").status_code == 303
 
 
@@ -208,6 +212,7 @@ def test_the_snippets_of_a_best_with_padding(client: TestClient, engine: Engine)
 
 
 def test_a_host_that_is_none_is_in_no_snippet(client: TestClient, engine: Engine) -> None:
+    """A Host header that is no valid host does not get into the snippets."""
     tuned(engine, "conv1d", {"M": 100, "N": 3})
     answer = client.get(CONV1D, headers=HTML | {"host": "a.b;rm -rf"})
     assert "http://localhost:8000" in answer.text

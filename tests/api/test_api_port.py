@@ -1,4 +1,4 @@
-"""A port that is taken: one line, and nothing else was begun."""
+"""A port that is in use: the service ends with one line and has started nothing."""
 
 import os
 import socket

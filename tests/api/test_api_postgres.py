@@ -1,4 +1,4 @@
-"""One pass over the routes with PostgreSQL below; the storage's own suite does the rest."""
+"""One pass over the routes on PostgreSQL; the rest is tested in tests/db on both engines."""
 
 import re
 

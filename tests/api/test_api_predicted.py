@@ -6,7 +6,7 @@ from problem_shape import problem
 from service_rows import tuned
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
-from test_api_verify import verified_as  # the worker's part
+from test_api_verify import verified_as  # ends a job as a worker does
 
 QUERY = "/best/conv1d?M=4000&N=32"
 

@@ -1,4 +1,4 @@
-"""The service as a process of its own: starting, failing to start, its log, its size."""
+"""The service as a process: start, failures to start, log, stop, and its use of CPU and memory."""
 
 import json
 import os
@@ -36,7 +36,7 @@ HEAVY = ("tvm", "tvm_ffi", "xgboost", "scipy", "torch", "tuner")
 
 
 class Service:
-    """A started process and the lines it writes; ``url`` once it says where it listens."""
+    """A service process that listens at ``url``, and the lines that it writes to stderr."""
 
     def __init__(self, command: list[str], **settings: str) -> None:
         self.process = subprocess.Popen(
@@ -64,14 +64,14 @@ class Service:
                 self._fresh.put(line)
 
     def stop(self) -> int:
-        """Its exit status, once all that it wrote is in ``lines``."""
+        """Stop the service with SIGTERM; return its exit status once ``lines`` is complete."""
         self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(30)
         self._reader.join(30)
         return status
 
     def spent(self) -> float:
-        """Seconds of processors so far."""
+        """Return the CPU time, s, that the process has used so far."""
         times = psutil.Process(self.process.pid).cpu_times()
         return times.user + times.system
 
@@ -94,7 +94,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Service]]:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """For tests that leave nothing behind."""
+    """A service for all tests of this module that leave no rows behind."""
     database = tmp_path_factory.mktemp("running") / "service.db"
     service = Service(SERVE, TUNER_DATABASE_URL=f"sqlite:///{database}")
     yield service
@@ -175,8 +175,10 @@ def test_stopping_ends_the_streams(serve: Callable[..., Service], command: list[
 
 
 def bests(service: Service, requests: int = 200) -> tuple[float, float]:
-    """What so many GET /best cost the service, which does not depend on what else this machine
-    does, and their median latency, which hardly does; both in seconds."""
+    """Return the CPU time of the service for so many GET /best, and their median latency, in s.
+
+    The CPU time does not depend on what else the machine does; the median latency hardly does.
+    """
     took, before = [], service.spent()
     with httpx2.Client(base_url=service.url) as client:
         for _ in range(requests):
@@ -210,15 +212,17 @@ CHUNK = b"1000\r\n" + b" " * 4096 + b"\r\n"
 
 
 def unfinished(url: str, path: str, kind: str, chunks: int) -> bytes:
-    """The answer to a body of which no more comes than so many chunks; the connection must end
-    then."""
+    """Send so many chunks of a body without its end; return the answer.
+
+    The service must close the connection after the answer.
+    """
     host, port = url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n"
         head += "Transfer-Encoding: chunked\r\n\r\n"
         connection.sendall(head.encode() + chunks * CHUNK)
         answer = b""
-        with suppress(ConnectionResetError):  # what is sent and not read resets the connection
+        with suppress(ConnectionResetError):  # bytes that the service never reads cause a reset
             while more := connection.recv(65536):
                 answer += more
     return answer
@@ -252,7 +256,7 @@ def test_a_body_that_nobody_reads_ends_with_the_answer(
     ],
 )
 def test_failing_to_start_is_one_line(tmp_path: Path, settings: dict[str, str], says: str) -> None:
-    """Both commands read the same settings; the test below sees that uvicorn says so too."""
+    """A failure to start prints one line; the next test checks it for uvicorn's command."""
     _is_one_line(tmp_path, [sys.executable, "-m", "api"], settings, says)
 
 
@@ -264,6 +268,7 @@ def test_failing_to_start_is_one_line(tmp_path: Path, settings: dict[str, str], 
     ],
 )
 def test_so_is_failing_under_uvicorn(tmp_path: Path, settings: dict[str, str], says: str) -> None:
+    """A failure to start prints one line under uvicorn's command, too."""
     _is_one_line(tmp_path, SERVE, settings, says)
 
 
@@ -281,6 +286,7 @@ def test_so_is_any_other_setting_that_is_none(
     value: str,
     says: str,
 ) -> None:
+    """An invalid value of any other setting prints one line with its name."""
     monkeypatch.setenv(name, value)
     assert main() == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -320,6 +326,7 @@ def test_importing_the_service_opens_nothing_and_brings_no_compiler(tmp_path: Pa
 
 
 def test_it_stays_small(serve: Callable[..., Service]) -> None:
+    """The service takes less than 150 MB after 600 requests."""
     service = serve()
     paths = ["/jobs", "/operators", "/best/conv1d?M=100&N=3", "/workers", "/metrics"]
     with httpx2.Client(base_url=service.url) as client:

@@ -1,4 +1,4 @@
-"""Logs out of the service in every format, and into it as orders for a worker."""
+"""GET /records exports logs in every format; POST /records imports logs as orders."""
 
 import json
 from datetime import datetime
@@ -30,10 +30,12 @@ FAILURES = {
     "run_timeout": ("timeout", 7),
     "wrong_answer": ("correctness", 5),
     "skipped": ("constraints", 8),
+    "machine_error": ("runtime", 8),
 }
 
 
 def lines(client: TestClient, query: str = "") -> list[Any]:
+    """Return the lines of an exported log."""
     response = client.get(f"/records{query}")
     assert response.status_code == 200, response.text
     assert response.headers["content-type"].startswith("application/x-ndjson")
@@ -42,7 +44,7 @@ def lines(client: TestClient, query: str = "") -> list[Any]:
 
 
 def failed(engine: Engine, count: int = 1, **changes: Any) -> Job:
-    """A job with so many trials for each way to fail, and no best."""
+    """Store a failed job, with ``count`` trials for each status of failure and without a best."""
     device = devices.upsert_device(engine, GPU)
     job = running(engine, "conv1d", {"M": 50, "N": 5})
     new = [
@@ -56,13 +58,14 @@ def failed(engine: Engine, count: int = 1, **changes: Any) -> Job:
 
 
 def record(client: TestClient, engine: Engine) -> dict[str, Any]:
-    """A line that can be imported."""
+    """Return a line of a log that can be imported."""
     tuned(engine, "conv1d", {"M": 100, "N": 7}, HOST)
     [line] = lines(client, "?of=bests")
     return dict(line)
 
 
 def post(client: TestClient, *records: Any) -> Any:
+    """Import records, which are JSON values or lines of text."""
     text = "\n".join(r if isinstance(r, str) else json.dumps(r) for r in records)
     return client.post("/records", content=text, headers=TYPE)
 
@@ -86,8 +89,8 @@ def test_filters(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", {"M": 100, "N": 7}, HOST)
     tuned(engine, "depthwise_conv2d", {"B": 1, "C": 1, "H": 8, "W": 8, "K": 3})
     failed(engine)
-    assert len(lines(client)) == 13
-    assert len(lines(client, "?operator=conv1d")) == 11
+    assert len(lines(client)) == 14
+    assert len(lines(client, "?operator=conv1d")) == 12
     assert len(lines(client, "?target=cpu")) == len(lines(client, "?device=Test CPU")) == 2
     assert len(lines(client, f"?job={gpu.id}")) == 2
     assert [each["status"] for each in lines(client, "?status=build_error")] == ["build_error"]
@@ -168,7 +171,7 @@ def test_kernel_tuners_t4_results(client: TestClient, engine: Engine) -> None:
     }
     assert [each["invalidity"] for each in others] == [kind for kind, _ in FAILURES.values()]
     assert {each["correctness"] for each in others} == {0}
-    for each in (first, *others):  # what its schema requires and says the types of
+    for each in (first, *others):  # the required fields and types of Kernel Tuner's T4 schema
         assert {"configuration", "times", "invalidity", "correctness"} <= set(each)
         assert all(isinstance(m["value"], int | float) for m in each["measurements"])
         assert isinstance(each["times"]["runtimes"], list)
@@ -182,11 +185,11 @@ def test_a_long_log_comes_in_pieces(
     failed(engine, count=9)
     filters = records.Filters()
     pieces = list(formats.export(engine, form, filters))  # type: ignore[arg-type]
-    assert len(pieces) == 14  # 63 trials and the end
+    assert len(pieces) == 16  # 72 trials and the end
     assert b"".join(pieces) == client.get(f"/records?format={form}").content
     text = b"".join(pieces).decode()
     got = json.loads(text)["results"] if form == "kerneltuner" else text.splitlines()
-    assert len(got) == 63
+    assert len(got) == 72
 
 
 def test_an_import_is_orders_for_a_worker(client: TestClient, engine: Engine) -> None:
@@ -207,7 +210,7 @@ def test_an_import_is_orders_for_a_worker(client: TestClient, engine: Engine) ->
     stored = listed.of_job(engine, first["id"])
     assert [each.config for each in stored] == [line["config"], other["config"]]
     assert stored[1].source == {"line": 2, "time_us": 0.001, "device": "Test CPU"}
-    assert client.get("/best/conv1d?M=100&N=7").json() == before  # nothing is believed
+    assert client.get("/best/conv1d?M=100&N=7").json() == before  # an imported time is no best
     again = post(client, line, other).json()["jobs"]
     assert again == [said["jobs"][0] | {"created": False}]
     assert post(client, other).json()["jobs"][0]["created"] is True
@@ -239,7 +242,7 @@ def test_shapes_of_another_tools_log_are_ordered(client: TestClient) -> None:
     }
     job = said["jobs"][0]
     usual = {name: job[name] for name in ("operator", "workload", "target")}
-    known = client.post("/jobs", json=usual)  # what is not said is as there
+    known = client.post("/jobs", json=usual)  # an import has the default terms of an order
     assert (known.status_code, known.json()["id"]) == (200, job["id"])
     again = post(client, *TOPHUB).json()["jobs"]
     assert again == [job | {"created": False}]
@@ -340,6 +343,15 @@ def test_what_is_no_record_is_refused(client: TestClient, engine: Engine) -> Non
     for text in NO_RECORDS:
         problem(post(client, line, text), 422, "invalid-request", "records.2.record")
     assert rows(engine) == before
+
+
+@pytest.mark.parametrize("workload", [[], 1, None, "[]", "null"])
+def test_a_workload_that_is_no_object_is_named(
+    client: TestClient, engine: Engine, workload: object
+) -> None:
+    line = record(client, engine) | {"workload": workload}
+    refused = problem(post(client, line), 422, "invalid-request", "records.1.workload")
+    assert "must be a JSON object" in refused["detail"]
 
 
 def test_bytes_that_are_no_text(client: TestClient) -> None:

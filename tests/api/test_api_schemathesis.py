@@ -1,7 +1,8 @@
-"""schemathesis over the whole OpenAPI document, against the service in a process of its own: data
-that fits the schema and data that does not, for every operation, and the paths along the links.
+"""schemathesis against the service as a process, for every operation of the OpenAPI document.
 
-schemathesis.toml says how it is run, by hand too, and what is not asked of which operation."""
+It sends data that fits the schema and data that does not, and follows links. schemathesis.toml says
+how to run it by hand and what is not tested of which operation.
+"""
 
 import os
 import re
@@ -16,7 +17,7 @@ from service_rows import GPU, HOST, tuned
 from test_api_ladders import climbed
 from test_api_process import SERVE, Service
 
-from api.schemas.orders.model import MODEL_EXAMPLE, SentModel
+from api.schemas.orders.model import MODEL_EXAMPLE, ModelOrderBody
 from db import models
 from db.access import keys
 from db.sql.engine import migrate, open_engine
@@ -37,15 +38,18 @@ Explore = Callable[..., str]
 
 @contextmanager
 def service(url: str, guards_reading: bool) -> Iterator[Explore]:
-    """Runs schemathesis with a key of some scope on a service that has something to answer to all
-    that the document's examples ask. Nothing may be found, and the service may not have failed."""
+    """Start a service with rows for all examples; yield a function that runs schemathesis on it.
+
+    The function takes the scope of the key to use and options, asserts that nothing was found, and
+    returns the output. In the end no answer may have had a status of 500 or more.
+    """
     engine = open_engine(url)
     migrate(engine)
     for operator in operators():
         tuned(engine, operator.name, operator.example)
         climbed(engine, GPU, operator.name)
     tuned(engine, "conv1d", {"M": 100, "N": 7}, HOST)
-    models.submit(engine, SentModel.model_validate(MODEL_EXAMPLE).order())
+    models.submit(engine, ModelOrderBody.model_validate(MODEL_EXAMPLE).order())
     secrets = {scope: keys.create(engine, f"a-{scope}", scope)[1] for scope in keys.SCOPES}
     engine.dispose()
     started = Service(
@@ -85,7 +89,7 @@ def service(url: str, guards_reading: bool) -> Iterator[Explore]:
 
 
 def asked_of(said: str) -> int:
-    """How many operations."""
+    """Return the number of operations that were tested."""
     return int(re.findall("Tested: ([0-9]+)", said)[0])
 
 

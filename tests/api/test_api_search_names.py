@@ -1,4 +1,7 @@
-"""The contract may not import the tuner, so the strategies' names are written in both."""
+"""The contract and the tuner list the same search strategies.
+
+The contract may not import the tuner, so it repeats the names.
+"""
 
 from db.contract.order import STRATEGIES
 from tuner.search import strategies

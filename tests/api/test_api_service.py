@@ -1,4 +1,4 @@
-"""Operators, workers, and what the service says of itself."""
+"""Operators, workers, the index, readiness, metrics, internal errors and request ids."""
 
 import re
 from typing import Any
@@ -107,7 +107,7 @@ def test_what_nobody_foresaw_is_a_problem_too(app: FastAPI, client: TestClient) 
 
 
 def samples_of(client: TestClient) -> dict[tuple[str, ...], float]:
-    """By name and the values of the labels."""
+    """Return the metrics' values by name and by the sorted values of their labels."""
     return {
         (sample.name, *sorted(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(client.get("/metrics").text)

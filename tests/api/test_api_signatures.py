@@ -1,4 +1,4 @@
-"""Signatures and signers over HTTP: served where they hold, refused where anything was touched."""
+"""Signatures over HTTP: valid ones are served; if any byte was changed, they are refused."""
 
 from typing import Any
 
@@ -21,6 +21,7 @@ URL = "/best/conv1d?M=16384&N=32"
 
 @pytest.fixture
 def links(client: TestClient, engine: Engine) -> dict[str, Any]:
+    """The links to the artifacts of a signed best, by kind."""
     tuned(engine, "conv1d", SHAPE)
     found: dict[str, Any] = client.get(URL).json()["artifacts"]
     return found
@@ -31,12 +32,14 @@ def content(engine: Engine, sha256: str) -> bytes:
 
 
 def written(engine: Engine, sha256: str, changed: bytes) -> None:
+    """Overwrite the bytes of a stored artifact, though not its name."""
     with writing(engine) as connection:
         row = update(table).where(table.c.sha256 == sha256)
         connection.execute(row.values(content=changed))
 
 
 def refused(client: TestClient, link: dict[str, Any], says: str) -> None:
+    """Assert that the artifact is not served, with a reason and the way out."""
     document = problem(client.get(link["url"]), 500, "corrupt-artifact")
     assert says in document["detail"]
     assert link["sha256"] in document["detail"]
@@ -55,6 +58,7 @@ def test_nobody_signs_yet(client: TestClient) -> None:
 
 
 def test_what_is_served_holds(client: TestClient, links: dict[str, Any]) -> None:
+    """The served signature is valid for the served manifest and is by the registered signer."""
     got = {kind: client.get(link["url"]).content for kind, link in links.items()}
     signature = signed.parse(got["signature"])
     signature.check(got["manifest"])
@@ -82,7 +86,7 @@ def test_a_flipped_bit_is_refused(
 
 
 def stored(engine: Engine, made: bytes) -> dict[str, Any]:
-    """A signature under its own name, as whoever may write to the database would have it."""
+    """Store bytes as a signature under their own SHA-256, as an attacker of the database could."""
     sha256 = artifacts.put(engine, made, "signature", "application/json")
     return {"url": f"/artifacts/{sha256}", "sha256": sha256}
 
@@ -123,7 +127,10 @@ def test_a_best_of_before_has_none(client: TestClient, engine: Engine) -> None:
 
 
 def test_nothing_takes_a_binary(client: TestClient) -> None:
-    """What comes in is JSON, or the text of a log: there is no way to upload a library."""
+    """No route takes binary data, so nobody can upload a library.
+
+    Bodies are JSON or the text of a log.
+    """
     document = client.get("/openapi.json").json()
     taken = {
         media_type
@@ -142,7 +149,7 @@ def test_nothing_takes_a_binary(client: TestClient) -> None:
 def test_a_withdrawn_signature_is_not_said_to_be_unchanged(
     client: TestClient, engine: Engine, links: dict[str, Any]
 ) -> None:
-    """Neither by the service nor by a cache before it."""
+    """A withdrawn signature is not confirmed with 304, and caches must ask before they serve it."""
     url, headers = links["signature"]["url"], {"If-None-Match": f'"{links["signature"]["sha256"]}"'}
     assert client.get(url).headers["cache-control"] == "no-cache"
     assert client.get(url, headers=headers).status_code == 304

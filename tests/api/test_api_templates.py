@@ -47,7 +47,7 @@ def test_what_can_t_be_is_refused_with_what_can(
 
 
 def test_a_best_is_asked_for_by_its_template(client: TestClient, engine: Engine) -> None:
-    tuned(engine, "conv1d", ORDER["workload"], HOST)  # by direct
+    tuned(engine, "conv1d", ORDER["workload"], HOST)  # its best is of the template direct
     assert client.get(f"{URL}&templates=direct").json()["template"] == "direct"
     assert client.get(f"{URL}&templates=direct,fft").json()["template"] == "direct"
     refused = problem(client.get(f"{URL}&templates=fft"), 404, "not-tuned")

@@ -1,4 +1,4 @@
-"""The table of a job's trials, and the same as CSV."""
+"""The table of a job's trials on its page, and as CSV."""
 
 import csv
 import io
@@ -19,6 +19,7 @@ HTML = {"accept": "text/html"}
 
 @pytest.fixture
 def job(engine: Engine) -> str:
+    """The id of a running job with 30 trials that worked and one whose texts are hostile."""
     device = devices.upsert_device(engine, GPU)
     held = running(engine, "conv1d", {"M": 100, "N": 3}, trials=50)
     new = [new_trial(device, number, time_us=40.0 - number) for number in range(1, 31)]
@@ -30,6 +31,7 @@ def job(engine: Engine) -> str:
 
 
 def numbers(client: TestClient, job: str, query: str = "") -> list[int]:
+    """Return the numbers of the trials in the table, in its order."""
     text = client.get(f"/ui/jobs/{job}/trials?{query}", headers=HTML).text
     assert text.count("<section") == 1
     return [int(found) for found in re.findall(r'data-label="Trial">(\d+)<', text)]
@@ -73,6 +75,7 @@ def test_nonsense_is_no_error(client: TestClient, job: str, query: str) -> None:
 
 
 def test_the_address_follows_the_reader_and_not_the_page(client: TestClient, job: str) -> None:
+    """The browser's address changes if the reader sorts, not if the page refreshes itself."""
     path = f"/ui/jobs/{job}/trials?sort=-number"
     assert client.get(path, headers=HTML).headers["hx-replace-url"] == (
         f"/ui/jobs/{job}?sort=-number"
@@ -82,6 +85,7 @@ def test_the_address_follows_the_reader_and_not_the_page(client: TestClient, job
 
 
 def rows(client: TestClient, job: str, query: str = "") -> list[dict[str, str]]:
+    """Return the rows of the CSV."""
     answer = client.get(f"/ui/jobs/{job}/trials.csv?{query}")
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     assert ".csv" in answer.headers["content-disposition"]
@@ -97,6 +101,7 @@ def test_all_of_it_as_csv(client: TestClient, job: str) -> None:
 
 
 def test_a_spreadsheet_runs_nothing(client: TestClient, job: str) -> None:
+    """Cells of the CSV that a spreadsheet would run as formulas get an apostrophe."""
     (failed,) = rows(client, job, "status=build_error")
     assert (failed["error"], failed["block"]) == ("'@SUM(1) <b>", "'=1+1")
 

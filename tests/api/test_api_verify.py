@@ -1,4 +1,4 @@
-"""POST /jobs/nearest: a worker is to build and check what the neighbour lends."""
+"""POST /jobs/nearest: a job that builds, checks and times the neighbour's configuration."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ QUERY = "/best/conv1d?M=4000&N=32"
 
 
 def verified(engine: Engine, job: dict[str, Any], **changes: Any) -> None:
-    """As a worker would end that job, which has one configuration."""
+    """End the job as a worker does: its best has the one configuration that it lists."""
     [lent] = listed.of_job(engine, job["id"])
     verified_as(engine, job, lent.config, lent.template_version, **changes)
 
@@ -32,7 +32,7 @@ def verified_as(
     fingerprint: dict[str, Any] = GPU,
     threads: int | None = None,
 ) -> None:
-    """With that configuration as its best."""
+    """Claim the job and end it with a best of this configuration."""
     held = queue.claim(engine, "worker-1", ["cpu", "cuda"])
     assert held is not None
     assert held.id == job["id"]
@@ -82,6 +82,7 @@ def test_the_answer_is_verified_once_the_job_has_succeeded(
 
 
 def test_what_was_borrowed_is_not_lent_on(client: TestClient, engine: Engine) -> None:
+    """A verified best lends its configuration to no other shape."""
     far = tuned(engine, "conv1d", {"M": 8192, "N": 32})
     verified(engine, client.post("/jobs/nearest", json=ASKED).json())
     assert client.get("/best/conv1d?M=4001&N=32&match=nearest").json()["job"] == far.id
@@ -102,6 +103,7 @@ def test_what_is_tuned_needs_no_verification(client: TestClient, engine: Engine)
 
 
 def test_the_kind_of_device_is_the_lenders(client: TestClient, engine: Engine) -> None:
+    """The job's target is the kind of device on which the lender was tuned."""
     tuned(engine, "conv1d", {"M": 4096, "N": 32}, GPU, time_us=1.0)
     tuned(engine, "conv1d", {"M": 4096, "N": 32}, HOST, time_us=9.0)
     assert client.post("/jobs/nearest", json=ASKED | {"target": "cpu"}).json()["target"] == "cpu"
@@ -113,7 +115,7 @@ def test_the_kind_of_device_is_the_lenders(client: TestClient, engine: Engine) -
 
 
 def lender_of(client: TestClient, engine: Engine, filters: str) -> tuple[str, str]:
-    """The jobs that made what the query is lent, and what its ``verify`` has verified."""
+    """Return the ids of the jobs whose bests lend to the query and to its verifying job."""
     guess = client.get(f"{QUERY}&match=nearest&{filters}").json()
     ordered = client.post(guess["verify"]["url"], json=guess["verify"]["body"])
     assert ordered.status_code == 201, ordered.text
@@ -123,7 +125,7 @@ def lender_of(client: TestClient, engine: Engine, filters: str) -> tuple[str, st
 
 @pytest.mark.parametrize("name", ["conv1d", "depthwise_conv2d"])
 def test_as_many_templates_as_an_order_takes(client: TestClient, name: str) -> None:
-    """Their names are taken by both routes, however long they are together."""
+    """Both routes take as many names of templates as an order, however long they are together."""
     asked = 32 * [max(template_names(name), key=len)]
     workload = operator(name).example
     order = {"operator": name, "workload": workload, "templates": asked}
@@ -145,7 +147,10 @@ def test_a_lender_on_more_threads_than_asked_for_is_not_verified(
 def test_a_verified_best_hides_none_that_was_searched_for(
     client: TestClient, engine: Engine
 ) -> None:
-    """Of one shape there are both, on different numbers of threads; the search's lends."""
+    """If a shape has a verified best and a searched one, the searched one lends.
+
+    The two are on different numbers of threads.
+    """
     searched = tuned(engine, "conv1d", ASKED["workload"], HOST, time_us=2.0, threads=8)
     tuned(engine, "conv1d", {"M": 4096, "N": 32}, HOST, threads=1)
     job = client.post("/jobs/nearest", json=ASKED | {"threads": 1}).json()

@@ -1,4 +1,4 @@
-"""An order that nobody can take says so, and a 404 of a best names the job that is on its way."""
+"""A job that no living worker can take says so; a 404 of GET /best names the job to wait for."""
 
 import json
 from typing import Any
@@ -17,6 +17,7 @@ HTML = {"accept": "text/html"}
 
 
 def beat(engine: Engine, name: str, fingerprint: dict[str, Any]) -> None:
+    """Register a worker on a device, alive and without a job."""
     on = devices.upsert_device(engine, fingerprint).id
     workers.beat(engine, name, host="here", pid=7, device_id=on, version="0.1.0", job_id=None)
 
@@ -41,7 +42,7 @@ def test_a_listener_hears_it_too(client: TestClient, engine: Engine) -> None:
         lines = stream.iter_lines()
         data = next(line for line in lines if line.startswith("data: "))
         queue.cancel(engine, job["id"])
-        for _ in lines:  # to its end, which the job's is
+        for _ in lines:  # the stream ends with the job
             pass
     assert "no worker is alive" in json.loads(data.removeprefix("data: "))["waiting"]
 

@@ -1,9 +1,9 @@
-"""What a call from Python costs the host: PyTorch's function, module and operator by name, the
-module that takes a tuned kernel, and our operator by name.
+"""Benchmark of the host's time for a call from Python: PyTorch's function, its module and its
+operator by name, beside the module that runs a tuned kernel and convtune's operator by name.
 
 python -m tests.benchmarks.calls --device cuda --write docs/benchmarks/calls
 
-The layer is so small that a GPU is done before it is called again. All take turns in one process.
+The layer is so small that a GPU ends it before the next call. All calls take turns in one process.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ MODULE = "python -m tests.benchmarks.calls"
 LAYER = {"B": 1, "C": 32, "H": 14, "W": 14, "K": 3, "layout": "NHWC", "bias": True}
 CALLS, TURNS = 300, 40
 FUNCTION, BAR_US = "F.conv2d", 5.0
-"""PyTorch's quickest call; and how much longer than PyTorch's of its kind ours may take."""
+"""PyTorch's quickest call, and by how many µs a call of ours may exceed PyTorch's of its kind."""
 THEIRS = {
     "tuner.torch.DepthwiseConv2d": "nn.Conv2d",
     "torch.ops.convtune.depthwise_conv2d": "torch.ops.aten.conv2d",
 }
-"""PyTorch's call of the same kind: a module's, or an operator's by its name."""
+"""For each call of ours, PyTorch's of the same kind: of a module, or of an operator by name."""
 
 
 def main() -> None:
@@ -63,6 +63,7 @@ def main() -> None:
 
 
 def _calls(device: str, source: Local) -> dict[str, Callable[[], Any]]:
+    """Return the calls by name, after a check that all return the same output."""
     batch, channels, height, width = (LAYER[axis] for axis in "BCHW")
     x = torch.randn(batch, channels, height, width, device=device)
     x = x.to(memory_format=torch.channels_last)
@@ -73,24 +74,24 @@ def _calls(device: str, source: Local) -> dict[str, Callable[[], Any]]:
     tuner.torch.use(source)
     named = torch.ops.convtune.depthwise_conv2d
     theirs, steps = torch.ops.aten.conv2d, ([1, 1], [1, 1], [1, 1])
-    laid_out = own.weight.detach()
+    last = own.weight.detach()
     calls = {
-        FUNCTION: lambda: functional.conv2d(x, laid_out, bias, padding=1, groups=channels),
+        FUNCTION: lambda: functional.conv2d(x, last, bias, padding=1, groups=channels),
         "nn.Conv2d": lambda: own(x),
-        "torch.ops.aten.conv2d": lambda: theirs(x, laid_out, bias, *steps, channels),
+        "torch.ops.aten.conv2d": lambda: theirs(x, last, bias, *steps, channels),
         "tuner.torch.DepthwiseConv2d": lambda: module(x),
         "torch.ops.convtune.depthwise_conv2d": lambda: named(x, weight, bias, padding=1),
     }
     with torch.inference_mode():
         wanted = calls[FUNCTION]()
         for call in calls.values():
-            assert torch.allclose(call(), wanted, atol=1e-4)  # or it means nothing
+            assert torch.allclose(call(), wanted, atol=1e-4)  # a time of a wrong call is worthless
     assert module.used == "tuned", module.reason
     return calls
 
 
 def in_turns(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Microseconds of the host for each call: the median of turns."""
+    """Return the host's time for each call in µs, the median over all turns but the first."""
     samples: dict[str, list[float]] = {name: [] for name in calls}
     with torch.inference_mode():
         for _ in range(TURNS):

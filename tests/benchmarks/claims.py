@@ -1,4 +1,4 @@
-"""Claims by eight workers at once, on SQLite and PostgreSQL: how many a second, how long one takes.
+"""Benchmark of claims by eight workers at once, on SQLite and PostgreSQL: their rate and latency.
 
 python -m tests.benchmarks.claims --write docs/benchmarks/claims
 """
@@ -35,9 +35,9 @@ WORKERS = 8
 ROUNDS = 3
 LONGEST_MS = 80.0
 QUEUED = {"at_once": 4000, "with_work": 2000}
-"""Jobs a round: ended as soon as they are claimed, or after 0 to LONGEST_MS."""
+"""Jobs of a round, by how long a worker holds a job: not at all, or 0 to ``LONGEST_MS``."""
 BARS = {"sqlite": 100, "postgresql": 1000}
-"""Claims a second that are wanted."""
+"""The least claims a second that count as enough."""
 BAR_P99_MS = 50.0
 
 
@@ -76,7 +76,8 @@ def sqlite_url() -> Iterator[str]:
 
 @contextmanager
 def postgresql_url() -> Iterator[str]:
-    """A server of its own, as it comes: each commit waits for the disk."""
+    """Yield the URL of a private server with its default settings: each commit waits for the
+    disk."""
     with own_server() as server:
         yield server.url
 
@@ -131,8 +132,10 @@ def _round(engine: Engine, url: str, count: int, longest_ms: float) -> dict[str,
 
 
 def _work(url: str, name: str, longest_ms: float, barrier: Barrier, answers: Any) -> None:
-    """Take jobs until none waits; when each claim began and ended, by the clock all processes
-    share."""
+    """Claim and end jobs until none is queued, and put the claims' times into ``answers``.
+
+    A claim is (begin, end) in seconds of ``time.monotonic``, which is the same in all processes.
+    """
     draw = random.Random(name)  # noqa: S311
     engine = open_engine(url)
     claims = []
@@ -151,7 +154,8 @@ def _work(url: str, name: str, longest_ms: float, barrier: Barrier, answers: Any
 
 
 def _fill(engine: Engine, count: int) -> int:
-    """Queue jobs; the number of the last one before them."""
+    """Queue ``count`` jobs and return the number of the last job before them, 0 if there is
+    none."""
     with writing(engine) as connection:
         newest = select(func.coalesce(func.max(tables.jobs.c.seq), 0))
         last = int(connection.execute(newest).scalar_one())

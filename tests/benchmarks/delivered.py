@@ -1,10 +1,10 @@
-"""What a user gets: a stored library loaded and called by processes that do nothing else.
+"""Time the call of a stored library as a user has it, in processes that do nothing else.
 
 python -m tests.benchmarks.delivered conv1d '{"M": 16384, "N": 32}'
 
-Of the database of TUNER_DATABASE_URL; prints the median of the call in µs, as JSON. Each process
-measures for a second, and a row is the median of five: another machine on the same processor can
-hold one up for milliseconds.
+The workload's best on a CPU is taken from the database of TUNER_DATABASE_URL. The command measures
+for a second and prints the median of the call in µs, as JSON. A page shows the median of five
+processes, because another machine on the same processor can delay one for milliseconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ PROCESSES, SAMPLES, SAMPLE_SECONDS = 5, 100, 10e-3
 
 
 def fresh(database: str, operator: str, workload: dict[str, Any]) -> dict[str, Any]:
-    """The same, of a database's best, by as many processes, one after the other."""
+    """Return what the command prints for a best of ``database``, with ``call_us`` the median of
+    ``PROCESSES`` processes, one after the other, and ``calls_us`` the times of each."""
     import os
 
     command = [sys.executable, "-m", "tests.benchmarks.delivered", operator, json.dumps(workload)]
@@ -47,7 +48,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     work = library.workload
     dtype = in_numpy(work.dtype)
-    given = [rng.standard_normal(argument.shape).astype(dtype) for argument in work.given]
+    given = [rng.standard_normal(argument.shape).astype(dtype) for argument in work.inputs]
     y = np.empty(work.output.shape, dtype)
     library(*given, out=y)
     start = time.perf_counter()

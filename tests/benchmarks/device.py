@@ -1,4 +1,4 @@
-"""The device of a benchmark."""
+"""The device that a benchmark with PyTorch runs on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from tuner.process.child import Child
 
 
 def device_of(kind: str) -> Any:
-    """Asked in a child: the CUDA context of this process is PyTorch's."""
+    """Return the device of a kind. A child detects it, so that this process has no CUDA context
+    but PyTorch's."""
     child = Child()
     try:
         return child.call(detect, kind, timeout=120)

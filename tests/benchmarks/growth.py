@@ -1,4 +1,4 @@
-"""How many bytes a stored trial takes, on SQLite and on PostgreSQL.
+"""Benchmark of the bytes that a stored trial takes, on SQLite and on PostgreSQL.
 
 python -m tests.benchmarks.growth --write docs/benchmarks/growth
 """
@@ -33,7 +33,7 @@ TRIALS = 100_000
 OF_A_JOB = 1000
 AT_ONCE = 500
 FAILED = 0.1
-"""As many of the trials as fail on a GPU, with what the compiler says."""
+"""The share of trials that fail, each with ``ERROR``: as many as on a GPU."""
 M, N = 16_384, 32
 ERROR = (
     "NVRTC: ptxas error: Entry function 'main_kernel' uses too much shared data (0x1a000 bytes, "
@@ -108,7 +108,8 @@ def _fill(engine: Engine) -> None:
 def _trials(
     workload: Conv1dWorkload, device_id: int, draw: random.Random
 ) -> Iterator[trials.NewTrial]:
-    """OF_A_JOB different configurations, drawn from all templates' spaces together."""
+    """Yield a trial for each of ``OF_A_JOB`` different configurations, drawn from the spaces of all
+    templates together."""
     spaces = [
         (template, template.space(workload, H200))
         for template in templates.templates_for(workload, H200)

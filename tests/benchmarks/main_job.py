@@ -1,4 +1,4 @@
-"""The main job, measured: four shapes tuned by ``xgb`` from an empty database.
+"""Benchmark of the main job: four shapes tuned by ``xgb`` from an empty database.
 
 python -m tests.benchmarks.main_job --target cuda --trials 200 --write docs/benchmarks/main-job
 """

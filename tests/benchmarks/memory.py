@@ -1,4 +1,4 @@
-"""Memory of the service after 1,000 requests and of a worker with its pool in the middle of a job.
+"""Benchmark of resident memory: the service after 1,000 requests, a worker's peak during a job.
 
 python -m tests.benchmarks.memory --write docs/benchmarks/memory
 """
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def _resident(pid: int) -> float:
-    """Megabytes of a process and all it started."""
+    """Return the resident megabytes of a process and its descendants, together."""
     process = psutil.Process(pid)
     total = 0
     for each in (process, *process.children(recursive=True)):

@@ -1,5 +1,5 @@
-"""What benchmarks of many shapes share: a long run is made in parts, each written as it grows, and
-the parts are joined."""
+"""Functions that benchmarks of many shapes share: a long run is made in parts, each written as it
+grows, and the parts are joined."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ def read(paths: Iterable[Path]) -> list[dict[str, Any]]:
 
 
 def joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Notes, runs and rows of several results from one kind of device. Where two have a shape, the
-    later counts; notes follow each other."""
+    """Return the notes, runs and rows of several results, which must be of one device.
+
+    If two results have a row of the same name, the later one counts. Exit if their devices differ.
+    """
     devices = {run["device"]["name"] for part in parts for run in part["runs"]}
     if len(devices) > 1:
         sys.exit(f"these are of different devices: {', '.join(sorted(devices))}")
@@ -57,8 +59,8 @@ def joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def searched(tuning: Bench, shape: Shape, options: Namespace) -> Row:
-    """A row with what the search of ``options`` finds, of which a line is printed. Raises
-    JobFailed."""
+    """Tune a shape as ``options`` say, print a line and return its row. Raise JobFailed if it has
+    no best."""
     tuned = tuning.tune(shape.operator, shape.fields, options.trials, options.seed)
     row = asdict(tuned) | {"delivered": tuning.delivered(tuned)}
     print(f"{shape.name}: {warm_us(row):.2f} µs, {tuned.job_seconds:.0f} s", flush=True)
@@ -73,8 +75,11 @@ def measured(
     grown: Callable[[dict[str, Any]], object],
     row_of: RowOf = searched,
 ) -> dict[str, Any]:
-    """A part: a row for each shape that is not in ``options.skip``, for as long as
-    ``options.seconds`` allow. ``grown`` is given the part after each row."""
+    """Measure shapes and return a part.
+
+    Shapes that have a row in a file of ``options.skip`` are left out, and none begins after
+    ``options.seconds``. ``row_of`` measures one. ``grown`` is called with the part after each row.
+    """
     begun = time.monotonic()
     known = {
         row["name"]
@@ -84,7 +89,7 @@ def measured(
     }
     part: dict[str, Any] = {"runs": [provenance(command, device)], "rows": []}
     left = 0
-    # by templates: the processes of each new worker import TVM again
+    # sorted by templates, as each change of them needs a new worker, whose processes import TVM
     chosen = sorted(
         (shape for shape in shapes if shape.name not in known), key=lambda shape: shape.only or ()
     )
@@ -97,7 +102,7 @@ def measured(
                 part["rows"].append(
                     {"name": shape.name, "run": 0} | _or_error(tuning, shape, options, row_of)
                 )
-                # what is there already outlives an early end
+                # the rows so far are not lost if the run is cut off
                 grown(part)
     if left:
         print(f"the time is over, {left} shapes are left", flush=True)

@@ -1,4 +1,4 @@
-"""How alike the bests of one job are that is run again and again, each time from an empty database.
+"""Benchmark of repeatability: one job, run several times from an empty database.
 
 python -m tests.benchmarks.repeated --target cuda
 python -m tests.benchmarks.repeated --target cuda --job large-kernel --trials 256 --runs 5

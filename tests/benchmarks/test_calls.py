@@ -1,4 +1,4 @@
-"""The page on calls says what its figures say, and the benchmark calls what it names."""
+"""The benchmark of calls: its page follows from its figures, and its calls take turns."""
 
 import json
 from pathlib import Path

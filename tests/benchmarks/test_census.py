@@ -1,4 +1,5 @@
-"""The census counts a model's convolutions once for each shape, and says why one is no workload."""
+"""The census counts a model's convolutions once for each input shape, and says why one is no
+workload."""
 
 from typing import Any
 
@@ -120,7 +121,7 @@ def test_one_that_cannot_run_on_meta_runs_on_the_cpu() -> None:
 
 def test_the_padding_of_a_same_layer_is_tensorflows(census: Census) -> None:
     (same,) = (each for each in census.of("conv1d") if each.stride == (2,))
-    assert same.padding == (1, 2)  # of 31 samples 16 outputs: 2 * 15 + 4 - 31 zeros
+    assert same.padding == (1, 2)  # 31 samples give 16 outputs, with 2 * 15 + 4 - 31 zeros
 
 
 @pytest.mark.parametrize("name", ["images", "sounds"])

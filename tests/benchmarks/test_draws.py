@@ -1,4 +1,4 @@
-"""Shapes drawn by a seed, and the page on them from made-up figures."""
+"""Randomly drawn shapes of conv1d, and the page on them, made from invented figures."""
 
 from typing import Any
 

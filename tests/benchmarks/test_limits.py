@@ -1,5 +1,5 @@
-"""The page of limits from made-up figures: what it says of bars that are, are not, or can't be held
-against them."""
+"""The page of limits, made from invented figures: bars that are reached, missed or not measured,
+and parts that are joined."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 from tests.benchmarks.limits import __main__ as command
 from tests.benchmarks.limits.bars import BARS, Bar
 from tests.benchmarks.limits.figures import judged, times_as_fast
-from tests.benchmarks.limits.page import markdown
+from tests.benchmarks.limits.page import bars, markdown
 from tests.benchmarks.limits.shapes import SHAPES, Shape
 
 DEVICE = {"kind": "cuda", "name": "NVIDIA H200", "arch": "sm_90", "driver": "1"}
@@ -21,6 +21,10 @@ FASTER_ON_AVERAGE = Bar(
 
 
 def row(shape: Shape, warm: float, **peers: float) -> dict[str, Any]:
+    """Return a row of a shape whose best takes ``warm`` µs and whose peers take the given µs.
+
+    An underscore in a peer's name stands for a space.
+    """
     return {
         "name": shape.name,
         "run": 0,
@@ -50,7 +54,7 @@ def row(shape: Shape, warm: float, **peers: float) -> dict[str, Any]:
 
 
 def baseline(name: str, time_us: float | None, error: str | None = None) -> dict[str, Any]:
-    """Its speed-up is :func:`row`'s to tell."""
+    """Return a baseline without its speed-up, which :func:`row` adds."""
     return {"name": name.replace("_", " "), "time_us": time_us, "error": error}
 
 
@@ -78,6 +82,7 @@ def test_a_bar_is_not_reached_before_every_shape_is_measured() -> None:
 
 
 def test_who_is_wrong_or_no_peer_is_not_compared_with() -> None:
+    """A best is not compared with the default, the naive program, wrong peers and untimed ones."""
     best = row(LAYERS[0], 10, default=11, naive=12, scipy=40)
     best["best"]["baselines"] += [baseline("quick", 5, "wrong: error 1"), baseline("gone", None)]
     assert times_as_fast(best) == pytest.approx(4)
@@ -85,7 +90,7 @@ def test_who_is_wrong_or_no_peer_is_not_compared_with() -> None:
 
 
 def test_the_floor_of_a_large_shape_is_its_bytes() -> None:
-    """96×112² k3: 308 MB at 4.3 TB/s."""
+    """The shape is 96×112² k3, 308 MB: 71.7 µs at 4.3 TB/s."""
     bar = Bar("floor", LAYERS[1].name, "× floor", 1.35)
     assert state(bar, [row(LAYERS[1], 2 * 71.7)])[:2] == (
         "**not reached**",
@@ -94,8 +99,8 @@ def test_the_floor_of_a_large_shape_is_its_bytes() -> None:
 
 
 def test_every_bar_stands_for_shapes_that_are_tuned() -> None:
-    for kind, bars in BARS.items():
-        for bar in bars:
+    for kind, wanted in BARS.items():
+        for bar in wanted:
             assert "of 0 shapes" not in judged(bar, [], kind, "").state
 
 
@@ -114,6 +119,12 @@ def test_parts_are_joined_in_the_order_of_the_shapes() -> None:
     assert f"| {LAYERS[0].name} | **20.00** | 40.00 |  |  |  | 0.75 | 1.0e-06 | 1e-05 |" in text
     assert "| faster |  | not measured (1 of 17 shapes) |" in text
     assert "| pytorch NHWC 40.00 | 2.00 | 7 of 512 |" in text
+
+
+def test_bars_without_a_shape_are_named_below_the_table() -> None:
+    lines = bars([judged(FASTER, [], "cuda", DEVICE["name"])])
+    assert not [line for line in lines if line.startswith("| faster")]
+    assert lines[-1] == "Not measured: faster."
 
 
 def test_notes_outlive_a_merge() -> None:

@@ -1,4 +1,4 @@
-"""Shapes of live predictions, and the page on them from made-up figures."""
+"""Shapes of live predictions, and the page on them, made from invented figures."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_the_prediction_is_compared_in_the_searchs_round() -> None:
     one = found("one", tuned_us=10, predicted_us=12.5, pytorch_NCW=20)
     assert as_fast_as_tuned(one) == pytest.approx(0.8)
     assert as_fast_as_pytorch(one) == pytest.approx(20 / 12.5)
-    one["best"]["baselines"][0]["speedup"] = 20 / 14  # of a call: 4 µs more than the kernel
+    one["best"]["baselines"][0]["speedup"] = 20 / 14  # over a call, 4 µs longer than the kernel
     assert as_fast_as_pytorch(one) == pytest.approx(20 / 16.5)
 
 
@@ -76,6 +76,7 @@ def test_what_failed_is_told_and_counts_as_missing() -> None:
 
 
 def found(name: str, *, tuned_us: float, predicted_us: float, **peers: float) -> dict[str, Any]:
+    """Return a row with these times of the search's fastest, the prediction and peers, in µs."""
     made = row(Shape(name, "conv1d", "conv1d", {"M": 64, "N": 3}), tuned_us, **peers)
     made["best"]["config"] = TUNED
     made["best"]["timing"]["finalists"] = [

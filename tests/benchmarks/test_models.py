@@ -1,4 +1,5 @@
-"""The page on models says what its figures say."""
+"""The benchmark of whole models: its pages follow from their figures, and its networks are made so
+that an error in a layer shows in the output."""
 
 import json
 from pathlib import Path
@@ -49,7 +50,7 @@ def test_folded_norms_compute_the_same() -> None:
 
 
 class Scaled(nn.Module):
-    """A convolution's branch, as ConvNeXt scales it when it is made."""
+    """A convolution in a branch that is scaled by 1e-6, as in a new ConvNeXt."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +67,7 @@ def test_what_a_settled_layer_computes_is_seen_in_the_output() -> None:
     model, x = Scaled(), torch.randn(4, 3, 8, 8)
     settle_(model, x)
     assert not model.layers[1].training
-    assert model.layers[1].momentum == nn.BatchNorm2d(3).momentum  # a training's step is as usual
+    assert model.layers[1].momentum == nn.BatchNorm2d(3).momentum  # training goes on as usual
     with torch.no_grad():
         before = model(x)
         normal = (before - x) / model.gamma / model.layers[1].weight[:, None, None]

@@ -1,4 +1,4 @@
-"""What rankers learn from, and what they are judged on."""
+"""The recordings that rankers learn from, and the shapes that they are judged on."""
 
 from math import log
 from pathlib import Path
@@ -52,6 +52,8 @@ def test_more_shapes_begin_with_the_same() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_packages_rankers_are_of_these_recordings(kind: str) -> None:
+    """The rankers in the package say that they learnt from exactly the stored recordings; after new
+    recordings they must be trained again."""
     for each in operators():
         ranker = pretrained(each.name, kind)
         assert ranker is not None
@@ -62,7 +64,7 @@ def test_the_packages_rankers_are_of_these_recordings(kind: str) -> None:
 
 
 def test_recordings_of_gradients_are_of_the_templates_of_gradients() -> None:
-    """Input gradients that are forward convolutions have the rankers of those."""
+    """Input gradients that are forward convolutions are left to the rankers of these."""
     learnt = known_gradients("depthwise_conv2d", "cuda")
     assert len(learnt) > 30
     gradients = {
@@ -96,7 +98,7 @@ def test_a_shape_is_judged_by_a_ranker_that_lacks_it() -> None:
 
 
 def test_on_whole_spaces_eight_reach_more_than_eight_at_random() -> None:
-    """Of which every time is known, and of which no ranker has learnt."""
+    """Every time of these spaces is known, and no ranker has learnt from them."""
     gains = []
     for name in names():
         recorded = load(name)

@@ -1,4 +1,5 @@
-"""The bars of the search, on recorded spaces; and how a space is recorded."""
+"""Recorded spaces are complete and stored in small files; searches replayed on them reach their
+bars."""
 
 from math import log
 from pathlib import Path
@@ -26,6 +27,7 @@ RECORDINGS = {name: load(name) for name in names()}
 
 
 def test_there_are_small_files_and_each_can_be_made_again() -> None:
+    """Every stored recording is of a listed shape, so that the commands can record it again."""
     assert set(CHOSEN_ON["cpu"]) == set(RECORDINGS)
     assert len(RECORDINGS) >= 4
     listed = {
@@ -40,7 +42,7 @@ def test_there_are_small_files_and_each_can_be_made_again() -> None:
 
 
 def test_nothing_is_judged_that_was_chosen_on() -> None:
-    """Not even a shape of another batch, layout or dtype."""
+    """A shape with the same extents but another batch, layout or dtype counts as the same."""
     for kind in CHOSEN_ON:
         chosen = {extents(workload(*shape)) for shape in CHOSEN_ON[kind].values()}
         judged = {extents(workload(*shape)) for shape in JUDGED_ON[kind].values()}

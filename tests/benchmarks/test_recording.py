@@ -1,4 +1,4 @@
-"""Trials that are recorded for rankers."""
+"""Trials are recorded for rankers with a real builder and runner."""
 
 import time
 
@@ -9,7 +9,7 @@ from tuner.device.detect import detect
 
 
 def test_every_shape_is_recorded_on_a_cpu() -> None:
-    """Which takes one after the other."""
+    """A CPU records one shape after the other."""
     shapes = [Conv1dWorkload(M=M, N=3) for M in (64, 65)]
     until = time.monotonic() + 120
     with Builder(1) as builder:

@@ -1,4 +1,5 @@
-"""Training steps: what is run, profiled and compared, and that the page is of its figures."""
+"""The benchmark of training steps: its curves of losses, its profiles, and that its page follows
+from its figures."""
 
 import json
 from pathlib import Path
@@ -43,7 +44,7 @@ def test_a_curve_begins_from_anothers_weights() -> None:
 
 
 def test_a_wrong_gradient_takes_a_curve_out_of_the_spread() -> None:
-    """Which is that of rounding: the steps run with images laid out otherwise, too."""
+    """The spread is due to rounding alone: the right steps run in two layouts."""
     right, planes, wrong = training(), training(channels_last=False), training()
     wrong.model[1].weight.register_hook(lambda gradient: -gradient)
     curves = {"last": right.curve(STEPS), "planes": planes.curve(STEPS)}

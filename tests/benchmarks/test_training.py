@@ -1,4 +1,4 @@
-"""The page of gradients: what it sums, and that it is of its figures."""
+"""The pages on gradients: their sums and bars, and that they follow from their figures."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""What benchmarks of tuning share: jobs from an empty database, and the head of a page on them."""
+"""Functions that benchmarks of tuning share: run jobs on an empty database, describe the run, and
+write a page with its figures."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class JobFailed(Exception):
 
 @dataclass(frozen=True)
 class Tuned:
-    """One shape's job: what won, beside what, and how quickly trials went."""
+    """One shape's job: its best with the baselines, and how quickly its trials were made."""
 
     operator: str
     workload: dict[str, Any]
@@ -59,7 +60,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Predicted:
-    """One shape's answer to ``match=predicted``; ``seconds`` are those from order to answer."""
+    """One shape's answer to ``match=predicted``. ``seconds`` is the time from order to answer."""
 
     config: dict[str, Any]
     time_us: float
@@ -84,7 +85,10 @@ class Bench:
         *,
         baselines: Baselines = "all",
     ) -> Tuned:
-        """The shape's job from its first trial to its best. Raises JobFailed."""
+        """Run a shape's job of at most ``count`` trials and return its result.
+
+        Raise JobFailed if it finds no best or has no trial.
+        """
         workload = templates.operator(operator).workload.model_validate(shape)
         order = JobOrder.of(
             workload,
@@ -94,7 +98,7 @@ class Bench:
             on_existing="retune",
             seed=seed,
             baselines=baselines,
-            warm_start=False,  # the shapes before it are in the same database
+            warm_start=False,  # earlier shapes of the benchmark are in the same database
         )
         ended, best = self._ended(order)
         stored = trials.list_trials(self._engine, ended.id, limit=count).items
@@ -125,7 +129,7 @@ class Bench:
         )
 
     def predict(self, operator: str, shape: dict[str, Any]) -> Predicted:
-        """The answer for a shape without a best. Raises JobFailed."""
+        """Return the answer for a shape without a best. Raise JobFailed if there is none."""
         begun = time.perf_counter()
         workload = templates.operator(operator).workload.model_validate(shape)
         ended, best = self._ended(JobOrder.of(workload, target=self._device.kind, **PREDICTION))
@@ -135,13 +139,14 @@ class Bench:
         return Predicted(best.config, best.time_us, len(stored), _failed(stored), phases, seconds)
 
     def delivered(self, tuned: Tuned) -> dict[str, Any] | None:
-        """The best's call in a process that has only loaded its library, on a CPU."""
+        """Time the best's call in processes that have only loaded its library; None on a GPU."""
         if self._device.kind != "cpu":
             return None
         return fresh(self._url, tuned.operator, tuned.workload)
 
     def _ended(self, order: JobOrder) -> tuple[Job, bests.Best]:
-        """The order's job, run to its end, and the workload's best then. Raises JobFailed."""
+        """Run an order's job to its end; return it and the workload's best. Raise JobFailed if it
+        did not succeed."""
         kind = self._device.kind
         job, _ = queue.submit(self._engine, order)
         claimed = queue.claim(self._engine, self._worker.name, (kind,), job_id=job.id)
@@ -155,8 +160,9 @@ class Bench:
 
 @contextmanager
 def bench(device: Device, only: Collection[str] | None = None) -> Iterator[Bench]:
-    """With ``only``, just the templates of those names are searched."""
-    # a line a trial would bury the page
+    """Yield a worker on an empty database. With ``only``, just the templates of these names are
+    searched."""
+    # one log line for each trial would bury the page
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/benchmark.db"
@@ -170,7 +176,7 @@ def bench(device: Device, only: Collection[str] | None = None) -> Iterator[Bench
 
 
 def provenance(command: str, device: Device) -> dict[str, Any]:
-    """Where and when a benchmark ran."""
+    """Return where and when a benchmark ran: its command, date, device, host and peers."""
     return {
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
@@ -181,7 +187,7 @@ def provenance(command: str, device: Device) -> dict[str, Any]:
 
 
 def stated(run: dict[str, Any], versions: dict[str, str]) -> str:
-    """The same in a sentence."""
+    """Return a run's provenance and versions as a text."""
     device = run["device"]
     software = ", ".join(f"{name} {each}" for name, each in (versions | run["peers"]).items())
     return (
@@ -191,18 +197,20 @@ def stated(run: dict[str, Any], versions: dict[str, str]) -> str:
 
 
 def compared(baseline: dict[str, Any]) -> str:
-    """What the best is compared with, and why that is no fair comparison where it is none."""
+    """Return a baseline's name and time, and its error if it has one, so that it is no fair
+    comparison."""
     time_us, error = baseline["time_us"], baseline.get("error")
     timed = "not timed" if time_us is None else f"{time_us:.2f}"
     return f"{baseline['name']} {timed}" + (f" ({error})" if error else "")
 
 
 def knobs(config: dict[str, Any]) -> str:
+    """Return a configuration, or any dict, as "name=value name=value"."""
     return " ".join(f"{name}={value}" for name, value in config.items())
 
 
 def write(path: Path, result: dict[str, Any], text: str) -> None:
-    """Figures and page beside each other; ``path`` has no suffix."""
+    """Write figures as ``path``.json and a page as ``path``.md; ``path`` has no suffix."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.with_name(path.name + ".json").write_text(json.dumps(result, indent=1) + "\n")
     path.with_name(path.name + ".md").write_text(text)
@@ -236,8 +244,10 @@ def _phases(job: Job, stored: list[Trial]) -> dict[str, float]:
 
 
 def pace(stored: list[Trial]) -> tuple[float, dict[str, float]]:
-    """Trials a second, and the mean seconds of each step; without the first trials, which wait for
-    the processes to import TVM."""
+    """Return the trials a second and the mean seconds of each step of a trial.
+
+    The first tenth of the trials is left out, as these wait for the processes to import TVM.
+    """
     warm = stored[len(stored) // 10 :]
     span = (warm[-1].created_at - warm[0].created_at).total_seconds()
     steps = ("schedule", "build", "check", "run")

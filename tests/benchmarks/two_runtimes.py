@@ -1,4 +1,4 @@
-"""What a parallel kernel does to PyTorch in the same process, and PyTorch to it.
+"""Benchmark of how a parallel kernel and PyTorch slow each other down in one process.
 
 python -m tests.benchmarks.two_runtimes --write docs/benchmarks/two-runtimes
 
@@ -103,7 +103,10 @@ def _fresh(
 
 
 def _measured(library: str, pytorchs_threads: int) -> dict[str, float | None]:
-    """In µs, in the order in which a program comes to them: the library first."""
+    """Return the times of one process in µs, by the columns of a row; None without a library.
+
+    The library is loaded and timed before PyTorch, the order in which a program meets them.
+    """
     import numpy as np
     import torch
 

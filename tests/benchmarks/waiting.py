@@ -1,9 +1,9 @@
-"""Where a job's seconds go: up to its first trial, in its search, in its last round.
+"""Benchmark of a job's time: until its first trial, in its search, and in its last round.
 
 python -m tests.benchmarks.waiting --target cuda --write docs/benchmarks/waiting
 
-One worker runs all jobs, one after the other, with all peers. The first job waits for what any
-worker's first job waits for.
+One worker runs all jobs, one after the other, with all peers. The first job also waits for the
+worker's processes to start.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from tests.benchmarks.tuned import Bench, bench, provenance, stated, write
 from tuner.device.detect import detect
 
 LAYERS_SECONDS = 240
-"""Limit for the jobs of all layers on a GPU."""
+"""The bar: the most seconds of the jobs of all layers on a GPU."""
 
 
 def jobs(kind: str) -> list[tuple[str, dict[str, Any], int]]:
-    """Operator, shape and trials. No two are of one shape: a second would know what the first
-    found."""
+    """Return the jobs of a kind of device as (operator, shape, trials).
+
+    No two jobs have the same shape, as the second would know the first one's trials.
+    """
     signal = {"M": 16384, "N": 32}
     signals = [
         ("conv1d", signal | fields, 64)
@@ -54,7 +56,7 @@ def main() -> None:
             row = _row(tuning, operator, shape, options.trials or trials, options.seed)
             result["rows"].append(row)
             print(_line(row), flush=True)
-            if options.write:  # what is there already outlives an early end
+            if options.write:  # so that the rows so far are not lost if the run is cut off
                 write(options.write, result, _markdown(result))
     print(_markdown(result))
 

@@ -1,4 +1,4 @@
-"""The long form of the chaos suite, on SQLite and on a PostgreSQL of its own.
+"""Run the long form of the chaos suite, on SQLite and on a private PostgreSQL.
 
 python -m tests.chaos --write docs/benchmarks/chaos
 """

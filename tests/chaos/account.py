@@ -1,4 +1,4 @@
-"""What is stored, held against what was confirmed."""
+"""A comparison of what is stored after a storm with what the database had confirmed before."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ from db.upkeep.check import check
 from tests.chaos.damage import Damage
 
 CLOCK_SECONDS = 0.005
-"""SQLite's is read to the millisecond."""
+"""Tolerance of a comparison of times: SQLite reads the clock to the millisecond."""
 
 Line = dict[str, Any]
 
 
 def look_over(engine: Engine, damage: Damage) -> None:
-    """What can be said without any diary: how the jobs ended, and whether the parts agree."""
+    """Add to ``damage`` what the database alone shows.
+
+    That is how the jobs ended, whether trials are missing or there twice, and what
+    ``tuner db check`` finds.
+    """
     with reading(engine) as connection:
         rows = connection.execute(select(jobs)).all()
         with_best = set(connection.execute(select(bests.c.job_seq)).scalars())
@@ -43,7 +47,11 @@ def look_over(engine: Engine, damage: Damage) -> None:
 
 
 def hold_against(engine: Engine, diary: list[Line], lease_seconds: float, damage: Damage) -> None:
-    """Add what the hands' diaries show."""
+    """Add to ``damage`` what the hands' diaries show in comparison with the database.
+
+    A write that a diary calls stored must be there. A trial of an older attempt must not come after
+    one of a newer attempt. A job must not be claimed while its lease is good.
+    """
     with reading(engine) as connection:
         stored: dict[str, list[Line]] = defaultdict(list)
         query = select(jobs.c.id, trials.c.config).join(jobs, jobs.c.seq == trials.c.job_seq)
@@ -53,7 +61,7 @@ def hold_against(engine: Engine, diary: list[Line], lease_seconds: float, damage
     for job_id, configs in stored.items():
         knobs = [config["knob"] for config in configs]
         damage.doubled += len(knobs) - len(set(knobs))
-        # attempts only ever grow: an older one's write behind a newer one's was stale
+        # attempts only grow, so an older attempt's trial after a newer one's was a stale write
         by = [config["by"] for config in configs]
         damage.stale += sum(after < before for before, after in itertools.pairwise(by))
         damage.stale += ended[job_id].attempt < max(by)
@@ -79,15 +87,18 @@ def hold_against(engine: Engine, diary: list[Line], lease_seconds: float, damage
 
 
 def _reason(line: Line) -> str:
-    """Without what differs from one job to the next."""
+    """Return the reason for a refusal without the names that differ from job to job."""
     reason = str(line["reason"]).splitlines()[0]
     _, found, cause = reason.partition(" is not available: ")
     return cause if found else "lease_lost"
 
 
 def _early(lines: list[Line], lease_seconds: float) -> int:
-    """Claims of a job while an earlier attempt's lease was still good. ``since`` is the moment
-    before a lease was asked for: it holds from then at the least."""
+    """Return the number of claims of a job while an earlier attempt's lease was still good.
+
+    ``since`` is the moment before a hand asked for a lease, so the lease holds at least
+    ``lease_seconds`` from then.
+    """
     good_until: dict[int, float] = {}
     early = 0
     for line in lines:
@@ -100,7 +111,7 @@ def _early(lines: list[Line], lease_seconds: float) -> int:
 
 
 def _longest_orphan(lines: list[Line]) -> float:
-    """The longest time between the last line of an attempt and the claim of the next."""
+    """Return the longest time, s, between an attempt's last line and the claim of the next."""
     attempt, last, longest = 0, lines[0]["at"], 0.0
     for line in lines:
         if line["event"] == "claimed" and line["attempt"] > attempt:

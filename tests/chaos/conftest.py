@@ -1,4 +1,4 @@
-"""The databases of the storage suite: each storm passes over both."""
+"""Fixtures of the storage suite, so that storms run on SQLite and on PostgreSQL."""
 
 from tests.db.conftest import (  # noqa: F401
     blank_url,

@@ -1,4 +1,4 @@
-"""Hands at work, some of which are killed or stopped."""
+"""A crew: a fixed number of hands at work, which a storm kills and pauses."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from db.sql.transaction import reading
 from tests.chaos.diary import diaries
 from tests.chaos.hand import Habits, work
 
-FORK = multiprocessing.get_context("fork")  # a tenth of a second less than a new interpreter
+FORK = multiprocessing.get_context("fork")  # saves the 0.1 s that a new interpreter takes
 
 
 class Crew:
-    """``count`` hands on the database of ``url``; whichever is killed has a successor at once.
-    The diaries lie in ``folder``."""
+    """``count`` hands at work on one database; a hand that is killed is replaced at once.
+
+    The diaries lie in ``folder``.
+    """
 
     def __init__(self, url: str, folder: Path, habits: Habits, seed: int, count: int) -> None:
         self._url, self._folder, self._habits, self._seed = url, folder, habits, seed
@@ -34,22 +36,24 @@ class Crew:
         self._hands[which] = self._start()
 
     def pause(self, which: int) -> None:
-        """Longer than its lease, so that another takes its job; then it goes on."""
+        """Stop a hand for longer than its lease, so that another takes its job; let it go on."""
         pid = self._hands[which].pid
         os.kill(pid, signal.SIGSTOP)
         time.sleep(1.2 * self._habits.lease_seconds)
         os.kill(pid, signal.SIGCONT)
 
     def finish(self, engine: Engine) -> None:
-        """Wait until no job is left, or nothing has moved for three leases; then let the hands
-        go."""
+        """Wait until all jobs have ended, or none has for three leases and 30 s; let the hands end.
+
+        A hand ends once it finds no job.
+        """
         wait_for_ends(engine, 3 * self._habits.lease_seconds + 30)
         self._stop.touch()
         for hand in self._hands:
             hand.join(timeout=30)
 
     def close(self) -> None:
-        """End those that are still there."""
+        """Kill the hands that still run."""
         for hand in self._hands:
             hand.kill()
             hand.join()
@@ -70,7 +74,7 @@ class Crew:
 
 
 def wait_for_ends(engine: Engine, patience_seconds: float) -> None:
-    """Until no job is open, or none has ended for so long."""
+    """Wait until no job is open, or until none has ended for ``patience_seconds``."""
     moved, before = time.monotonic(), -1
     while True:
         with reading(engine) as connection:

@@ -1,5 +1,7 @@
-"""Somebody who orders jobs, cancels and reads them, of a service that may be gone at any moment,
-and remembers what was answered."""
+"""A client of the service that orders, cancels and reads jobs and remembers the answers.
+
+The service may be gone at any moment.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,13 @@ TRIALS = (3, 12)
 
 @dataclass
 class Memory:
-    """``answered`` are the ids of the jobs that were answered, by Idempotency-Key; ``lost`` the
-    keys of orders whose answer never came. ``wrong`` are answers that must not be."""
+    """What a customer sent and what it was answered.
+
+    ``orders`` are its orders and ``answered`` the ids of their jobs, both by Idempotency-Key.
+    ``lost`` are the keys of orders whose answer never came. ``cancelled`` are ids of jobs.
+    ``refused`` are the types of answers with status 503, ``wrong`` the answers that must not be, in
+    words.
+    """
 
     orders: dict[str, dict[str, Any]] = field(default_factory=dict)
     answered: dict[str, str] = field(default_factory=dict)
@@ -31,7 +38,7 @@ class Memory:
 
 
 class Customer(threading.Thread):
-    """Acts until :meth:`leave`; ``tell`` is given the id of each new job."""
+    """A thread that acts at random until :meth:`leave`; ``tell`` is given each new job's id."""
 
     def __init__(self, url: str, number: int, seed: int, tell: Callable[[str], None]) -> None:
         super().__init__(name=f"customer {number}", daemon=True)
@@ -51,7 +58,7 @@ class Customer(threading.Thread):
                 self._draw.choice(acts)()
 
     def leave(self) -> None:
-        """Then every order is repeated until it is answered: the service must be there by now."""
+        """Stop, and send the orders again whose answers were lost; the service must be up then."""
         self._leaving.set()
         self.join(60)
         assert not self.is_alive()
@@ -64,7 +71,7 @@ class Customer(threading.Thread):
 
     def _order(self) -> None:
         key = uuid.UUID(int=self._draw.getrandbits(128)).hex
-        # shapes of its own: nobody else's order can be the same
+        # each customer has its own shapes, so that no two orders are the same
         length = 1000 * (1 + self._number) + len(self.memory.orders)
         self.memory.orders[key] = {
             "operator": "conv1d",
@@ -111,7 +118,11 @@ class Customer(threading.Thread):
     def _ask(
         self, method: str, path: str, right: tuple[int, ...], key: str | None = None
     ) -> httpx2.Response | None:
-        """The answer; None where none came, or the database was not there."""
+        """Return the answer if its status is in ``right``.
+
+        Return None if no answer came, if the service had no database (503), or if the status is
+        wrong, which is noted.
+        """
         headers = {} if key is None else {"Idempotency-Key": key}
         order = None if key is None else self.memory.orders[key]
         try:

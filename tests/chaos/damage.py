@@ -1,4 +1,4 @@
-"""What a storm did, what came of it, and whether that is harm."""
+"""What a storm did and what its damage is, and which of the damage is harm."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 ORPHAN_SECONDS = 35.0
-"""A lease of 30 s, and 5 s for whoever asks next."""
+"""Longest time that a killed worker's job may wait: its lease of 30 s, and 5 s until a claim."""
 HARMS = {
     "unended": "jobs that never ended",
     "lost": "confirmed and not there",
@@ -19,14 +19,18 @@ HARMS = {
     "orphans": "processes that outlived their worker",
     "left": "temporary files of killed workers",
 }
-"""What must be 0."""
+"""Counts that must be 0, with their meaning."""
 
 
 @dataclass
 class Damage:
-    """``blows`` is how often each was struck, ``done`` what else was counted, ``refused`` how many
-    writes were refused, and ``reasons`` why; ``inconsistent`` are the findings of ``tuner db
-    check`` and what else is wrong, in words."""
+    """What a storm did and what came of it.
+
+    ``blows`` counts the blows by name, ``done`` other actions, ``states`` the jobs by state.
+    ``refused`` counts refused writes and ``reasons`` says why they were. ``inconsistent`` has the
+    findings of ``tuner db check`` and whatever else is wrong, in words. The other counts are
+    explained in HARMS.
+    """
 
     blows: dict[str, int] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
@@ -52,8 +56,11 @@ class Damage:
 
 
 def harm(damage: Damage, asked: dict[str, int]) -> list[str]:
-    """A sentence for each harm; none where all is well. A storm that did not do what was ``asked``
-    proves nothing, and is one too."""
+    """Return a sentence for each harm.
+
+    A storm that did not strike all blows that were ``asked`` for proves nothing; that is a harm,
+    too, and so is a disk that was never full or a storm without trials.
+    """
     found = [
         f"{name}: {count} ({meaning})"
         for name, meaning in HARMS.items()

@@ -1,4 +1,4 @@
-"""What a process wrote down of what the database confirmed."""
+"""Diaries: files in which a hand notes what the database has confirmed to it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Any
 from db.queue import Job
 
 clock = time.time
-"""The host's own, also where a hand's is shifted."""
+"""The host's clock, taken before :mod:`tests.chaos.wrong_clock` can move that of a hand."""
 
 
 class Diary:
-    """Lines that are on their way to the disk before the next thing is done: what a killed process
-    wrote is there."""
+    """A file of JSON lines, each written with one system call and not buffered.
+
+    So all that a process noted before it was killed is in the file.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -30,10 +32,10 @@ class Diary:
 
 
 def diaries(folder: Path) -> list[dict[str, Any]]:
-    """The lines of all, oldest first."""
+    """Return the lines of all diaries in the folder, oldest first."""
     lines = []
     for path in folder.glob("diary-*"):
-        # the last line of one that was killed may be cut
+        # a killed hand's last line may be cut off
         whole = path.read_text().split("\n")[:-1]
         lines += [json.loads(line) for line in whole]
     return sorted(lines, key=lambda line: float(line["at"]))

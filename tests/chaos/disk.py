@@ -1,7 +1,7 @@
-"""A small disk that runs full, again and again, under a database.
+"""A storm in which a small disk under the database runs full again and again.
 
-python -m tests.chaos.disk sqlite FOLDER FILLINGS SEED mounts it where nobody else sees it, and
-writes the damage, as JSON, to standard output. It is to be run by :func:`fill`.
+python -m tests.chaos.disk sqlite FOLDER FILLINGS SEED mounts the disk in a mount namespace of its
+own and writes the damage, as JSON, to standard output. :func:`fill` runs it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if os.geteuid() != 0:
 
 @cache
 def why_not() -> str | None:
-    """Why this machine can't mount a small disk; None where it can."""
+    """Return the reason why this machine can't mount a small disk, or None if it can."""
     probe = [*ALONE, "mount", "-t", "tmpfs", "-o", "size=1m", "none", "/mnt"]
     try:
         done = subprocess.run(probe, capture_output=True, text=True, check=False)
@@ -45,8 +45,10 @@ def why_not() -> str | None:
 
 
 def fill(kind: str, folder: Path, fillings: int, seed: int) -> Damage:
-    """A storm over a database of this kind, on a disk that is filled so often. The folder is to be
-    empty."""
+    """Run a storm over a ``sqlite`` or ``postgresql`` database on a disk that is filled so often.
+
+    The folder must be empty; the diaries are written into it.
+    """
     command = [*ALONE, sys.executable, "-m", "tests.chaos.disk", kind, str(folder)]
     done = subprocess.run(
         [*command, str(fillings), str(seed)], cwd=ROOT, stdout=subprocess.PIPE, check=True
@@ -71,7 +73,7 @@ def _main() -> None:
 
 @contextmanager
 def _small_disk() -> Iterator[Path]:
-    # not in the folder of diaries: PostgreSQL's server, another user, must come in
+    # not in the folder of diaries: PostgreSQL's server, which is another user, must have access
     with tempfile.TemporaryDirectory(prefix="convtune-chaos-") as name:
         Path(name).chmod(0o711)
         disk = Path(name) / "disk"
@@ -96,7 +98,10 @@ def _database(kind: str, disk: Path) -> Iterator[str]:
 
 
 def _filling(disk: Path) -> Callable[[random.Random], None]:
-    """A blow by which nothing is left of the disk for a while, however much the database takes."""
+    """Return a blow that keeps the disk full for 0.5 to 1.5 s.
+
+    It fills whatever the database frees meanwhile.
+    """
     ballast = disk / "ballast"
 
     def fill_up(draw: random.Random) -> None:
@@ -104,7 +109,7 @@ def _filling(disk: Path) -> Callable[[random.Random], None]:
             until = None
             while until is None or time.monotonic() < until:
                 try:
-                    file.write(bytes(2**20))  # as much of it as there is room for
+                    file.write(bytes(2**20))  # unbuffered: the last write fills the rest
                 except OSError:
                     until = until or time.monotonic() + draw.uniform(0.5, 1.5)
                     time.sleep(0.005)

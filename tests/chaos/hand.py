@@ -1,5 +1,8 @@
-"""A worker without kernels: it claims, stores trials and bests, and ends jobs as a worker does, and
-writes down what the database confirmed. It is killed and stopped at any moment."""
+"""Hands: processes that use the database as workers do, without compiling or measuring anything.
+
+A hand claims jobs, stores trials and bests, ends jobs, and notes in its diary what the database
+confirmed. It may be killed or stopped at any moment.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,11 @@ DEVICE = {
 
 @dataclass(frozen=True)
 class Habits:
-    """What all hands of a storm have in common. ``busy_seconds`` is how long they wait for SQLite's
-    lock, ``padding`` how many bytes a trial has besides its own, and of ``clocks`` each hand takes
-    one in turn: by how many seconds it is wrong."""
+    """What all hands of a storm have in common.
+
+    ``busy_seconds`` is how long they wait for SQLite's lock. ``padding`` is the number of extra
+    bytes in each trial. ``clocks`` are errors of the clock, s, which the hands take in turn.
+    """
 
     lease_seconds: float
     busy_seconds: float = BUSY_SECONDS
@@ -45,7 +50,10 @@ class Habits:
 
 
 def work(url: str, diary_path: Path, stop: Path, born: int, seed: int, habits: Habits) -> None:
-    """Until the file ``stop`` is there and no job waits."""
+    """Work on jobs until the file ``stop`` exists and no job waits.
+
+    ``born`` is the hand's number. An exception that no worker should see is noted as a crash.
+    """
     draw, diary = random.Random(seed), Diary(diary_path)  # noqa: S311  # a seed that repeats
     wrong = habits.clocks[born % len(habits.clocks)]
     if wrong:

@@ -1,5 +1,4 @@
-"""Somebody who listens to jobs as they go on, and comes back with Last-Event-ID whenever the stream
-breaks off."""
+"""A client that follows jobs' events and resumes with Last-Event-ID if the stream breaks off."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ class Event:
 
 @dataclass
 class Heard:
-    """All events of one job, and how often the stream had to be asked for."""
+    """All events of one job, and on how many streams they came."""
 
     job_id: str
     events: list[Event] = field(default_factory=list)
@@ -32,7 +31,10 @@ class Heard:
     ended: bool = False
 
     def gaps(self, trials: int) -> list[str]:
-        """What is wrong with it, of a job that has so many trials."""
+        """Return in words what is wrong with the events of a job that has so many trials.
+
+        Each event must come once, trials in their order from 1, and the last state must be an end.
+        """
         found = []
         ids = [event.id for event in self.events]
         if len(set(ids)) != len(ids):
@@ -47,7 +49,10 @@ class Heard:
 
 
 class Listener(threading.Thread):
-    """Takes one job after the other from what it is told, until it is told None."""
+    """A thread that follows one job after the other.
+
+    Ids of jobs come from the queue ``told``; None ends the thread.
+    """
 
     def __init__(self, url: str, number: int) -> None:
         super().__init__(name=f"listener {number}", daemon=True)
@@ -71,7 +76,10 @@ class Listener(threading.Thread):
                     time.sleep(0.1)
 
     def _newest(self) -> str | None:
-        """Of those told meanwhile: what was ordered long ago is over. An end is one at once."""
+        """Return the newest id told so far, or None if the thread is to end.
+
+        Older ids are skipped, because their jobs may be over; a None among them is not.
+        """
         job_id = self.told.get()
         while job_id is not None:
             try:
@@ -94,7 +102,7 @@ class Listener(threading.Thread):
                 name, _, value = line.partition(": ")
                 if name:
                     fields[name] = value
-                elif "id" in fields:  # whole: an empty line ends an event, nothing else does
+                elif "id" in fields:  # only an empty line ends an event
                     event = Event(fields["id"], fields["event"], json.loads(fields["data"]))
                     heard.events.append(event)
                     fields = {}

@@ -1,4 +1,4 @@
-"""Another process that holds SQLite's write lock: a backup, a migration, somebody's shell."""
+"""A blow: another process holds SQLite's lock, as a backup, a migration or a shell may."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from tests.chaos.crew import FORK
 
 
 def locking(path: str, longest_seconds: float) -> Callable[[random.Random], None]:
-    """A blow by which the file is locked, one way or the other, up to so long."""
+    """Return a blow that locks the file with BEGIN IMMEDIATE or EXCLUSIVE.
+
+    It holds the lock for a tenth of ``longest_seconds`` up to all of them.
+    """
 
     def lock(draw: random.Random) -> None:
         how = draw.choice(["IMMEDIATE", "EXCLUSIVE"])

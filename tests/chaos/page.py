@@ -1,4 +1,4 @@
-"""The page of a run, for people."""
+"""The page in Markdown about a run of the long chaos suite."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FIRST = ("lost", "doubled", "stale", "early")
 
 
 def page(result: dict[str, Any]) -> str:
-    """Markdown of what ``python -m tests.chaos --write`` wrote as JSON."""
+    """Return in Markdown what ``python -m tests.chaos --write`` writes as JSON."""
     lines = [
         "# Chaos",
         "",
@@ -122,6 +122,6 @@ def _counted(counts: dict[str, int]) -> str:
 
 
 def _reasons(storms: list[dict[str, Any]]) -> list[str]:
-    """Without the names of files and servers."""
+    """Return the distinct reasons, without the names of files and servers."""
     found = {reason for each in storms for reason in each["damage"]["reasons"]}
     return sorted({re.sub(r'"[^"]*"', "…", reason).replace("_", " ") for reason in found})

@@ -1,4 +1,4 @@
-"""``python -m tuner.worker`` as a process that is killed, stopped, and robbed of its children."""
+"""A ``python -m tuner.worker`` process that a storm kills, stops and robs of its children."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ import psutil
 
 ROOT = Path(__file__).parents[2]
 MARK = "CONVTUNE_CHAOS"
-"""A variable that a worker hands down to whatever it starts."""
+"""Environment variable that a worker passes on to every process that it starts."""
 LOG = "log-*"
 
 
 class RealWorker:
-    """Its temporary files lie in ``temporary``, its log in ``log``; ``mark`` is in its environment
-    and in its children's."""
+    """A worker process for CPU jobs.
+
+    Its temporary files lie in ``temporary`` and its log in ``log``. Its environment and its
+    children's have ``mark``, by which :func:`marked` finds them.
+    """
 
     def __init__(self, database_url: str, temporary: Path, log: Path, mark: str) -> None:
         environment = {
@@ -44,11 +47,11 @@ class RealWorker:
 
     @property
     def log(self) -> str:
-        """What it has said so far."""
+        """The text of the log so far."""
         return self._log.read_text()
 
     def at_work(self) -> bool:
-        """Whether it has come so far as to take jobs."""
+        """Return whether the worker has started and takes jobs. It must not have ended."""
         assert self._process.poll() is None, self.log
         return "worker_started" in self.log
 
@@ -66,14 +69,14 @@ class RealWorker:
         return psutil.Process(self.pid).children(recursive=True)
 
     def stop(self) -> None:
-        """Ask it to end, also where it is frozen, and wait."""
+        """Ask the worker to end, thaw it in case it is frozen, and wait for its end."""
         self._process.terminate()
         self.thaw()
         self._process.wait(60)
 
 
 def marked(mark: str) -> list[int]:
-    """The processes that have the mark, whoever their parent is by now."""
+    """Return the pids of living processes that have the mark, whoever their parent is by now."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -85,7 +88,11 @@ def marked(mark: str) -> list[int]:
 
 
 def said(folder: Path) -> list[dict[str, Any]]:
-    """What all workers logged, oldest first; the last line of a killed one may be cut."""
+    """Return the lines of all workers' logs in the folder, oldest first.
+
+    What follows the last newline of a log is left out: it is the line that a killed worker was
+    writing. A line that is no JSON becomes an event without a time.
+    """
     lines = []
     for path in folder.glob(LOG):
         for line in path.read_text().split("\n")[:-1]:

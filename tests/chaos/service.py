@@ -1,4 +1,4 @@
-"""The service as a process that is killed and started again at the same address."""
+"""The service as a process that a storm kills and starts again at the same address."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Service:
         self._process = self._started()
 
     def kill(self) -> None:
-        """``kill -9``, and another takes its place; returns once that answers."""
+        """Kill the service with SIGKILL, start a new one and return once it answers."""
         self._process.kill()
         self._process.wait()
         self._process = self._started()

@@ -1,4 +1,4 @@
-"""A service that is killed while customers order, cancel, read and listen; hands do the work."""
+"""A storm over the service: it is killed while customers and listeners use it and hands work."""
 
 from __future__ import annotations
 
@@ -34,7 +34,11 @@ def serve(
     seed: int,
     others: Mapping[str, Callable[[random.Random], None]] | None = None,
 ) -> Damage:
-    """``service killed`` hits the service; any other blow is done by its function in ``others``."""
+    """Run a storm over a service on a new database, and return the damage.
+
+    The blow ``service killed`` kills the service; any other blow is a function in ``others``. The
+    order and the moments of the blows are drawn with ``seed``.
+    """
     engine = open_engine(url)
     migrate(engine)
     engine.dispose()
@@ -84,7 +88,11 @@ def serve(
 
 
 def _compare(engine: Engine, memory: Memory, damage: Damage) -> None:
-    """Each order is there once, as the job that was answered; each cancel is remembered."""
+    """Add to ``damage`` where the database differs from a customer's memory.
+
+    Each order must be there once, as the job that was answered. Each confirmed cancel must be
+    stored.
+    """
     with reading(engine) as connection:
         query = select(jobs.c.id, jobs.c.cancel_requested, workloads.c.workload).join(workloads)
         found = {row.id: row for row in connection.execute(query)}

@@ -1,5 +1,7 @@
-"""Hands at work while they are killed, paused beyond their leases, and worse is done to their
-database; then what is stored is held against what they wrote down."""
+"""A storm over hands: they are killed, paused beyond their leases, and their database is harmed.
+
+Afterwards the database is compared with their diaries.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,17 @@ from tests.db.storage_rows import submitted
 HANDS = 4
 TRIALS = (2, 6)
 JOBS_A_SECOND = 25
-"""More than the hands can do: with fewer, blows would hit hands that have nothing to do."""
+"""Jobs to order for each second of a storm: more than the hands can do, so that all are busy."""
 
 
 @dataclass(frozen=True)
 class Storm:
-    """``blows`` says how often each is struck: ``kill`` and ``pause`` hit a hand, any other is
-    done by the function of its name in ``others``. They come one after the other, in an order drawn
-    with ``seed``, up to ``longest_calm`` seconds apart."""
+    """The blows of a storm and how the hands work during it.
+
+    ``blows`` says how often each blow is struck: ``kill`` and ``pause`` hit a hand, any other is a
+    function in ``others``. Blows come one after the other, in an order drawn with ``seed``, up to
+    ``longest_calm`` seconds apart. ``jobs`` is the number of jobs that are ordered at the start.
+    """
 
     blows: Mapping[str, int]
     habits: Habits
@@ -37,7 +42,7 @@ class Storm:
 
 
 def rage(url: str, folder: Path, storm: Storm) -> Damage:
-    """Let it pass over a new database; the hands' diaries are written into the folder."""
+    """Run the storm over a new database and return the damage; diaries go into ``folder``."""
     engine = open_engine(url)
     migrate(engine)
     draw = random.Random(storm.seed)  # noqa: S311  # repeatable
@@ -65,7 +70,7 @@ def rage(url: str, folder: Path, storm: Storm) -> Damage:
 
 
 def drawn(draw: random.Random, blows: Mapping[str, int]) -> list[str]:
-    """All blows in an order by chance."""
+    """Return the names of all blows, each as often as asked for, in random order."""
     names = [name for name, count in blows.items() for _ in range(count)]
     draw.shuffle(names)
     return names

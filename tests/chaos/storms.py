@@ -1,4 +1,4 @@
-"""All storms of the long form, each over a database of its own."""
+"""The list of all storms of the long chaos suite, each over a database of its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CALM_SECONDS = 4.0
 
 @dataclass(frozen=True)
 class Counts:
-    """How often each blow is struck, on each engine."""
+    """How often each blow is struck; MEANING has the help texts of the command line."""
 
     kills: int = 200
     workers: int = 50
@@ -50,7 +50,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Named:
-    """A storm by what it is, what it is asked to do, and how it is let loose."""
+    """A storm with a name: the blows that it is asked to strike, and the function that runs it."""
 
     name: str
     blows: dict[str, int]
@@ -59,7 +59,7 @@ class Named:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a storm passes: a database without any table, and a folder for its own."""
+    """An empty database for a storm, a folder for its files, and the server if it has its own."""
 
     url: str
     folder: Path
@@ -67,12 +67,13 @@ class _Place:
 
 
 def storms(counts: Counts, seed: int) -> list[Named]:
+    """Return all storms: five or six on each engine, one of locks and one of restarts."""
     found = []
     for engine in ENGINES:
         found += [
-            # under the lease that workers have
+            # with the lease that workers have
             _hands(engine, "hands killed", {"kill": counts.kills}, Habits(30.0), seed),
-            # under a short one, which a pause outlasts
+            # with a short lease, which a pause outlasts
             _hands(
                 engine, "hands paused", {"pause": counts.pauses}, Habits(PAUSED_LEASE_SECONDS), seed
             ),

@@ -1,4 +1,5 @@
-"""Harm that was planted is found; a storm that finds none has looked."""
+"""The accounts of a storm find harm that is planted, so that a storm without findings means
+something."""
 
 import subprocess
 import sys
@@ -33,7 +34,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 @pytest.fixture
 def job(engine: Engine) -> queue.Job:
-    """Held, with two trials of its first attempt."""
+    """A claimed job with two trials of its first attempt."""
     submitted(engine, target="cpu")
     held = queue.claim(engine, "hand", ["cpu"])
     assert held is not None
@@ -52,7 +53,7 @@ def line(job: queue.Job, event: str, at: float, attempt: int = 1, **more: Any) -
 
 
 def found(engine: Engine, diary: list[Line]) -> dict[str, Any]:
-    """What is not as in a storm without harm."""
+    """Return the fields of the damage that differ from those of a storm without any."""
     damage = Damage()
     hold_against(engine, diary, LEASE_SECONDS, damage)
     return {
@@ -81,7 +82,7 @@ def test_a_trial_of_an_earlier_attempt_behind_a_later_ones_is_stale(
 ) -> None:
     store(engine, job, {"knob": 2, "by": 2, "draw": 0.5})
     store(engine, job, {"knob": 3, "by": 1, "draw": 0.5})
-    # by 2 and then by 1, and by 2 of a job of which there was one attempt
+    # attempt 1 wrote after attempt 2, and attempt 2 wrote though the job had only one attempt
     assert found(engine, []) == {"stale": 2}
 
 
@@ -93,6 +94,7 @@ def test_a_trial_that_is_there_twice_is_doubled(engine: Engine, job: queue.Job) 
 def test_a_claim_under_a_lease_is_early_and_one_after_it_an_orphans_end(
     engine: Engine, job: queue.Job
 ) -> None:
+    """A claim while the lease is good is early; a later one ends an orphan's wait."""
     diary = [line(job, "claimed", 1.0, since=0.9), line(job, "renewed", 5.0, since=4.5)]
     taken = line(job, "claimed", 14.0, attempt=2, since=13.9)
     assert found(engine, [*diary, taken]) == {"early": 1, "longest_orphan_seconds": 9.0}

@@ -1,4 +1,4 @@
-"""Which damage is harm: `python -m tests.chaos` ends with 1 for it."""
+"""Which damage counts as harm, for which ``python -m tests.chaos`` exits with 1."""
 
 import re
 from typing import Any
@@ -12,6 +12,7 @@ BLOWS = {"kill": 3, "pause": 1}
 
 
 def damage(**changes: Any) -> Damage:
+    """Return the damage of a storm without harm, with these changes."""
     usual: dict[str, Any] = {
         "blows": dict(BLOWS),
         "states": {"succeeded": 4, "failed": 1},

@@ -1,4 +1,4 @@
-"""Kills of the service, in short."""
+"""A short storm over the service; ``make chaos`` runs the long one."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The short form of the chaos suite; ``make chaos`` runs the long one."""
+"""Short storms over hands; ``make chaos`` runs the long ones."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.chaos.storm import Storm, rage
 
 LEASE_SECONDS = 2.0
 LATE_SECONDS = 20.0
-"""For whoever asks next, on a machine that has much else to do."""
+"""Time until another hand claims a job whose lease has run out, on a busy machine."""
 
 
 @pytest.fixture
@@ -24,12 +24,11 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.timeout(240)
 def test_kills_and_pauses(blank_url: str, folder: Path) -> None:
-    # 25 on each of two databases
     storm = Storm({"kill": 25, "pause": 2}, Habits(LEASE_SECONDS), seed=5, jobs=150)
     damage = rage(blank_url, folder, storm)
     assert harm(damage, {"kill": 25, "pause": 2}) == []
     assert damage.trials > 150
-    # a killed worker's job waits for its lease's end, and then for whoever asks next
+    # a killed hand's job waits for the end of its lease and then for another hand's claim
     assert damage.longest_orphan_seconds < LEASE_SECONDS + LATE_SECONDS
 
 

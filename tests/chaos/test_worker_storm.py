@@ -1,4 +1,4 @@
-"""Kills of real workers, in short."""
+"""A short storm over real workers; ``make chaos`` runs the long one."""
 
 from pathlib import Path
 
@@ -14,4 +14,4 @@ def test_real_workers_killed_paused_and_robbed(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'chaos.db'}"
     damage = strike(url, tmp_path, blows, seed=10, calm=2.0, hurry=True)
     assert harm(damage, blows) == []
-    assert "lease_lost" in damage.reasons  # by the one that was paused
+    assert "lease_lost" in damage.reasons  # logged by the worker that was paused

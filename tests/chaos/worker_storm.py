@@ -1,5 +1,4 @@
-"""Real workers, with kernels, at work on real jobs while they are killed, stopped and robbed of
-their children."""
+"""A storm over real workers: they are killed, stopped and robbed of their children at work."""
 
 from __future__ import annotations
 
@@ -32,9 +31,9 @@ from tests.chaos.storm import drawn
 
 WORKERS = 2
 WAITING, WAITING_IN_A_HURRY = 2, 0
-"""Jobs that wait at any moment, besides those whose worker was killed."""
+"""Number of jobs that wait at any moment, besides those whose worker was killed."""
 KEPT, KEPT_IN_A_HURRY = 2, 0
-"""Jobs that are brought to their end after the storm; others are cancelled."""
+"""Number of open jobs that are finished after the storm; all others are cancelled."""
 TRIALS = 12
 LEFT_SECONDS = 10.0
 LOST = "lease_lost"
@@ -43,10 +42,13 @@ LOST = "lease_lost"
 def strike(
     url: str, folder: Path, blows: Mapping[str, int], seed: int, *, calm: float, hurry: bool
 ) -> Damage:
-    """``kill`` and ``pause`` hit a worker, ``child`` a process that it started. A kill comes up to
-    ``calm`` seconds after its worker was at work. In a ``hurry`` the lease of a killed worker is
-    let run out at once, and there is one job at a time, with no other library beside it. A paused
-    one's always is, so that a pause need not last longer than 30 s."""
+    """Run a storm over two real workers on a new database, and return the damage.
+
+    ``kill`` and ``pause`` hit a worker, ``child`` a process that a worker started. A kill comes up
+    to ``calm`` seconds after its worker has started to take jobs. The lease of a paused worker's
+    job is let run out, so that a pause need not last longer than 30 s. With ``hurry``, the lease of
+    a killed worker's job is, too, and there is one job at a time, which times no peers.
+    """
     engine = open_engine(url)
     migrate(engine)
     draw = random.Random(seed)  # noqa: S311  # repeatable
@@ -83,7 +85,7 @@ class _Workers:
         self._workers = [self._start() for _ in range(WORKERS)]
 
     def feed(self) -> None:
-        """Order jobs until enough of them wait, and at least one is open."""
+        """Order jobs until enough of them wait and at least one is open."""
         with reading(self._engine) as connection:
             states = Counter(connection.execute(select(jobs.c.state).where(UNENDED)).scalars())
         wanted = WAITING_IN_A_HURRY if self._hurry else WAITING
@@ -93,7 +95,7 @@ class _Workers:
             self._ordered += 1
 
     def kill(self, draw: random.Random) -> None:
-        """The one that has lived longest, at a moment by chance once it is at work."""
+        """Kill the worker that has lived longest, at a random moment once it takes jobs."""
         worker = self._workers.pop(0)
         until(worker.at_work)
         time.sleep(draw.uniform(0, self._calm))
@@ -103,7 +105,10 @@ class _Workers:
         self._workers.append(self._start())
 
     def pause(self, draw: random.Random) -> None:
-        """A worker that holds a job, until another has taken that."""
+        """Freeze a worker that holds a job until another has claimed the job; then thaw it.
+
+        Return once the thawed worker has logged that it lost its lease.
+        """
 
         def frozen() -> tuple[RealWorker, str, int] | None:
             self.feed()
@@ -114,7 +119,7 @@ class _Workers:
             worker = draw.choice(holders)
             worker.freeze()
             held = _run_out(self._engine, worker)
-            if held is None:  # it has just ended that one
+            if held is None:  # the worker has just ended its job
                 worker.thaw()
                 return None
             return worker, *held
@@ -133,13 +138,13 @@ class _Workers:
         until(lambda: worker.log.count(LOST) > before)
 
     def kill_child(self, draw: random.Random) -> None:
-        """One that builds or measures, of any worker that has one by then."""
+        """Kill a random child process, one that builds or measures, of any worker."""
 
         def killed() -> bool:
             self.feed()
             time.sleep(draw.uniform(0, 0.5))
             children = [child for each in self._workers for child in each.children()]
-            with suppress(psutil.NoSuchProcess):  # it has just ended by itself
+            with suppress(psutil.NoSuchProcess):  # the child has just ended by itself
                 if children:
                     draw.choice(children).kill()
                     return True
@@ -148,8 +153,10 @@ class _Workers:
         until(killed)
 
     def settle(self) -> None:
-        """Wait until the last successors are at work too: not before has each removed what those
-        that were killed had left."""
+        """Wait until all workers take jobs.
+
+        Only then has each of them removed the temporary files of killed workers.
+        """
         for worker in self._workers:
             until(worker.at_work)
 
@@ -158,7 +165,7 @@ class _Workers:
             worker.stop()
 
     def _holders(self) -> list[RealWorker]:
-        """Those that have a job."""
+        """Return the workers that hold a job."""
         running = queue.list_jobs(self._engine, JobFilter(state="running")).items
         names = [str(job.worker) for job in running]
         return [each for each in self._workers if any(f"-{each.pid}-" in name for name in names)]
@@ -186,8 +193,10 @@ def _order(engine: Engine, length: int, baselines: Baselines) -> None:
 
 
 def _run_out(engine: Engine, worker: RealWorker) -> tuple[str, int] | None:
-    """Let the lease of the worker's job run out now; the job's id and its attempt. None where it
-    has none, or was stopped in the midst of writing."""
+    """Let the lease of the worker's job run out now; return the job's id and its attempt.
+
+    Return None if the worker has no job or was stopped while it was writing.
+    """
     try:
         return _run_out_now(engine, worker)
     except DatabaseUnavailable:
@@ -230,7 +239,7 @@ def _until_gone(mark: str) -> list[int]:
 
 
 def _hold_against(engine: Engine, log: list[dict[str, Any]], damage: Damage) -> None:
-    """What the workers logged after the database had confirmed it."""
+    """Add to ``damage`` where the database differs from what the workers logged as confirmed."""
     with reading(engine) as connection:
         query = select(
             jobs.c.id, trials.c.number, trials.c.status, trials.c.time_us, trials.c.created_at

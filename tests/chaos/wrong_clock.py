@@ -1,5 +1,7 @@
-"""A host whose clock is wrong, as far as one process of a machine can have one: Python's clocks are
-moved in it. The databases ask the system for the time, and are not touched."""
+"""A wrong clock in one process, to stand for a host whose clock is wrong.
+
+Python's clocks are moved. The databases ask the operating system for the time and are not affected.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,10 @@ ROOMS = ("api", "db", "templates", "tuner")
 
 
 def shift(seconds: float) -> None:
-    """Move the clocks of this process for good, also those that the project's modules have imported
-    by name."""
+    """Move the clocks of this process by so many seconds for the rest of its life.
+
+    ``datetime`` is replaced in the project's modules that have imported the class by name, too.
+    """
     for name in ("time", "monotonic", "perf_counter"):
         setattr(time, name, _moved(getattr(time, name), seconds))
     real = datetime.datetime

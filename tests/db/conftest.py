@@ -1,6 +1,9 @@
-"""Every test of the storage runs on both engines: `engine` is migrated and empty, `blank_url` names
-a database without any table. TUNER_TEST_POSTGRES_URL names a PostgreSQL to use instead of a
-private one; its user must be allowed to create databases."""
+"""Fixtures by which every test of the storage runs on SQLite and on PostgreSQL.
+
+``engine`` is on a migrated database without rows; ``blank_url`` names a database without tables.
+TUNER_TEST_POSTGRES_URL names a server to use instead of a private one; its user must be allowed to
+create databases.
+"""
 
 import os
 import shutil
@@ -20,12 +23,14 @@ from tests.own_postgres import private_server
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
+    """URL of a PostgreSQL server for the session: a private one, or the one that is named."""
     given = os.environ.get("TUNER_TEST_POSTGRES_URL")
     if given is not None:
         yield given
         return
     with private_server() as server:
-        server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")  # it is thrown away
+        # without fsync, because the database is thrown away
+        server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf();")
         yield server.get_uri()
 
 
@@ -39,6 +44,7 @@ def postgres_admin(postgres_url: str) -> Iterator[Engine]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def dialect(request: pytest.FixtureRequest) -> str:
+    """The engine on which a test runs; a module may parametrize it with only one."""
     return str(request.param)
 
 
@@ -54,6 +60,7 @@ def _database(admin: Engine) -> Iterator[str]:
 
 @pytest.fixture
 def blank_url(dialect: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """URL of a database without tables."""
     if dialect == "sqlite":
         yield f"sqlite:///{tmp_path / 'blank.db'}"
     else:
@@ -63,6 +70,7 @@ def blank_url(dialect: str, tmp_path: Path, request: pytest.FixtureRequest) -> I
 
 @pytest.fixture(scope="session")
 def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite file, which tests copy."""
     path = tmp_path_factory.mktemp("migrated") / "convtune.db"
     _migrate(f"sqlite:///{path}")
     return path
@@ -70,6 +78,7 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def migrated_postgresql(postgres_admin: Engine) -> Iterator[Engine]:
+    """An engine on a migrated database, which all tests share and clear."""
     with _database(postgres_admin) as url:
         _migrate(url)
         engine = open_engine(url)
@@ -85,12 +94,13 @@ def _migrate(url: str) -> None:
 
 @pytest.fixture
 def url(dialect: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """URL of a migrated database without rows."""
     if dialect == "sqlite":
         path = tmp_path / "convtune.db"
         shutil.copy(request.getfixturevalue("migrated_sqlite"), path)
         return f"sqlite:///{path}"
     shared: Engine = request.getfixturevalue("migrated_postgresql")
-    with writing(shared) as connection:  # a TRUNCATE, which makes files anew, takes 60 ms
+    with writing(shared) as connection:  # not TRUNCATE: it makes new files, which takes 60 ms
         for table in reversed(metadata.sorted_tables):
             connection.execute(table.delete())
         connection.execute(text("SELECT setval(oid, 1, false) FROM pg_class WHERE relkind = 'S'"))

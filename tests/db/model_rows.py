@@ -1,4 +1,4 @@
-"""Models to store in tests."""
+"""Helpers that store models and tune their jobs."""
 
 from typing import Any
 
@@ -11,23 +11,25 @@ from db.results import best, trials
 
 
 def model_order(*lengths: int, calls: int = 1, name: str = "net", **terms: Any) -> ModelOrder:
-    """A layer for each length."""
+    """Return an order of a model with a layer for each length."""
     layers = [LayerOrder(order(length, **terms), calls) for length in lengths]
     return ModelOrder.of(name, layers)
 
 
 def ordered(engine: Engine, *lengths: int, **more: Any) -> models.Model:
+    """Order a new model with a layer for each length, and return it."""
     model, created = models.submit(engine, model_order(*lengths, **more))
     assert created
     return model
 
 
 def jobs_of(engine: Engine, model: models.Model) -> list[queue.Job]:
+    """Return the jobs of the model's layers, in their order."""
     return [layer.job for layer in models.layers(engine, models.get(engine, model.id))]
 
 
 def tuned_next(engine: Engine, **changes: Any) -> queue.Job:
-    """The next job, run to its end: four trials, and a best."""
+    """Claim the next job and end it with all its trials and a best; return the ended job."""
     gpu = device(engine).id
     job = claimed(engine)
     knobs = range(job.trials)

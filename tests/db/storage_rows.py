@@ -1,4 +1,4 @@
-"""Rows to store in tests, and a picture of everything that is stored."""
+"""Rows to store in tests, a snapshot of all that is stored, and ways to damage a database."""
 
 import json
 from typing import Any
@@ -15,13 +15,14 @@ FINGERPRINT = {
     "kind": "cuda",
     "name": "Test GPU",
     "arch": "sm_90",
-    "memory_bytes": 150_000_000_000,  # more than 32 bits hold
+    "memory_bytes": 150_000_000_000,  # does not fit 32 bits
     "driver": "580.1",
     "limits": {"units": 132},
 }
 
 
 def order(length: int = 64, **changes: Any) -> queue.JobOrder:
+    """Return an order of a conv1d of this length; ``changes`` are fields of the order."""
     workload = {"M": length, "N": 3}
     values: dict[str, Any] = {
         "operator": "conv1d",
@@ -36,23 +37,26 @@ def order(length: int = 64, **changes: Any) -> queue.JobOrder:
 
 
 def submitted(engine: Engine, length: int = 64, **changes: Any) -> queue.Job:
+    """Submit an order, which must make a new job, and return the job."""
     job, created = queue.submit(engine, order(length, **changes))
     assert created
     return job
 
 
 def claimed(engine: Engine, worker: str = "worker", seconds: float = 30) -> queue.Job:
-    """The next job; `seconds` below 0 make a lease that has run out already."""
+    """Claim and return the next job; if ``seconds`` is below 0, its lease has run out already."""
     job = queue.claim(engine, worker, ["cuda"], seconds)
     assert job is not None
     return job
 
 
 def device(engine: Engine, **changes: Any) -> devices.Device:
+    """Register the test GPU, or a device that differs in ``changes``, and return it."""
     return devices.upsert_device(engine, FINGERPRINT | changes)
 
 
 def new_trial(device_id: int, knob: int, **changes: Any) -> trials.NewTrial:
+    """Return a trial that worked, whose configuration has ``knob`` threads."""
     values: dict[str, Any] = {
         "device_id": device_id,
         "config": {"template": "direct", "threads": knob},
@@ -70,6 +74,7 @@ def new_trial(device_id: int, knob: int, **changes: Any) -> trials.NewTrial:
 
 
 def new_best(job: queue.Job, device_id: int, **changes: Any) -> best.NewBest:
+    """Return a best for the job, which may be changed field by field."""
     values: dict[str, Any] = {
         "operator": job.operator,
         "workload_key": job.workload_key,
@@ -98,7 +103,7 @@ FILES = [
 
 
 def everything(engine: Engine) -> dict[str, list[Any]]:
-    """All rows of all tables: equal before and after means that nothing was written."""
+    """Return all rows of all tables, by table; if they are equal later, nothing was written."""
     with reading(engine) as connection:
         return {
             table.name: sorted(map(tuple, connection.execute(select(table))), key=repr)
@@ -107,7 +112,7 @@ def everything(engine: Engine) -> dict[str, list[Any]]:
 
 
 def of_another_schema(blank: Engine, revision: str) -> None:
-    """Make tables of a revision that this code does not know; of `jobs` it can use nothing."""
+    """Make a database of a revision that this code does not know; its ``jobs`` are unusable."""
     with writing(blank) as connection:
         for statement in (
             "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)",
@@ -120,14 +125,14 @@ def of_another_schema(blank: Engine, revision: str) -> None:
 
 
 def recorded(engine: Engine, job: queue.Job, new: best.NewBest) -> best.Best:
-    """The best of a job that ends with it."""
+    """End the job with this best, and return the best as it is stored."""
     best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(new)])
     [stored] = best.bests_on_device(engine, new.workload_key, new.device_id)[-1:]
     return stored
 
 
 def let_rot(engine: Engine) -> None:
-    """Damage the pages of the second half of an SQLite file."""
+    """Damage all pages in the second half of a SQLite file."""
     with engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     engine.dispose()

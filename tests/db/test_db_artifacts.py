@@ -1,3 +1,5 @@
+"""Artifacts are stored under the SHA-256 of their bytes, and damaged ones are refused."""
+
 import hashlib
 
 import pytest
@@ -37,6 +39,7 @@ def test_putting_again_changes_nothing(engine: Engine) -> None:
 
 
 def test_bytes_that_rotted_are_refused_and_healed_by_putting_them_again(engine: Engine) -> None:
+    """Damaged bytes raise CorruptArtifact; storing the same artifact again repairs them."""
     sha256 = artifacts.put(engine, CONTENT, "library", "application/x-sharedlib")
     spoil(engine, sha256)
     with pytest.raises(CorruptArtifact, match=sha256):

@@ -1,5 +1,7 @@
-"""A copy of the database while it is in use, and a copy in its place. Of SQLite; PostgreSQL has its
-own tools for both."""
+"""Backups of a database in use, and restores from them.
+
+They are for SQLite; PostgreSQL has its own tools for both.
+"""
 
 import os
 import sqlite3
@@ -105,7 +107,7 @@ def test_a_copy_is_whole_while_another_process_writes(
             counts.append(len(rows["trials"]))
             summed = {row[1]: row[2] for row in rows["trial_sums"]}
             assert counts[-1] == sum(summed.values())
-            assert counts[-1] % 2 == 0  # never half of a transaction
+            assert counts[-1] % 2 == 0  # each transaction adds two, so no copy has half of one
         assert writer.poll() is None
     finally:
         writer.kill()
@@ -147,7 +149,7 @@ def test_where_no_copy_can_be(
     (tmp_path / "other").touch()
     (tmp_path / "link").symlink_to(tmp_path / "other")
     (tmp_path / "dangling").symlink_to(tmp_path / "gone")
-    # SQLite opens its own files anew, which changes the times of its log
+    # without the database's own files: SQLite reopens them, which changes the times of its log
     others = [each for each in tmp_path.iterdir() if not each.name.startswith("convtune.db")]
     before = {each: each.lstat() for each in others}
     for force in (False, True):
@@ -194,7 +196,7 @@ def test_no_database_is_made_to_copy_it(tmp_path: Path) -> None:
 
 
 def refused(engine: Engine, url: str, file: Path, says: str) -> None:
-    """Nothing is left behind, and nothing has changed."""
+    """Assert that a restore is refused with these words, leaves no file and changes no row."""
     folder = file_of(engine).parent
     before = everything(engine)
     engine.dispose()
@@ -314,7 +316,7 @@ def test_a_lease_that_ran_out_is_in_nobodys_way(engine: Engine, url: str, tmp_pa
 def test_not_while_somebody_has_it_open(engine: Engine, url: str, tmp_path: Path) -> None:
     some_rows(engine)
     file = back_up(url, tmp_path / "copy.db").file
-    before = everything(engine)  # its connection stays in the pool
+    before = everything(engine)  # the connection stays open in the pool
     with pytest.raises(BackupRefused, match=r"has .*convtune\.db open; stop it"):
         restore(url, file)
     assert everything(engine) == before

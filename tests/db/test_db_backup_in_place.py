@@ -1,4 +1,4 @@
-"""A backup, or a restored database, that does not reach the disk."""
+"""Backups and restores whose file does not reach the disk, or vanishes once it is in place."""
 
 import errno
 import os
@@ -42,6 +42,9 @@ def test_a_file_that_vanishes_once_it_is_in_place(
     with pytest.raises(BackupRefused, match=r"in place, but .*No such file") as refused:
         way(url, copy)
     assert str(placed[-1]) in str(refused.value)
+    for aside in tmp_path.glob("*.before-*"):
+        assert str(refused.value).endswith(f"the database that was there before is {aside}")
+    assert bool(list(tmp_path.glob("*.before-*"))) == (way is restore)
 
 
 @pytest.mark.parametrize("way", [back_up, restore])
@@ -52,7 +55,7 @@ def test_a_disk_that_does_not_take_the_copy(
     monkeypatch: pytest.MonkeyPatch,
     way: Callable[[str, Path], object],
 ) -> None:
-    """Some disks say so only when they are waited for."""
+    """A failed fsync refuses the copy: some disks report a failed write only then."""
     copy = tmp_path / "copy.db"
     if way is restore:
         back_up(url, copy)

@@ -1,3 +1,5 @@
+"""Bests: which one is kept for a workload and device, and how they are found and listed."""
+
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -12,6 +14,7 @@ from db.sql.errors import NotFound
 
 
 def job_of(engine: Engine, length: int = 64) -> queue.Job:
+    """Submit a job and claim it."""
     submitted(engine, length)
     return claimed(engine)
 
@@ -70,6 +73,7 @@ def test_the_next_winner_replaces_the_row_and_its_artifacts(engine: Engine) -> N
 
 
 def finished(engine: Engine, gpu: int, **changes: Any) -> queue.Job:
+    """Return a succeeded job with a best, which has files."""
     job = job_of(engine)
     best.finish_with_bests(
         engine, job.id, job.attempt, [best.BestWithFiles(new_best(job, gpu, **changes), FILES)]
@@ -88,7 +92,7 @@ def test_a_slower_round_replaces_no_best(engine: Engine) -> None:
 
 
 def test_a_slower_round_of_other_versions_does(engine: Engine) -> None:
-    """Their times are not comparable."""
+    """A round of other versions replaces a faster best: their times are not comparable."""
     gpu = device(engine)
     finished(engine, gpu.id, time_us=1.0)
     later = finished(engine, gpu.id, time_us=2.0, versions={"tvm": "0.27.0", "protocol": "9"})
@@ -174,6 +178,7 @@ def test_candidates_are_all_of_an_operator(engine: Engine) -> None:
 
 
 def test_pages_of_bests_while_one_is_replaced(engine: Engine) -> None:
+    """A best that is replaced between two pages is listed once, in its old place."""
     gpu, held = device(engine), []
     for length in range(5):
         job = job_of(engine, length)

@@ -1,3 +1,5 @@
+"""Cancelling jobs that are queued, running, given back or ended."""
+
 import pytest
 from sqlalchemy import Engine
 from storage_rows import claimed, everything, submitted
@@ -19,7 +21,7 @@ def test_a_running_job_hears_of_it_by_its_heartbeat(engine: Engine) -> None:
     assert queue.heartbeat(engine, job.id, job.attempt) is False
     asked = queue.cancel(engine, job.id)
     assert (asked.state, asked.cancel_requested) == ("running", True)
-    assert queue.cancel(engine, job.id) == asked  # asking twice is no error
+    assert queue.cancel(engine, job.id) == asked  # a second cancel is no error
     assert queue.heartbeat(engine, job.id, job.attempt) is True
     queue.finish(engine, job.id, job.attempt, "cancelled")
     assert queue.get(engine, job.id).state == "cancelled"
@@ -29,7 +31,7 @@ def test_a_cancelled_job_whose_worker_died_is_not_started_again(engine: Engine) 
     submitted(engine, target="cuda")
     job = claimed(engine, seconds=-1)
     queue.cancel(engine, job.id)
-    assert queue.claim(engine, "worker", ["cpu"]) is None  # of any kind: it only ends the job
+    assert queue.claim(engine, "worker", ["cpu"]) is None  # a claim of any kind ends the job
     ended = queue.get(engine, job.id)
     assert (ended.state, ended.error) == ("cancelled", None)
     assert ended.finished_at is not None

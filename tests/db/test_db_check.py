@@ -1,4 +1,4 @@
-"""Each thing that can be wrong is found, and a sound database is left in peace."""
+"""``tuner db check`` finds each kind of damage, and nothing wrong with a sound database."""
 
 from collections.abc import Callable
 
@@ -29,6 +29,7 @@ SET_REVISION = text("UPDATE alembic_version SET version_num = :revision")
 
 @pytest.fixture
 def tuned(engine: Engine) -> queue.Job:
+    """A succeeded job with two trials, one of them failed, and a best with two files."""
     submitted(engine)
     job, gpu = claimed(engine), device(engine).id
     new = [new_trial(gpu, 64), new_trial(gpu, 65, status="run_error", time_us=None)]
@@ -40,7 +41,7 @@ def tuned(engine: Engine) -> queue.Job:
 
 
 def harmed(engine: Engine, harm: Harm) -> list[str]:
-    """What is found wrong after it was done, which a database would not let us do."""
+    """Do the harm, with foreign keys switched off to allow it; return what check finds wrong."""
     with engine.connect() as connection:
         if engine.dialect.name == "sqlite":
             raw = connection.connection.driver_connection
@@ -76,7 +77,7 @@ def test_bytes_that_rotted(engine: Engine, tuned: queue.Job) -> None:
 
 def test_a_size_that_is_not_so(engine: Engine, tuned: queue.Job) -> None:
     [line] = harmed(engine, lambda to: to.execute(update(tables.artifacts).values(size=9)))
-    assert "it has 12 bytes, but is said to have 9" in line  # the other has 9
+    assert "it has 12 bytes, but is said to have 9" in line  # the other file has 9 bytes
 
 
 def test_an_artifact_that_is_gone(engine: Engine, tuned: queue.Job) -> None:
@@ -120,7 +121,7 @@ def test_sums_of_a_job_that_never_was(engine: Engine, tuned: queue.Job) -> None:
     more = insert(tables.trial_sums).values(job_seq=9, status="ok", trials=2, **phases)
     wrong = harmed(engine, lambda connection: connection.execute(more))
     assert "job number 9: 0 ok trials are stored, but 2 were counted" in wrong
-    assert len(wrong) == 2  # and its job is missing
+    assert len(wrong) == 2  # the other finding is that their job is missing
 
 
 @pytest.mark.parametrize(("table", "column"), [("bests", "config"), ("workloads", "workload")])
@@ -128,7 +129,7 @@ def test_text_that_is_no_json(
     engine: Engine, dialect: str, tuned: queue.Job, table: str, column: str
 ) -> None:
     harm = text(f"UPDATE {table} SET {column} = '{{'")  # noqa: S608
-    if dialect == "postgresql":  # it stores none
+    if dialect == "postgresql":  # it refuses text that is no JSON
         with pytest.raises(DataError), engine.begin() as connection:
             connection.execute(harm)
         return

@@ -1,4 +1,4 @@
-"""Claims by many at once."""
+"""Claims by many workers at once."""
 
 import subprocess
 import sys
@@ -73,6 +73,7 @@ def test_a_claim_is_one_statement(engine: Engine) -> None:
 
 
 def test_a_claim_that_meets_abandoned_jobs_ends_them_and_goes_on(engine: Engine) -> None:
+    """A claim ends jobs without attempts left or with a cancel, and still returns a job."""
     hopeless = submitted(engine, 10)
     for _ in range(queue.MAX_ATTEMPTS):
         assert claimed(engine, "gone", seconds=-1).id == hopeless.id
@@ -101,6 +102,7 @@ def test_a_claim_of_one_job_touches_no_other(engine: Engine) -> None:
 
 
 def test_a_kind_of_device_nobody_has_gets_what_runs_anywhere(engine: Engine) -> None:
+    """A claim that names no kind of device gets only jobs with target ``auto``."""
     submitted(engine, 10, target="cpu")
     anywhere = submitted(engine, 11)
     taken = [queue.claim(engine, "worker", []) for _ in range(2)]

@@ -1,3 +1,5 @@
+"""Devices by their fingerprint, and workers by their heartbeats."""
+
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from db.sql.transaction import writing
 
 
 def test_a_fingerprint_is_one_device_and_its_limits_follow(engine: Engine) -> None:
+    """The same fingerprint with other limits updates the device."""
     first = device(engine)
     assert {"id": first.id, **FINGERPRINT} == first.__dict__
     again = device(engine, limits={"units": 114})
@@ -24,6 +27,7 @@ def test_a_fingerprint_is_one_device_and_its_limits_follow(engine: Engine) -> No
     ids=lambda change: next(iter(change)),
 )
 def test_any_other_part_is_another_device(engine: Engine, change: dict[str, Any]) -> None:
+    """A change in any part of the fingerprint but the limits makes another device."""
     assert device(engine, **change).id != device(engine).id
 
 
@@ -56,6 +60,7 @@ def test_workers_are_listed_with_what_they_do(engine: Engine) -> None:
 
 
 def seen_ago(engine: Engine, name: str, seconds: float) -> None:
+    """Make the worker's last heartbeat so many seconds old."""
     with writing(engine) as connection:
         statement = update(tables.workers).where(tables.workers.c.name == name)
         connection.execute(statement.values(seen_at=now() - seconds))

@@ -1,4 +1,4 @@
-"""What listeners to a job are told is read from what is stored."""
+"""The reads behind a job's event stream: snapshots, marks of change, new trials, fastest trials."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -63,6 +63,7 @@ def test_each_step_of_a_job_changes_its_mark_and_none_lowers_its_stage(
 
 
 def test_a_heartbeat_is_no_news(engine: Engine) -> None:
+    """A heartbeat does not change a job's mark, so it wakes no listener."""
     submitted(engine)
     job = claimed(engine)
     seq = events.snapshot(engine, job.id).seq
@@ -84,8 +85,11 @@ def test_the_next_trials(engine: Engine, gpu: int) -> None:
 
 
 def test_the_fastest_that_is_known(engine: Engine, gpu: int) -> None:
-    """Of the job's own trials and of those that were there before; not of another shape, device,
-    TVM, of an earlier version of a template, or of what came later."""
+    """``fastest`` compares the job's trials so far and those stored before the job.
+
+    It leaves out trials of another shape, device or version of TVM, of an earlier version of a
+    template, and later ones.
+    """
     other = device(engine, name="Other GPU").id
     submitted(engine, length=65)
     elsewhere = claimed(engine)
@@ -113,11 +117,12 @@ def test_the_fastest_that_is_known(engine: Engine, gpu: int) -> None:
 
 
 def test_a_later_version_of_a_template_changes_no_earlier_answer(engine: Engine, gpu: int) -> None:
-    """A replayed stream tells what was told while the job ran, also after an upgrade."""
+    """A stream that is read again after an upgrade says the same as while the job ran."""
     submitted(engine, seed=1)
     first = claimed(engine)
     measured(engine, first, gpu, 5.0)
-    measured(engine, first, gpu, 0.1, template="splits")  # of an earlier version than the job's
+    # version 1 of the template; the job has version 2
+    measured(engine, first, gpu, 0.1, template="splits")
     queue.finish(engine, first.id, 1, "failed")
     submitted(engine, seed=2)
     job = claimed(engine)

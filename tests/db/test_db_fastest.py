@@ -1,3 +1,5 @@
+"""The comparison of a best with its fastest peer."""
+
 from typing import Any
 
 from db.results.fastest import fastest, fastest_peer, own_time
@@ -21,6 +23,7 @@ def test_a_faster_peer_is_named_with_its_time() -> None:
 
 
 def test_rows_that_are_no_alternative_do_not_count() -> None:
+    """Own baselines, wrong results and peers without a time are no peers to lose against."""
     rows = [
         row("default", 1.0),
         row("naive", 2.0),
@@ -40,6 +43,7 @@ def test_a_call_from_python_is_compared_with_our_call() -> None:
 
 
 def test_of_two_levels_the_one_that_beats_ours_by_more_is_named() -> None:
+    """Peers of two levels are compared by their ratio to our time of the same level."""
     rows = [row("cuDNN", 9.0, level="kernel"), row("NumPy", 6.0, level="call")]
     assert fastest(CALLED, 10.0, rows)["name"] == "NumPy"
 
@@ -52,8 +56,8 @@ def test_rows_stored_before_calls_were_timed_are_compared_with_the_kernel() -> N
 def test_the_fastest_peer_comes_with_how_many_times_as_fast_ours_is() -> None:
     rows = [
         row("default", 1.0),
-        row("NumPy", 60.0, level="call"),  # 5 times our call of 12 µs
-        row("cuDNN", 40.0, level="kernel"),  # 4 times our kernel of 10 µs
+        row("NumPy", 60.0, level="call"),  # 5 times the time of our call, 12 µs
+        row("cuDNN", 40.0, level="kernel"),  # 4 times the time of our kernel, 10 µs
         row("PyTorch TF32", 3.0, error="wrong"),
     ]
     assert fastest_peer(CALLED, 10.0, rows) == {"name": "cuDNN", "time_us": 40.0, "speedup": 4.0}

@@ -1,4 +1,4 @@
-"""What a search begins with."""
+"""Earlier trials from which a search starts warm."""
 
 import pytest
 from sqlalchemy import Engine
@@ -12,7 +12,7 @@ from db.sql.errors import LeaseLost
 
 
 def measured(engine: Engine, gpu: int, length: int, knobs: range, **changes: object) -> queue.Job:
-    """A job of this length that has ended, with a trial for each knob."""
+    """Return an ended job of this length with a trial for each knob."""
     submitted(engine, length)
     job = claimed(engine)
     stored = trials.add(engine, job.id, job.attempt, [new_trial(gpu, k, **changes) for k in knobs])
@@ -33,6 +33,7 @@ def measured(engine: Engine, gpu: int, length: int, knobs: range, **changes: obj
 
 
 def test_workloads_of_which_the_device_has_trials(engine: Engine) -> None:
+    """Only workloads with a trial that worked on this device are listed."""
     gpu, other = device(engine).id, device(engine, name="Other GPU").id
     first = measured(engine, gpu, 64, range(2))
     measured(engine, other, 65, range(2))
@@ -66,7 +67,7 @@ def test_trials_of_one_workload_are_found_by_index(engine: Engine) -> None:
         lambda: history.latest_trials(engine, job.workload_key, gpu, "0.27.0", 3),
         "DESC",
     )
-    if engine.dialect.name == "sqlite":  # PostgreSQL reads a table as small as this one whole
+    if engine.dialect.name == "sqlite":  # PostgreSQL scans so small a table
         assert "SEARCH trials USING INDEX" in plan, plan
 
 

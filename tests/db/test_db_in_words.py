@@ -1,3 +1,5 @@
+"""Numbers, peers, noise and rooflines in words, as pages and the shell show them."""
+
 import pytest
 
 from db.read.in_words import (

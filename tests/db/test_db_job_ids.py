@@ -1,4 +1,4 @@
-"""Ids of jobs for the shell: the same on both engines."""
+"""Completion of job ids in the shell gives the same ids on both engines."""
 
 import pytest
 from sqlalchemy import Engine

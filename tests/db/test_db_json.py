@@ -1,4 +1,4 @@
-"""What is stored as JSON is read as it was."""
+"""A value that is stored as JSON is read back as the same value of the same types."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from sqlalchemy import JSON, literal, select
 from db.sql.engine import open_engine
 from db.sql.transaction import one_read
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"]))  # no halves of characters
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))  # without surrogates
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none()
     | st.booleans()
@@ -30,6 +30,6 @@ def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
         with one_read(engine) as connection:
             found = connection.execute(select(literal(value, JSON))).scalar_one()
         assert found == value
-        assert repr(found) == repr(value)  # 1 is not 1.0, nor 0.0 -0.0
+        assert repr(found) == repr(value)  # tells 1 from 1.0 and 0.0 from -0.0
 
     check()

@@ -1,3 +1,5 @@
+"""API keys: creation, scopes, revocation and expiry."""
+
 import hashlib
 import re
 

@@ -1,4 +1,4 @@
-"""A user's own name for a job: kept, looked for by a part of it, and no part of the order's key."""
+"""The label of a job is stored and found by any part of it, and is no part of the order's key."""
 
 import pytest
 from sqlalchemy import Engine

@@ -1,3 +1,5 @@
+"""Ladders: the latest one of each workload and device is kept and listed."""
+
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -60,7 +62,7 @@ def test_pages(engine: Engine) -> None:
     for length in range(1, 6):
         ladders.record(engine, new_ladder(gpu.id, length))
     first = ladders.list_ladders(engine, "conv1d", limit=2)
-    ladders.record(engine, new_ladder(gpu.id, 5))  # moves to the front: shifts nothing
+    ladders.record(engine, new_ladder(gpu.id, 5))  # it is first already, so no page shifts
     second = ladders.list_ladders(engine, "conv1d", limit=3, cursor=first.next_cursor)
     assert [each.workload["M"] for each in [*first.items, *second.items]] == [5, 4, 3, 2, 1]
     assert second.next_cursor is None

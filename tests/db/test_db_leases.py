@@ -1,3 +1,5 @@
+"""Leases of jobs: who may write, how they are renewed, lost, given back and charged."""
+
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -30,10 +32,12 @@ WRITES: dict[str, Write] = {
 
 @pytest.fixture(params=WRITES)
 def write(request: pytest.FixtureRequest) -> Write:
+    """One of the writes that only the holder of a lease may do."""
     return WRITES[request.param]
 
 
 def refused(engine: Engine, write: Write, job: queue.Job, device_id: int) -> None:
+    """Assert that the write raises LeaseLost and changes nothing."""
     before = everything(engine)
     with pytest.raises(LeaseLost, match=f"attempt {job.attempt} .*{job.id}"):
         write(engine, job.id, job.attempt, device_id)
@@ -47,7 +51,7 @@ def test_a_worker_whose_lease_was_taken_can_write_nothing(engine: Engine, write:
     assert (current.id, current.attempt, current.worker) == (stale.id, 2, "second")
     gpu = device(engine).id
     refused(engine, write, stale, gpu)
-    write(engine, current.id, current.attempt, gpu)  # the same write by the holder is taken
+    write(engine, current.id, current.attempt, gpu)  # the holder of the lease may write it
 
 
 def test_a_worker_can_write_nothing_once_its_job_ended(engine: Engine, write: Write) -> None:
@@ -107,12 +111,12 @@ def test_an_attempt_given_back_is_not_charged(engine: Engine) -> None:
 
 def test_an_attempt_that_silence_cost_is_not_charged(engine: Engine) -> None:
     job = submitted(engine)
-    for _ in range(4):  # held still: given back
+    for _ in range(4):  # nobody else has claimed it, so the job is given back
         held = claimed(engine, seconds=-1)
         queue.excuse(engine, held.id, held.attempt)
     lost = claimed(engine, "first", seconds=-1)
     current = claimed(engine, "second", seconds=-1)
-    queue.excuse(engine, lost.id, lost.attempt)  # another's by now
+    queue.excuse(engine, lost.id, lost.attempt)  # another worker has the job by now
     now = queue.get(engine, job.id)
     assert (now.state, now.worker, now.attempt, now.released) == ("running", "second", 6, 5)
     queue.heartbeat(engine, current.id, current.attempt)
@@ -130,6 +134,10 @@ def test_what_has_ended_is_not_excused(engine: Engine) -> None:
 
 
 def test_leases_that_ran_out_in_silence_are_spared(engine: Engine) -> None:
+    """With ``spare_expired``, a claim takes no job whose lease has run out.
+
+    While the database was silent, no worker could renew its lease.
+    """
     submitted(engine, 10)
     held = claimed(engine, seconds=-1)
     assert queue.claim(engine, "other", ["cuda"], spare_expired=True) is None
@@ -145,6 +153,10 @@ def test_leases_that_ran_out_in_silence_are_spared(engine: Engine) -> None:
 def test_who_waited_for_the_writer_spares_them_too(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A claim that has waited long for SQLite's lock takes no job whose lease has run out.
+
+    Meanwhile the lock kept the holder of that job from renewing its lease.
+    """
     monkeypatch.setattr(lease, "SILENT_SECONDS", 0.2)
     submitted(engine)
     held = claimed(engine, seconds=-1)
@@ -174,6 +186,7 @@ def test_a_worker_gets_only_jobs_for_its_kind_of_device(engine: Engine) -> None:
 
 
 def test_what_a_claim_says(engine: Engine) -> None:
+    """A claimed job has the terms of its order, its worker, and its first start in UTC."""
     job = submitted(engine, seed=7, budget_seconds=2.5)
     first = claimed(engine, "one", seconds=-1)
     assert (first.id, first.state, first.worker) == (job.id, "running", "one")

@@ -1,4 +1,4 @@
-"""Cancelling a model stops what is there for it alone."""
+"""Cancelling a model cancels the jobs that exist for this model alone."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -34,7 +34,7 @@ def test_a_running_job_is_told_to_stop(engine: Engine) -> None:
     stopping = models.cancel(engine, model.id)
     assert (stopping.state, stopping.finished_at, stopping.eta_seconds) == ("running", None, None)
     assert queue.heartbeat(engine, job.id, job.attempt) is True
-    assert models.cancel(engine, model.id).state == "running"  # asking twice is no error
+    assert models.cancel(engine, model.id).state == "running"  # a second cancel is no error
     queue.finish(engine, job.id, job.attempt, "cancelled")
     ended = models.get(engine, model.id)
     assert (ended.state, states(engine, model)) == ("cancelled", ["cancelled"] * 2)
@@ -62,7 +62,7 @@ def test_the_last_model_that_refers_to_a_job_takes_it_along(engine: Engine) -> N
     first, second = ordered(engine, 10, 11), ordered(engine, 11, 12, name="second")
     models.cancel(engine, first.id)
     assert states(engine, first) == ["cancelled", "queued"]
-    assert models.get(engine, first.id).state == "cancelled"  # though a job of it goes on
+    assert models.get(engine, first.id).state == "cancelled"  # though its shared job goes on
     assert models.get(engine, second.id).state == "queued"
     models.cancel(engine, second.id)
     assert states(engine, second) == ["cancelled", "cancelled"]

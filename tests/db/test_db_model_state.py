@@ -1,4 +1,4 @@
-"""What a model's jobs say of it: its state, when it may end, and what is gained."""
+"""Facts of a model that follow from its jobs: state, time to go, and gain over peers."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def job(
 @pytest.mark.parametrize(
     ("jobs", "left"),
     [
-        ([job("queued")], None),  # nobody knows when a worker comes
+        ([job("queued")], None),  # unknown: no worker has the job
         ([job("running", None, 1090.0), job("queued")], None),
         ([job("running", 20.0, 1090.0)], 20.0),
         ([job("running", 20.0, 1090.0), job("queued")], 20 + 30),
@@ -138,7 +138,10 @@ def test_the_peer_is_pytorch_in_the_same_layout(layout: dict[str, str], name: st
 
 
 def test_a_call_is_compared_with_our_call() -> None:
-    """On a CPU: a fast kernel does not hide what it costs to call it."""
+    """A peer's call is compared with our call, not with our kernel, which is faster.
+
+    So the cost of a call is not hidden; on a CPU peers are timed by calls.
+    """
     timing = {"call": {"median_us": 6.0}}
     found = fastest_pytorch({}, timing, 1.5, [pytorch("pytorch", 12.0, level="call")])
     assert (found["time_us"], found["speedup"]) == (12.0, 2.0)
@@ -164,6 +167,7 @@ def test_a_best_answers_that_is_of_the_device_and_the_templates(engine: Engine) 
 def test_what_prune_takes_leaves_models_whole(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Pruning the jobs and trials of an old model does not change what it shows."""
     monkeypatch.setattr(prune, "WARM_JOBS", 0)
     model = ordered(engine, 10, 11)
     tuned_next(engine)

@@ -1,4 +1,4 @@
-"""Ordering many workloads at once: which jobs a model makes, and which it shares."""
+"""Orders of models: which jobs a model makes and which it shares, keys, quotas and lists."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -56,7 +56,7 @@ def test_what_is_tuned_already_is_shared_if_the_order_says_so(engine: Engine) ->
     model = ordered(engine, 10, 11, on_existing="reuse")
     first, second = jobs_of(engine, model)
     assert (first.id, first.state, second.state) == (done.id, "succeeded", "queued")
-    assert model.state == "queued"  # nothing was done for it yet
+    assert model.state == "queued"  # no job has run for this model yet
     again = ordered(engine, 10, on_existing="retune")
     assert jobs_of(engine, again)[0].id != done.id
     more = ordered(engine, 10, on_existing="reuse", trials=done.trials + 1)
@@ -80,7 +80,7 @@ def test_a_key_gives_its_model_again(engine: Engine) -> None:
         with pytest.raises(IdempotencyConflict, match="key 1"):
             models.submit(engine, other, "key 1")
     with pytest.raises(IdempotencyConflict):
-        queue.submit(engine, order(10), "key 1")  # a key is of one order, whatever that makes
+        queue.submit(engine, order(10), "key 1")  # jobs and models share the same keys
     assert everything(engine) == before
     assert models.submit(engine, model_order(10, 11))[1]
 
@@ -92,14 +92,17 @@ def test_it_is_taken_whole_or_not_at_all(engine: Engine) -> None:
     with pytest.raises(QuotaExceeded, match=r"at most 3 jobs.*order less: this would make 3"):
         models.submit(mine, model_order(10, 11, 12, 13), "key")
     assert everything(engine) == before
-    shared = ordered(mine, 10, 11, 12)  # two of them are new
+    shared = ordered(mine, 10, 11, 12)  # makes two new jobs
     with reading(engine) as connection:
         assert set(connection.execute(select(jobs.c.ordered_by)).scalars()) == {"key 1"}
     assert len(jobs_of(engine, shared)) == 3
 
 
 def test_as_many_statements_however_many_layers(engine: Engine) -> None:
-    """While it writes, SQLite takes nobody else's heartbeat."""
+    """A large model takes hardly more statements than a small one.
+
+    SQLite accepts no heartbeat of a worker while the order is written.
+    """
 
     def statements(lengths: range) -> int:
         seen: list[str] = []
@@ -113,7 +116,7 @@ def test_as_many_statements_however_many_layers(engine: Engine) -> None:
         return len(seen)
 
     statements(range(10, 12))
-    # PostgreSQL's driver is given several rows in batches
+    # PostgreSQL's driver gets many rows in several batches
     assert statements(range(100, 356)) <= statements(range(20, 22)) + 6
 
 
@@ -148,7 +151,7 @@ def test_the_beginning_of_an_id_will_do(engine: Engine) -> None:
 
 
 def test_many_at_once_share_their_jobs(engine: Engine) -> None:
-    """Each transaction sees what another has just stored, or waits for it."""
+    """Models that are ordered at once share equal jobs: none makes a job that another has made."""
     orders = [model_order(*range(10 + n, 14 + n), name=f"net {n}") for n in range(8)]
     with ThreadPoolExecutor(8) as threads:
         made = list(threads.map(lambda each: models.submit(engine, each)[0], orders))
@@ -159,6 +162,7 @@ def test_many_at_once_share_their_jobs(engine: Engine) -> None:
 
 
 def test_no_table_is_forgotten(engine: Engine) -> None:
+    """``everything``, on which other tests rely, covers all tables, those of models too."""
     ordered(engine, 10, 11)
     stored = everything(engine)
     assert set(stored) == set(metadata.tables)

@@ -1,3 +1,5 @@
+"""Engines: settings, locks, transactions, lost connections, and URLs that are refused."""
+
 import sqlite3
 import threading
 import time
@@ -15,11 +17,12 @@ from db.sql.errors import DatabaseDamaged, DatabaseUnavailable
 
 
 @pytest.fixture
-def dialect() -> str:  # most of this file is about SQLite alone
+def dialect() -> str:  # most tests of this file are about SQLite alone
     return "sqlite"
 
 
 def both(test: object) -> object:
+    """Run the test on both engines."""
     return pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])(test)  # type: ignore[arg-type]
 
 
@@ -61,7 +64,7 @@ def test_a_locked_database_is_unavailable_and_then_works_again(engine: Engine, u
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(DatabaseUnavailable, match="locked"):
             queue.submit(engine, order())
-        assert queue.list_jobs(engine).items == []  # readers are not held up
+        assert queue.list_jobs(engine).items == []  # the lock stops no reader
         other.execute("ROLLBACK")
         submitted(engine)
     finally:
@@ -76,11 +79,12 @@ def test_a_damaged_database_is_unavailable(engine: Engine) -> None:
 
 
 def test_who_waits_for_the_lock_gets_it_and_keeps_its_patience(engine: Engine, url: str) -> None:
+    """A writer gets the lock after a wait, and its timeout is still 30 s afterwards."""
     other = sqlite3.connect(
         str(make_url(url).database), isolation_level=None, check_same_thread=False
     )
     other.execute("BEGIN IMMEDIATE")
-    release = threading.Timer(0.7, other.execute, ["ROLLBACK"])  # longer than a short wait
+    release = threading.Timer(0.7, other.execute, ["ROLLBACK"])  # longer than a first, short wait
     release.start()
     with writing(engine) as connection:
         assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 30_000
@@ -129,7 +133,7 @@ def test_a_connection_that_was_cut_is_reported_and_replaced(engine: Engine) -> N
             other.execute(cut)
         connection.execute(text("SELECT 1"))
     with writing(engine) as connection:
-        connection.execute(cut)  # the idle ones, which the pool still holds
+        connection.execute(cut)  # cuts the idle connections, which the pool still holds
     submitted(engine)
 
 
@@ -137,7 +141,10 @@ def test_a_connection_that_was_cut_is_reported_and_replaced(engine: Engine) -> N
 def test_a_connection_that_was_idle_for_long_is_asked(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A network that forgot it says nothing: only its answer tells."""
+    """A connection that was idle for long is pinged before it is used.
+
+    A firewall may have dropped it without a word; only the server's answer shows that it works.
+    """
     asked: list[object] = []
     ping = engine.dialect.do_ping
     monkeypatch.setattr(engine.dialect, "do_ping", lambda it: asked.append(it) or ping(it))
@@ -205,8 +212,10 @@ def test_a_password_in_the_query_is_not_shown(tmp_path: Path, name: str) -> None
 
 
 def test_sqlite_takes_no_options(tmp_path: Path) -> None:
-    """SQLAlchemy would open a file of such a name, a database in memory, or one that nobody may
-    write."""
+    """A SQLite URL with options is refused.
+
+    SQLAlchemy would open a file of such a name, a database in memory, or a read-only one.
+    """
     for query in ("mode=memory&uri=true", "mode=ro"):
         with pytest.raises(DatabaseUnavailable, match=r"leave out \?mode"):
             open_engine(f"sqlite:///{tmp_path}/a.db?{query}")

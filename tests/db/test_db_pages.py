@@ -1,3 +1,5 @@
+"""Pages of jobs and their cursors."""
+
 import base64
 import json
 from dataclasses import fields
@@ -16,6 +18,7 @@ from db.sql.pages import read_cursor, write_cursor
 
 
 def walk(engine: Engine, state: str | None = None) -> list[str]:
+    """Return the ids of all jobs, read in pages of three."""
     seen, cursor = [], None
     while True:
         page = queue.list_jobs(engine, JobFilter(state=state), limit=3, cursor=cursor)

@@ -1,3 +1,5 @@
+"""Times of peers, which later jobs with the same versions take over."""
+
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""That no index is lost unseen: what the engines plan among many jobs."""
+"""Query plans among thousands of jobs, so that nobody loses an index without noticing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,14 +15,17 @@ from db.sql.transaction import reading, writing
 
 @pytest.fixture(autouse=True)
 def unknown_to_the_planner(engine: Engine) -> None:
-    """PostgreSQL knows as little of these tables as of new ones: a DELETE leaves it their sizes."""
+    """Make PostgreSQL's planner know as little of the tables as of new ones.
+
+    After a DELETE, by which tests clear the tables, it still knows their former sizes.
+    """
     if engine.dialect.name == "postgresql":
         with writing(engine) as connection:
             connection.execute(text(f"TRUNCATE {', '.join(metadata.tables)}"))
 
 
 def fill(engine: Engine, state: str, count: int, *, analyse: bool = True) -> None:
-    """Many jobs in one state, and one that waits."""
+    """Store ``count`` jobs in one state and one that is queued; ANALYZE on PostgreSQL."""
     waiting = submitted(engine, count).id
     with writing(engine) as connection:
         like = select(jobs).where(jobs.c.id == waiting)
@@ -32,12 +35,12 @@ def fill(engine: Engine, state: str, count: int, *, analyse: bool = True) -> Non
             {**row, "id": f"{count:08x}{n:024x}", "order_key": f"{count} {n}"} for n in range(count)
         ]
         connection.execute(insert(jobs), copies)
-        if analyse and engine.dialect.name == "postgresql":  # SQLite is never analyzed
+        if analyse and engine.dialect.name == "postgresql":  # convtune never analyzes SQLite
             connection.execute(text("ANALYZE"))
 
 
 def plans(engine: Engine, action: Callable[[], object], part: str) -> list[str]:
-    """The plans of the statements of an action that contain this part."""
+    """Return the plans of the action's statements that contain ``part``."""
     seen: list[tuple[str, Any]] = []
 
     @event.listens_for(engine, "before_cursor_execute")
@@ -68,7 +71,10 @@ def test_a_claim_walks_the_unended_jobs_in_their_order(engine: Engine, state: st
 @pytest.mark.parametrize("analysed", [True, False])
 @pytest.mark.parametrize("dialect", ["postgresql"])
 def test_a_claim_does_not_sort_a_queue_that_grew_of_late(engine: Engine, *, analysed: bool) -> None:
-    """PostgreSQL believes that there are few, or knows nothing, until it looks again."""
+    """A claim uses the index even if PostgreSQL expects few rows.
+
+    Until its next ANALYZE it has old statistics of the table, or none.
+    """
     fill(engine, "succeeded", 10, analyse=analysed)
     fill(engine, "queued", 3000, analyse=False)
     claim = plans(engine, lambda: queue.claim(engine, "worker", ["cuda"]), "LIMIT")

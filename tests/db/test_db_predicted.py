@@ -1,4 +1,4 @@
-"""Bests that were only predicted: they stand in until something is searched for."""
+"""Predicted bests: they answer until a search of their workload has succeeded."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from db.sql.transaction import reading
 
 
 def ended(engine: Engine, order: dict[str, Any], time_us: float, threads: int = 0) -> queue.Job:
-    """A job on those terms that found a best."""
+    """Order a job on these terms, end it with a best, and return it."""
     submitted(engine, on_existing="retune", **order)
     job = claimed(engine)
     new = new_best(job, device(engine).id, time_us=time_us, threads=threads or None)

@@ -1,4 +1,4 @@
-"""What is old goes, what a best or the next search needs stays."""
+"""``tuner db prune`` deletes old rows and files, but none that a best or a search needs."""
 
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ def few_warm_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tuned(engine: Engine, length: int, count: int = 5, winner: int | None = 0) -> queue.Job:
-    """A job that has ended, with so many trials and, unless None, a best of one of them."""
+    """Return an ended job with ``count`` trials and a best of trial ``winner``, unless None."""
     gpu = device(engine).id
     submitted(engine, length)
     job = claimed(engine)
@@ -40,7 +40,7 @@ def tuned(engine: Engine, length: int, count: int = 5, winner: int | None = 0) -
     if winner is None:
         queue.finish(engine, job.id, job.attempt, "cancelled")
     else:
-        config = {"threads": winner, "template": "direct"}  # knobs in another order than its trial
+        config = {"threads": winner, "template": "direct"}  # the trial has them in another order
         made = new_best(job, gpu, config=config)
         files = [artifacts.NewArtifact(f"{length}".encode(), "library", "x"), FILES[1]]
         best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(made, files)])
@@ -48,7 +48,7 @@ def tuned(engine: Engine, length: int, count: int = 5, winner: int | None = 0) -
 
 
 def aged(engine: Engine, days: float, job: queue.Job | None = None) -> None:
-    """As if everything, or all of a job, had been stored so long before."""
+    """Make all rows, or those of one job, look as if they were stored so many days earlier."""
     with writing(engine) as connection:
         seq = None
         if job is not None:
@@ -83,7 +83,7 @@ def test_the_trial_of_a_best_stays_and_the_others_go(engine: Engine) -> None:
     assert (kept.artifacts, kept.timing) == (found.artifacts, found.timing)
     assert artifacts.get(engine, kept.artifacts["library"]).content == b"64"
     assert queue.get(engine, job.id).state == "succeeded"
-    assert totals(engine).trials == counted.trials  # metrics never go back
+    assert totals(engine).trials == counted.trials  # metrics never decrease
     assert check(engine).wrong == []
     assert prune.prune(engine, 90).trials == 0
 
@@ -127,7 +127,7 @@ def test_many_go_in_many_transactions(engine: Engine, monkeypatch: pytest.Monkey
 
 
 def test_what_a_job_may_come_back_to_stays(engine: Engine) -> None:
-    """A search takes up all trials of its workload, and one of them may win."""
+    """Trials of a workload with an unended job stay: its search reuses them, and one may win."""
     old = tuned(engine, 64, winner=None)
     aged(engine, 10)
     waiting = submitted(engine, 64)
@@ -167,7 +167,7 @@ def test_lists_go_but_for_those_a_best_is_of(engine: Engine) -> None:
         for seq in rows.values():
             line = {"job_seq": seq, "place": 0, "template_version": 1, "config": {}, "source": {}}
             connection.execute(tables.listed_configs.insert(), [line])
-    tuned(engine, 64, count=0)  # the best of 64 is another job's now
+    tuned(engine, 64, count=0)  # another job's best replaces that of 64
     aged(engine, 10)
     assert prune.prune(engine, 5).configs == 1
     assert listed.of_job(engine, job.id) == []
@@ -182,6 +182,7 @@ def test_lists_go_but_for_those_a_best_is_of(engine: Engine) -> None:
 def test_whatever_their_ages_bests_keep_what_they_rest_on(
     engine: Engine, ages: list[tuple[int, int]], days: int
 ) -> None:
+    """No pruning deletes a best, its job, its trial or its files."""
     with writing(engine) as connection:
         for table in reversed(tables.metadata.sorted_tables):
             connection.execute(delete(table))
@@ -213,6 +214,7 @@ def test_whatever_their_ages_bests_keep_what_they_rest_on(
 
 
 def test_the_room_is_given_back(engine: Engine) -> None:
+    """Freed pages are reused while a job runs, and go back to the disk by VACUUM after that."""
     artifacts.put(engine, bytes(1_000_000), "library", "x")
     aged(engine, 10)
     submitted(engine)
@@ -237,6 +239,7 @@ def test_the_room_is_given_back(engine: Engine) -> None:
 def test_the_room_of_a_database_that_vanished_meanwhile(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """``reclaim`` reports a file that was deleted in between, and makes no new one."""
     if engine.dialect.name == "postgresql":
         pytest.skip("a server's database does not vanish under its connections")
 
@@ -250,6 +253,7 @@ def test_the_room_of_a_database_that_vanished_meanwhile(
 
 
 def test_the_room_while_another_writes(url: str, engine: Engine) -> None:
+    """``reclaim`` reports the lock if another process keeps writing."""
     if engine.dialect.name == "postgresql":
         pytest.skip("VACUUM waits for no writer there")
     hurried = open_engine(url, busy_seconds=0.1)

@@ -1,5 +1,7 @@
-"""Kept databases of every released schema, brought up by the product's own `migrate`. How they were
-made stands in released/make.py."""
+"""Databases of every released schema can be migrated without losing or changing a row.
+
+The files in ``released`` were made with released/make.py.
+"""
 
 import json
 from collections.abc import Iterator
@@ -30,10 +32,10 @@ STATES = {
     67: "running",
     68: "queued",
     69: "queued",
-    70: "queued",  # a list brought from elsewhere
+    70: "queued",  # an imported list
 }
 MODELS_SINCE = "0010"
-"""In its file a model shares the job of 69, and made that of 71."""
+"""First revision whose file has a model: it shares the job of length 69 and made that of 71."""
 
 
 @pytest.fixture(params=REVISIONS)
@@ -43,6 +45,7 @@ def revision(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def old(blank_url: str, revision: str) -> Iterator[Engine]:
+    """An engine on a database of a released schema, not yet migrated."""
     load(blank_url, revision)
     engine = open_engine(blank_url)
     yield engine
@@ -61,7 +64,7 @@ def the_job(engine: Engine, length: int) -> queue.Job:
 
 
 def rows(engine: Engine) -> dict[str, list[dict[str, Any]]]:
-    """Of every table but the revision's, by the columns that are there now."""
+    """Return the rows of every table but ``alembic_version``, as they are in the database now."""
     found = MetaData()
     with reading(engine) as connection:
         found.reflect(connection)
@@ -73,7 +76,7 @@ def rows(engine: Engine) -> dict[str, list[dict[str, Any]]]:
 
 
 def picture(engine: Engine) -> dict[str, Any]:
-    """All that both engines say of each table, in an order that is nobody's."""
+    """Return the schema of each table as the engine reports it, in sorted order."""
     look = inspect(engine)
     return {
         table: {
@@ -89,7 +92,7 @@ def picture(engine: Engine) -> dict[str, Any]:
 
 
 def _plain(index: Any) -> dict[str, Any]:
-    """Conditions are objects, which are equal to nothing but themselves."""
+    """Return an index with its conditions as text: as objects, equal ones do not compare equal."""
     options = {name: str(value) for name, value in index.get("dialect_options", {}).items()}
     return {**index, "dialect_options": options}
 
@@ -100,7 +103,7 @@ def test_alembic_finds_the_revisions_that_the_files_are_named_after() -> None:
 
 
 def test_every_released_revision_is_kept_for_both_engines() -> None:
-    """The files are small."""
+    """There is a file for each revision and engine, of at most 30,000 bytes."""
     known = _revisions()
     kept = {path.name for path in HERE.glob("*.sql")}
     assert kept == {f"{each}.{kind}.sql" for each in known for kind in ("sqlite", "postgresql")}
@@ -200,7 +203,11 @@ def all_else_is_read(migrated: Engine) -> None:
 
 
 def test_work_goes_on(migrated: Engine) -> None:
-    """The job of a worker that is gone first, then what waits; an order that was known is still."""
+    """Work continues after a migration.
+
+    The job of a worker that is gone is claimed first, then those that wait. A repeated order still
+    gets its job.
+    """
     key, jobs = the_job(migrated, 68).workload_key, len(queue.list_jobs(migrated).items)
     orphan = queue.claim(migrated, "new", ["cuda"])
     assert orphan is not None
@@ -223,7 +230,7 @@ def test_work_goes_on(migrated: Engine) -> None:
     again, created = queue.submit(migrated, order, "a-key-of-68")
     assert (again.id, created) == (next_one.id, False)
     new, created = queue.submit(migrated, order)
-    assert (new.id, created) == (next_one.id, False)  # an equal one runs: the order's key is kept
+    assert (new.id, created) == (next_one.id, False)  # the job of an equal order is running
     queue.cancel(migrated, next_one.id)
     assert queue.submit(migrated, order)[1]
     assert len(queue.list_jobs(migrated).items) == jobs + 1

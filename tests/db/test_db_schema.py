@@ -1,3 +1,5 @@
+"""Migrations, and databases of another schema or program, which are refused."""
+
 import gc
 import os
 import subprocess
@@ -19,6 +21,7 @@ from db.sql.tables import metadata
 
 @pytest.fixture
 def blank(blank_url: str) -> Iterator[Engine]:
+    """An engine on a database without tables."""
     engine = open_engine(blank_url)
     yield engine
     engine.dispose()
@@ -40,7 +43,7 @@ def test_the_migrations_make_what_the_models_say(engine: Engine) -> None:
 
 
 def test_the_migrations_make_what_no_comparison_sees(engine: Engine, blank: Engine) -> None:
-    """Checks and the conditions of indexes: alembic does not compare them."""
+    """Migrations make the checks and the indexes' conditions, which alembic does not compare."""
     with writing(blank) as connection:
         metadata.create_all(connection)
     checks, conditions = [], []
@@ -101,7 +104,7 @@ def test_an_unknown_schema_is_refused_and_left_alone(
 
 
 def test_a_migration_that_fails_leaves_nothing(blank: Engine) -> None:
-    with writing(blank) as connection:  # the last table that is made is in the way
+    with writing(blank) as connection:  # a view with the name of the last table to be made
         connection.execute(text("CREATE VIEW model_layers AS SELECT 1 AS x"))
     with pytest.raises(Exception, match="already exists"):
         migrate(blank)
@@ -196,8 +199,11 @@ def test_the_command_says_in_one_line_why_it_can_not() -> None:
 
 
 def test_looking_at_the_schema_again_and_again_keeps_nothing(engine: Engine) -> None:
-    """As a probe of ``/readyz`` does; each look once kept 17 KB and drove a statement out of those
-    that the engine keeps compiled."""
+    """Repeated checks of the schema, as by probes of ``/readyz``, keep no memory.
+
+    A check that builds its statements anew keeps 17 KB each time and displaces another statement
+    from the engine's cache of compiled ones.
+    """
     check_schema(engine)
     tracemalloc.start()
     try:

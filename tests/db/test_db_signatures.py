@@ -1,4 +1,4 @@
-"""Signers, and what of a best is what its worker signed."""
+"""Signers, and the check that a best's files are those that its worker has signed."""
 
 import json
 from collections.abc import Callable
@@ -29,6 +29,7 @@ def signer(key: Ed25519PrivateKey = KEY) -> signers.NewSigner:
 
 
 def signed_files(of: str, /, key: Ed25519PrivateKey = KEY, **changes: Any) -> list[NewArtifact]:
+    """Return the artifacts of a best with a manifest, which may be changed, and its signature."""
     named = [*FILES, NewArtifact(b'{"trace": []}', "record", "application/json")]
     said: dict[str, Any] = {
         file.kind: {"sha256": file.sha256, "size": len(file.content)} for file in named
@@ -42,7 +43,7 @@ def signed_files(of: str, /, key: Ed25519PrivateKey = KEY, **changes: Any) -> li
 
 
 def tuned(engine: Engine, length: int = 64, time_us: float = 1.5, **changes: Any) -> dict[str, str]:
-    """The names of a best's files, by kind."""
+    """Store a job with a signed best, and return the SHA-256 names of its files by kind."""
     submitted(engine, length)
     job, gpu = claimed(engine), device(engine).id
     with suppress(DuplicateTrial):
@@ -109,7 +110,7 @@ def test_a_best_that_nobody_signed_is_only_noted(engine: Engine) -> None:
 @given(data=st.data())
 @pytest.mark.parametrize("dialect", ["sqlite"])
 def test_a_flipped_bit_is_found(engine: Engine, data: st.DataObject) -> None:
-    """Also where the row was given the name that its new bytes hash to."""
+    """A flipped bit in any file is found, even if the file is renamed after its new SHA-256."""
     with reading(engine) as connection:
         if connection.execute(select(tables.bests.c.id)).first() is None:
             connection.close()
@@ -172,7 +173,10 @@ def unsigned(engine: Engine) -> None:
 def test_a_faster_best_that_clients_refuse_is_replaced(
     engine: Engine, harm: Callable[[Engine], None]
 ) -> None:
-    """To tune it again is what they are told."""
+    """A slower best replaces a faster one whose signature clients refuse.
+
+    The error tells them to tune again, so that must help.
+    """
     signers.register(engine, signer(OTHER))
     tuned(engine, key=OTHER)
     harm(engine)
@@ -220,9 +224,9 @@ def test_a_manifest_that_says_something_else(
 
 def test_prune_keeps_the_signature_of_a_best_and_takes_the_one_before(engine: Engine) -> None:
     first = tuned(engine)
-    second = tuned(engine, timing=2)  # the same workload: it takes the first one's place
+    second = tuned(engine, timing=2)  # replaces the first, as it is of the same workload
     assert first["signature"] != second["signature"]
-    assert prune.prune(engine, 0).artifacts == 2  # manifest and signature; the others are shared
+    assert prune.prune(engine, 0).artifacts == 2  # manifest and signature; both share the others
     left = {row[0] for row in everything(engine)["artifacts"]}
     assert left == set(second.values())
     assert len(signers.list_signers(engine)) == 1

@@ -1,4 +1,4 @@
-"""A file that is deleted or replaced while it is in use."""
+"""A SQLite file that is deleted or replaced while the pool has connections to it."""
 
 import shutil
 from pathlib import Path

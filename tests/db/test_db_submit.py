@@ -1,3 +1,5 @@
+"""Orders: which one makes a new job, and which is answered by a job that exists."""
+
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields, replace
@@ -39,6 +41,7 @@ def test_a_new_job_is_queued_as_ordered(engine: Engine) -> None:
 
 
 def test_an_equal_order_joins_the_job_that_is_under_way(engine: Engine) -> None:
+    """An equal order returns the job that is queued or running, but not one that ended."""
     job = submitted(engine)
     assert queue.submit(engine, order()) == (job, False)
     running = claimed(engine)
@@ -92,7 +95,10 @@ def test_an_idempotency_key_gives_its_job_again_even_when_it_ended(engine: Engin
 
 
 def test_a_key_outlives_the_release_that_took_its_order(engine: Engine) -> None:
-    """Fields that orders have had since do not make it another order where they say nothing new."""
+    """An Idempotency-Key of an earlier release still finds its job.
+
+    Fields that orders got later are left out of the key at their defaults.
+    """
     job, _ = queue.submit(engine, order(), "key 1")
     added = ("patience", "warm_start", "templates", "label", "baselines")
     old = {k: v for k, v in asdict(order()).items() if k not in added}
@@ -141,7 +147,10 @@ def test_a_key_is_forgotten_after_a_day(engine: Engine) -> None:
 def test_the_keys_of_an_orderer_are_counted(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also on orders that join a job, and so count for no other quota."""
+    """Each orderer may have only so many keys, even if its orders join a job.
+
+    Such orders make no job and so count for no other quota.
+    """
     monkeypatch.setattr(idempotency, "MOST_KEYS", 3)
     mine = orders_of(engine, Orderer("key 1", None))
     job, _ = queue.submit(mine, order(), "key 0")
@@ -181,7 +190,7 @@ def _try(engine: Engine, length: int, key: str | None) -> tuple[str, bool]:
 
 
 def tuned(engine: Engine, kind: str, count: int, time_us: float) -> queue.Job:
-    """A succeeded job with `count` stored trials and a best on a device of this kind."""
+    """Return a succeeded job with ``count`` trials and a best on a device of this kind."""
     submitted(engine, trials=count, target=kind)
     job = queue.claim(engine, "worker", [kind])
     assert job is not None
@@ -198,7 +207,7 @@ def test_reuse_answers_with_the_job_behind_the_best(engine: Engine) -> None:
     gpu = tuned(engine, "cuda", 4, time_us=1.0)
     cpu = tuned(engine, "cpu", 8, time_us=50.0)
     reuse = order(on_existing="reuse")
-    assert queue.submit(engine, reuse) == (gpu, False)  # auto: the fastest
+    assert queue.submit(engine, reuse) == (gpu, False)  # target auto takes the fastest best
     assert queue.submit(engine, replace(reuse, target="cpu")) == (cpu, False)
     assert queue.submit(engine, replace(reuse, trials=8)) == (cpu, False)
     assert queue.submit(engine, replace(reuse, search="random", seed=1)) == (gpu, False)
@@ -212,7 +221,7 @@ def test_reuse_tunes_where_the_evidence_is_thin(engine: Engine) -> None:
 
 
 def searched(engine: Engine, **limits: Any) -> queue.Job:
-    """A succeeded job with those limits that ended after two trials."""
+    """Return a succeeded job with these limits that ended after two trials."""
     job = submitted(engine, **limits)
     held = claimed(engine)
     part = device(engine).id
@@ -258,12 +267,14 @@ def test_a_search_that_ended_by_its_budget_answers_no_order_that_allows_more(
 
 
 def test_a_used_up_space_is_not_searched_again_and_again(engine: Engine) -> None:
+    """A search that ran out of configurations answers orders that add patience or a budget."""
     ended = searched(engine, on_existing="reuse", trials=50)
     asked = order(on_existing="reuse", trials=50, patience=7, budget_seconds=60.0)
     assert queue.submit(engine, asked) == (ended, False)
 
 
 def test_a_list_is_no_search(engine: Engine) -> None:
+    """An imported list answers only orders of as many trials as it has measured."""
     entries = [listed.ListedConfig({"template": "direct", "threads": knob}, 1) for knob in range(5)]
     asked = order(on_existing="reuse", trials=5)
     new = listed.ListedOrder(
@@ -280,7 +291,11 @@ def test_a_list_is_no_search(engine: Engine) -> None:
 
 
 def test_what_was_refused_or_failed_is_no_evidence(engine: Engine) -> None:
-    """A list of one slow configuration and 200 that no device takes answers for no search."""
+    """Only trials that worked count as evidence for an order with ``on_existing`` reuse.
+
+    A list of one slow configuration and 200 that failed or were skipped answers no order of 64
+    trials.
+    """
     asked = order(on_existing="reuse", trials=64)
     entries = [
         listed.ListedConfig({"template": "direct", "threads": knob}, 1) for knob in range(201)

@@ -1,4 +1,4 @@
-"""Orders that are restricted to some templates: their own best, and what answers them."""
+"""Orders that are restricted to some templates: they have bests of their own."""
 
 from itertools import count
 from typing import Any
@@ -16,7 +16,7 @@ _knob = count()
 
 
 def finished(engine: Engine, template: str, time_us: float, **ordered: Any) -> queue.Job:
-    """A job of four trials of that template, which gave its best."""
+    """Return a succeeded job with four trials of this template, the last of which is its best."""
     submitted(engine, **ordered)
     job, on = claimed(engine), device(engine)
     for knob in (next(_knob) for _ in range(4)):
@@ -39,6 +39,7 @@ def test_a_restricted_best_stands_beside_the_one_of_all(engine: Engine) -> None:
 
 
 def test_a_restricted_best_that_is_faster_answers_all(engine: Engine) -> None:
+    """A restricted best also answers lookups without a restriction if it is the fastest."""
     finished(engine, "direct", 20.0)
     alone = finished(engine, "direct", 10.0, templates=DIRECT, trials=500)
     assert [found.job_id for found in best.lookup(engine, KEY)] == [alone.id]
@@ -58,6 +59,7 @@ def test_a_restricted_order_is_answered_by_as_many_trials_of_its_templates(engin
 
 
 def test_trials_of_other_templates_are_no_evidence(engine: Engine) -> None:
+    """Only trials of an order's own templates count towards the trials that it asks for."""
     finished(engine, "fft", 10.0)
     finished(engine, "direct", 20.0, templates=DIRECT)
     _, created = queue.submit(engine, order(on_existing="reuse", templates=DIRECT, trials=8))

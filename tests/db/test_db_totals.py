@@ -1,4 +1,4 @@
-"""Sums are kept as trials are stored."""
+"""The totals behind the metrics: jobs, trials, seconds, queue and workers."""
 
 from typing import Any
 

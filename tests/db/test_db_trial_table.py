@@ -1,4 +1,4 @@
-"""A job's trials filtered and sorted, on both databases."""
+"""A job's trials are filtered and sorted alike on both engines."""
 
 from typing import Any
 
@@ -13,6 +13,7 @@ from db.sql.errors import NotFound
 
 @pytest.fixture
 def job(engine: Engine) -> str:
+    """The id of a job with trials of two templates, one of them failed."""
     submitted(engine)
     held = claimed(engine)
     place = device(engine).id
@@ -31,6 +32,7 @@ def job(engine: Engine) -> str:
 
 
 def numbers(engine: Engine, job: str, sort: str = "time_us", **wanted: Any) -> list[int]:
+    """Return the numbers of the trials that are found, in their order."""
     descending = wanted.pop("descending", False)
     found, count = find_trials(engine, job, TrialFilter(**wanted), sort, descending)
     assert count == len(found)

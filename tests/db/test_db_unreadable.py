@@ -1,4 +1,4 @@
-"""A database that can't be opened, though nothing is wrong with it."""
+"""A sound database that can't be read because of the process's limit on file sizes."""
 
 import subprocess
 import sys
@@ -21,11 +21,14 @@ try:
 except BackupRefused as error:
     print(error)
 """
-"""Files that SQLite makes beside a database to open it are larger."""
+"""The limit of 1000 bytes is smaller than the files that SQLite makes to open a database."""
 
 
 def test_it_is_not_said_to_be_damaged(tmp_path: Path) -> None:
-    """Whoever put a backup in its place would lose what came since."""
+    """The error does not call the database damaged.
+
+    A user who then restored a backup would lose everything stored since.
+    """
     file, copy = tmp_path / "convtune.db", tmp_path / "copy.db"
     engine = open_engine(f"sqlite:///{file}")
     migrate(engine)

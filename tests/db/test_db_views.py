@@ -1,5 +1,4 @@
-"""What pages read: trials without their bulk, jobs beside each other, bests by parts of their
-shape."""
+"""The reads behind pages: trials without details, similar jobs, bests by parts of their shape."""
 
 import json
 from typing import Any
@@ -14,6 +13,7 @@ from db.sql.errors import BadCursor, NotFound
 
 
 def stored(engine: Engine, length: int, **fields: Any) -> best.Best:
+    """Store a best of a conv1d of this length and these fields, and return it."""
     workload = {"M": length, "N": 3, "mode": "full", "max_error": 1e-5, **fields}
     key = json.dumps({"operator": "conv1d", **workload})
     submitted(engine, length, workload=workload, workload_key=key)
@@ -86,7 +86,7 @@ def test_the_fastest_peer_of_each_jobs_best(engine: Engine) -> None:
 def test_jobs_of_the_same_workload_newest_first(engine: Engine) -> None:
     submitted(engine)
     first = claimed(engine)
-    submitted(engine, 65)  # another shape
+    submitted(engine, 65)  # a job of another shape, which is left out
     second = submitted(engine, search="random")
     third = submitted(engine, search="grid")
     assert [job.id for job in views.jobs_alike(engine, first, 5)] == [third.id, second.id]

@@ -1,4 +1,4 @@
-"""Whether anybody can take a job, and which job a caller may wait for."""
+"""Whether a living worker can take a job, and for which job a caller may wait."""
 
 import pytest
 from sqlalchemy import Engine, update
@@ -13,6 +13,7 @@ from db.sql.transaction import reading, writing
 
 
 def reason(engine: Engine, job: queue.Job) -> str | None:
+    """Return why no worker can take the job, or None if one can or need not."""
     with reading(engine) as connection:
         return waiting.waiting_reason(connection, queue.get(engine, job.id))
 
@@ -41,7 +42,7 @@ def test_only_workers_of_another_kind_live(engine: Engine) -> None:
     assert said is not None
     for part in ("cuda device", "2 live: 2 cpu", "python -m tuner.worker", "target cpu"):
         assert part in said
-    beat(engine, "c", "cuda", job_id="1" * 32)  # it will be free again
+    beat(engine, "c", "cuda", job_id="1" * 32)  # busy, but it will be free again
     assert reason(engine, on_gpu) is None
 
 
@@ -66,11 +67,11 @@ def test_the_job_that_will_answer(engine: Engine) -> None:
     anywhere = submitted(engine)
     submitted(engine, 65)
     assert (waiting.pending_job_for(engine, key) or anywhere).id == anywhere.id
-    assert waiting.pending_job_for(engine, key, "cuda") is None  # it may come to run on a CPU
+    assert waiting.pending_job_for(engine, key, "cuda") is None  # a CPU worker may take it
     on_cpu = submitted(engine, target="cpu")
     found = waiting.pending_job_for(engine, key, "cpu")
     assert found is not None and found.id == on_cpu.id
-    assert waiting.pending_job_for(engine, key, "cpu", "Test CPU") is None  # there may be two
+    assert waiting.pending_job_for(engine, key, "cpu", "Test CPU") is None  # another CPU may run it
 
 
 def test_one_that_runs_on_the_device_comes_first(engine: Engine) -> None:

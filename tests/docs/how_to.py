@@ -1,8 +1,8 @@
-"""The pages of docs/how-to as something to run: fenced blocks, and the service they speak to.
+"""Run the fenced blocks of Markdown pages, and the service that they speak to.
 
-What follows a block's language says how it is run, and no reader sees it: ``service`` starts what
-stays until the page ends, ``file=NAME`` is written there, the words of REASONS need something that
-may be missing, and ``torch`` needs PyTorch.
+The words after a block's language, which a rendered page does not show, say how to run it:
+``service`` keeps its commands running until the page ends, ``file=NAME`` writes it to that file,
+the words of ``REASONS`` name something that may be missing here, and ``torch`` needs PyTorch.
 """
 
 import os
@@ -42,6 +42,9 @@ REASONS: dict[str, Callable[[], str | None]] = {
 
 @dataclass(frozen=True)
 class Block:
+    """A fenced block: the page's name, the line it begins on, its language, the words after it, and
+    its text."""
+
     page: str
     line: int
     language: str
@@ -49,7 +52,7 @@ class Block:
     text: str
 
     def missing(self) -> str | None:
-        """Why it can't be run here."""
+        """Return the reason why it can't be run here, or None."""
         reasons = (REASONS[word]() for word in self.words if word in REASONS)
         return next((reason for reason in reasons if reason), None)
 
@@ -58,7 +61,7 @@ class Block:
 
 
 def blocks(pages: Sequence[Path] = PAGES) -> list[Block]:
-    """Those of the pages that are shell, Python or changes to a file."""
+    """Return all fenced blocks of the pages that name a language, in order."""
     return [
         Block(
             page=path.stem,
@@ -74,7 +77,11 @@ def blocks(pages: Sequence[Path] = PAGES) -> list[Block]:
 
 
 class Room:
-    """Where pages are run: a folder, what the shell has set, the names that Python has bound."""
+    """The place where pages are run: a folder with its own database, port and environment.
+
+    ``names`` are the variables that a page's Python blocks have set. ``replaced`` are texts of the
+    pages, an address for example, with what takes their place here.
+    """
 
     def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
         self.folder = folder
@@ -92,11 +99,11 @@ class Room:
             **os.environ,
             "PATH": os.environ["PATH"],
             "PYTHONPATH": f"{folder}:{self.installed}:{ROOT}",
-            # what a page installs is for it alone, and made with what is here
+            # a page installs packages into its own folder, built with the packages that are here
             "PIP_TARGET": str(self.installed),
             "PIP_NO_DEPS": "1",
             "PIP_NO_INDEX": "1",
-            "PIP_NO_BUILD_ISOLATION": "0",  # as pip has it: no isolation
+            "PIP_NO_BUILD_ISOLATION": "0",  # in pip, 0 stands for no isolation
             "TMPDIR": str(folder),
             "TUNER_DATABASE_URL": f"sqlite:///{folder / 'convtune.db'}",
             "TUNER_PORT": str(self.port),
@@ -109,7 +116,10 @@ class Room:
         self._started: list[subprocess.Popen[bytes]] = []
 
     def run(self, block: Block) -> None:
-        """AssertionError with what it said where it fails."""
+        """Run a block, with few trials and a small budget.
+
+        Raise AssertionError with its output if a shell block fails.
+        """
         text = BUDGET.sub(r"\g<1>0.1", TRIALS.sub(r"\g<1>3", block.text))
         for old, new in self.replaced.items():
             text = text.replace(old, new)
@@ -123,7 +133,7 @@ class Room:
         elif block.language == "python":
             where = f"{block.page}.md:{block.line}"
             with warnings.catch_warnings():
-                if "torch" in block.words:  # which warns of what it uses itself
+                if "torch" in block.words:  # PyTorch uses what it deprecates
                     warnings.filterwarnings("ignore", module="torch")
                 exec(compile(text, where, "exec"), self.names.setdefault(block.page, {}))  # noqa: S102
         else:
@@ -131,6 +141,7 @@ class Room:
             self.change(text)
 
     def shell(self, text: str) -> None:
+        """Run a text in bash, which stops at the first error; raise AssertionError if it fails."""
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", text],
             cwd=self.folder,
@@ -143,7 +154,10 @@ class Room:
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
 
     def change(self, text: str) -> None:
-        """Make the changes of a diff with one file and no line numbers, ``...`` between them."""
+        """Apply a diff of one file without line numbers, whose parts are separated by ``...``.
+
+        Raise AssertionError unless the old lines of each part are in the file exactly once.
+        """
         head, *lines = text.splitlines()
         path = self.folder / head.removeprefix("+++ ")
         content = path.read_text()
@@ -157,8 +171,10 @@ class Room:
         path.write_text(content)
 
     def start(self, block: Block) -> None:
-        """Run commands that stay, until the service answers and a worker is there; AssertionError
-        where one of them ends."""
+        """Start commands that keep running, and wait until the service answers and has a worker.
+
+        Raise AssertionError with their log if one of them ends, or after ``SECONDS``.
+        """
         text = block.text
         for old, new in self.replaced.items():
             text = text.replace(old, new)
@@ -188,6 +204,7 @@ class Room:
         return bool(workers.is_success and workers.json()["items"])
 
     def close(self) -> None:
+        """Close the pages' clients, end the commands that were started, and remove the folder."""
         for bound in self.names.values():
             for value in bound.values():
                 if isinstance(value, Client):

@@ -1,4 +1,5 @@
-"""The map's decisions: a page each, all of one form, and every file that they name is there."""
+"""The decision records have one form, ARCHITECTURE.md links each of them, and the files that they
+name exist."""
 
 import re
 from pathlib import Path

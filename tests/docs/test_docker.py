@@ -1,4 +1,4 @@
-"""The images and compose files, as far as they can be checked without a Docker engine."""
+"""The Docker images and compose files, as far as they can be checked without a Docker engine."""
 
 import json
 import os
@@ -54,7 +54,7 @@ print("serves", asyncio.run(start()))
 
 
 def with_what_they_require(names: list[str]) -> set[str]:
-    """The distributions that pip would install for these requirements."""
+    """Return the names of the distributions that pip would install for these requirements."""
     todo = [Requirement(name) for name in names]
     found: set[tuple[str, str]] = set()
     while todo:
@@ -73,7 +73,7 @@ def with_what_they_require(names: list[str]) -> set[str]:
 
 
 def instructions(dockerfile: Path, name: str) -> list[str]:
-    """The arguments of each such instruction, continued lines joined."""
+    """Return the arguments of each instruction ``name``, with continued lines joined."""
     text = dockerfile.read_text().replace("\\\n", " ")
     return re.findall(rf"^{name} +(.*)$", text, re.MULTILINE)
 
@@ -84,7 +84,7 @@ def composed(path: Path) -> Any:
 
 
 def test_the_service_starts_with_what_its_image_has(tmp_path: Path) -> None:
-    """Everything else that is installed here is hidden from it."""
+    """The service starts although every package that its image lacks is hidden from it."""
     present = with_what_they_require(SERVICE)
     absent = {
         module

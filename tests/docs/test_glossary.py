@@ -1,4 +1,4 @@
-"""The words that the glossary replaced stand nowhere any more."""
+"""The glossary has one line for each word, and no tracked file uses a word of its last column."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 GLOSSARY = "docs/glossary.md"
 HISTORY = "CHANGELOG.md"
-"""What was released keeps the words that it had."""
+"""The changelog may use former words: entries of old releases are not rewritten."""
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in (ROOT / GLOSSARY).read_text().splitlines()

@@ -1,4 +1,4 @@
-"""What docs/how-to tells people to type is typed here, with few trials, on one service."""
+"""Every block of docs/how-to runs, with few trials. Most pages share one service."""
 
 import os
 import shutil
@@ -26,8 +26,11 @@ def service_of(page: str) -> Block:
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    """The first page's service and worker, and the pages' example tuned, beside nothing: after
-    three trials PyTorch may be faster, and a kernel that is slower is neither used nor shipped."""
+    """Yield a room with the first page's service and worker, and with the pages' example tuned.
+
+    It is tuned without baselines: after three trials PyTorch may be faster, and a kernel slower
+    than PyTorch is neither used nor shipped.
+    """
     made = Room(tmp_path_factory.mktemp("how-to"))
     try:
         made.start(service_of(FIRST))
@@ -41,8 +44,8 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[dict[str, str]]:
-    """The environment in which PostgreSQL's own commands find a server with a database
-    ``convtune``."""
+    """Yield the environment variables with which PostgreSQL's commands and convtune find a server
+    with a database ``convtune``."""
     with private_server() as server:
         server.psql("CREATE DATABASE convtune;")
         url = urlsplit(server.get_uri())
@@ -58,7 +61,7 @@ def postgres() -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def several(postgres: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    """That page's service and worker on PostgreSQL."""
+    """Yield a room with the service and worker of the page ``SEVERAL`` on PostgreSQL."""
     made = Room(tmp_path_factory.mktemp("several"), postgres)
     made.replaced["postgresql://convtune@10.0.0.1/convtune"] = postgres["TUNER_DATABASE_URL"]
     try:
@@ -70,7 +73,8 @@ def several(postgres: dict[str, str], tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    """That page's own service: from the first key on it refuses the other pages' orders."""
+    """Yield a room with the service of the page ``KEYS``, which refuses orders without a key, those
+    of other pages for example."""
     made = Room(tmp_path_factory.mktemp("guarded"))
     try:
         made.start(service_of(KEYS))
@@ -81,7 +85,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Room:
-    """A checkout's templates, to be changed."""
+    """Return a room with a copy of the templates, to which a page adds one."""
     made = Room(tmp_path_factory.mktemp("checkout"))
     shutil.copytree(ROOT / "templates", made.folder / "templates")
     return made
@@ -89,7 +93,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Room:
 
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    """A checkout, to which an operator is added; its service starts when the page says so."""
+    """Yield a room with a copy of the packages, to which a page adds an operator.
+
+    Its service starts when the page starts it.
+    """
     made = Room(tmp_path_factory.mktemp("grown"))
     for part in ("api", "db", "docs", "templates", "tests", "tuner"):
         shutil.copytree(ROOT / part, made.folder / part)
@@ -123,7 +130,7 @@ def test_a_block(
     monkeypatch.setenv("XDG_CACHE_HOME", used.environment["XDG_CACHE_HOME"])
     if "service" not in block.words:
         used.run(block)
-    elif block.page == OPERATOR:  # the others run already
+    elif block.page == OPERATOR:  # the services of the other pages run already
         used.start(block)
 
 

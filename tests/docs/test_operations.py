@@ -1,5 +1,5 @@
-"""The pages for operators: every metric is described, and none that there is not; the units start
-what there is."""
+"""The pages for people who run the service: the described metrics are those that are exported, and
+the systemd units start commands and set variables that exist."""
 
 import configparser
 import re
@@ -29,7 +29,8 @@ UNITS = [
 
 
 def exposed(text: str) -> set[str]:
-    """The metrics' names; ``_created`` says when a counter began."""
+    """Return the names of the metrics in an exposition. Those in ``_created``, the times at which
+    counters began, are left out."""
     names = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
     return {name for name in names if not name.endswith("_created")}
 

@@ -1,4 +1,5 @@
-"""The README's figures are those of the benchmarks' pages, its links lead somewhere."""
+"""The README's figures are those of the benchmarks' pages, and the links of all documents lead to a
+file."""
 
 import re
 from pathlib import Path
@@ -20,7 +21,7 @@ MODEL = re.compile(
 )
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 PAGES = {"NVIDIA H200": ("h200.md", "best, warm"), "Intel Xeon": ("cpu.md", "call")}
-"""By the start of a device's name its page, and the column of which README speaks."""
+"""By the name of a device, its page of benchmarks and the column that the README quotes."""
 
 
 def test_every_figure_is_a_measured_one() -> None:

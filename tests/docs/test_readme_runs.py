@@ -1,4 +1,4 @@
-"""What the README tells people to type, pasted whole and in its order into one shell."""
+"""The README's blocks run if they are pasted in their order into one shell."""
 
 import json
 import subprocess
@@ -17,11 +17,12 @@ def test_the_readme_pasted_whole(tmp_path: Path) -> None:
     room = Room(tmp_path)
     (tmp_path / "pasted.sh").write_text(HEAD + "".join(typed(room, block) for block in readme()))
     said, logged = tmp_path / "said.txt", tmp_path / "logged.txt"
-    with said.open("w") as out, logged.open("w") as log:  # files: what stays would hold pipes open
+    with said.open("w") as out, logged.open("w") as log:  # a process left behind would hold a pipe
         done = subprocess.run(
             ["bash", "-eu", "pasted.sh"],
             cwd=tmp_path,
-            env=room.environment | {"CUDA_VISIBLE_DEVICES": ""},  # its last block is for a CPU
+            # the README's last block is for a CPU
+            env=room.environment | {"CUDA_VISIBLE_DEVICES": ""},
             stdout=out,
             stderr=log,
             timeout=SECONDS,
@@ -43,15 +44,17 @@ def test_nothing_else_stands_in_it_that_could_be_run() -> None:
 
 
 def test_no_line_needs_a_shell_that_knows_comments() -> None:
-    """An interactive zsh takes what follows # for arguments."""
+    """By default, an interactive zsh takes the words behind # for arguments."""
     assert [block.text for block in readme() if block.language == "sh" and "#" in block.text] == []
 
 
 def readme() -> list[Block]:
+    """Return the README's blocks."""
     return blocks([ROOT / "README.md"])
 
 
 def typed(room: Room, block: Block) -> str:
+    """Return a block as a text for the shell, with few trials; an empty one if it installs."""
     if "installs" in block.words:
         return ""
     text = TRIALS.sub(r"\g<1>3", block.text)

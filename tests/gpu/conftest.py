@@ -1,4 +1,5 @@
-"""The GPU at hand, and processes that build for it."""
+"""Fixtures of the tests that need a GPU: the device, a child process and a builder. Without a GPU
+all tests in this folder are skipped."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
-"""A build, and what its process has open of the GPU then. Children import it by this name."""
+"""A build, and the GPU's device files that its process has open afterwards. Children import this
+module."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -7,7 +8,8 @@ from tuner.build.compile import BuildOrder, build
 
 
 def devices_after_a_build(order: BuildOrder) -> tuple[str, list[str]]:
-    """The build's status, and the GPU's files that its process has open then."""
+    """Build an order; return its status and the ``/dev/nvidia*`` files that this process then has
+    open."""
     status = build(order).status
     found = []
     for handle in Path("/proc/self/fd").iterdir():

@@ -1,5 +1,5 @@
-"""Building for a device that is not here: PTX for its architecture, which the driver of a newer GPU
-compiles when the library is loaded. ``build`` runs in a builder's child."""
+"""Builds for an older device than the one at hand: a library has PTX for the older architecture,
+which the driver compiles when the library is loaded. ``build`` runs in a builder's child."""
 
 from unittest.mock import patch
 
@@ -10,14 +10,17 @@ from tuner.device.cuda import checked
 
 
 def build(order: BuildOrder) -> Built:
-    """As candidates are built, but for what is asked of NVRTC."""
+    """Build an order as the builder does, but with PTX instead of machine code."""
     with patch.object(cuda_compile, "cubin", ptx):
         return compiling.build(order)
 
 
 def ptx(source: str, arch: str) -> bytes:
-    """PTX for an arch such as ``sm_75``, with the zero that ends it; a driver older than NVRTC may
-    refuse it. Raises RuntimeError with the compiler's log."""
+    """Return NVRTC's PTX for an arch such as ``sm_75``, with a zero at its end.
+
+    A driver older than NVRTC may refuse the PTX. Raise RuntimeError with the compiler's log if the
+    source does not compile.
+    """
     from cuda.bindings import nvrtc
 
     names = [name.encode() for name in cuda_compile.HEADERS]

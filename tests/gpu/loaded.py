@@ -1,4 +1,4 @@
-"""A library as its user has it: built on this host, signed, and loaded."""
+"""Build a configuration on this host, sign the library and load it, as its user would."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tuner.process.child import Child
 def loaded(
     work: Workload, template: Template[Any], config: Config, child: Child, path: Path
 ) -> Library:
-    """The library of a configuration, built in the child."""
+    """Return the loaded library of a configuration, which the child built to ``path``."""
     device = child.call(detect, "cuda", timeout=60)
     order = BuildOrder(work.key, program_of(template), config, device.target, path)
     built = child.call(build, order, timeout=120)

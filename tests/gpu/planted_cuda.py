@@ -1,4 +1,4 @@
-"""A template whose kernels go wrong on purpose, found by builders' children by import path."""
+"""A template whose kernels misbehave on purpose. Builders' children import it by its path."""
 
 from typing import Any
 
@@ -14,14 +14,15 @@ STATEMENTS = {
     "endless": 'while (true) asm volatile("nanosleep.u32 1000;");',
     "wrong": "y[0] = 1.0f;",
 }
-"""What each thread of the kernel does; ``right`` is the naive schedule."""
+"""For each behaviour, the statement that each thread of the kernel executes. The behaviour
+``right`` is the naive schedule instead."""
 SOURCE = """
 __device__ void planted(const float* x, const float* w, float* y, unsigned* shared) { %s }
 """
 
 
 class PlantedCuda(Planted):
-    """conv1d on CUDA: ``behaviour`` says what happens when the kernel is run."""
+    """A CUDA template of conv1d; its knob ``behaviour`` says what the kernel does when it runs."""
 
     name = "planted_cuda"
     kind = "cuda"

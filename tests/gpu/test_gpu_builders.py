@@ -1,4 +1,4 @@
-"""What processes that build take of the GPU: nothing."""
+"""Processes that build open nothing on the GPU: a context in each would take its memory."""
 
 from pathlib import Path
 

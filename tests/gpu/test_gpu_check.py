@@ -1,4 +1,4 @@
-"""Errors reckoned on the GPU are those that NumPy finds on the host, to the last bit."""
+"""Errors that are computed on the GPU equal NumPy's on the host to the last bit."""
 
 import time
 from pathlib import Path
@@ -35,7 +35,7 @@ def placed(array: Any) -> Any:
 
 
 def random(size: int, dtype: str) -> tuple[Any, Any]:
-    """An output, and a reference that it is near to, in the dtype in which one is kept."""
+    """Return an output and a reference that is near it, each in the dtype in which it is kept."""
     exact = np.random.default_rng(size).standard_normal(size)
     kept = cases.reference_dtype(Conv1dWorkload(M=1, N=1, dtype=dtype))
     return (exact + 1e-3).astype(in_numpy(dtype)), exact.astype(kept)
@@ -48,6 +48,7 @@ def apart(y: Any, exact: Any) -> Any:
 @DTYPES
 @pytest.mark.parametrize("size", SIZES)
 def test_it_is_the_definition(size: int, dtype: str, largest: LargestDifference) -> None:
+    """The largest difference equals NumPy's, for sizes around those of warps, blocks and grid."""
     y, exact = random(size, dtype)
     assert largest(placed(y), placed(exact)) == apart(y, exact)
 
@@ -116,6 +117,8 @@ def test_beyond_2_31_bytes(dtype: str, largest: LargestDifference) -> None:
 def test_tensors_say_the_same_by_either_way(
     workload: Workload, short: bool, tmp_path: Path
 ) -> None:
+    """Errors are the same whether the GPU has room to keep the cases or, if memory is short, they
+    are copied each time."""
     cases.write(workload, tmp_path, seed=7)
     tensors = Tensors(workload, "cuda")
     assert tensors._room > 0
@@ -130,12 +133,14 @@ def test_tensors_say_the_same_by_either_way(
         y.reshape(-1)[-1] += 0.5
         tensors.outputs[0].copyfrom(y)
         assert tensors.errors(case)["output"] == relative_error(y, case.references["output"])
-    arrays = len(cases.CASES) * (len(workload.given) + 1)
+    arrays = len(cases.CASES) * (len(workload.inputs) + 1)
     assert len(tensors._kept) == (0 if short else arrays)
 
 
 @pytest.mark.parametrize("short", [False, True])
 def test_few_signals_stand_for_a_large_batch(short: bool, tmp_path: Path) -> None:
+    """The few different signals of a large workload's cases are repeated on the GPU, and an error
+    is found in any repetition."""
     workload = DepthwiseConv2dWorkload.model_validate(
         {"B": 13, "C": 96, "H": 91, "W": 93, "K": 3, "layout": "NHWC", "dtype": "bfloat16"}
     )
@@ -148,7 +153,7 @@ def test_few_signals_stand_for_a_large_batch(short: bool, tmp_path: Path) -> Non
     for case in known:
         tensors.fill(case)
         for tensor, array, argument in zip(
-            tensors.inputs, case.inputs, workload.given, strict=True
+            tensors.inputs, case.inputs, workload.inputs, strict=True
         ):
             np.testing.assert_array_equal(tensor.numpy(), np.resize(array, argument.shape))
         assert np.isnan(tensors.errors(case)["output"])
@@ -165,7 +170,8 @@ def test_few_signals_stand_for_a_large_batch(short: bool, tmp_path: Path) -> Non
 
 @DTYPES
 def test_a_large_output_takes_milliseconds(dtype: str, largest: LargestDifference) -> None:
-    """Of 38 million elements; to the host and back to NumPy it is a tenth of a second."""
+    """The output has 38 million elements; copying it to the host and comparing it with NumPy would
+    take a tenth of a second."""
     y, exact = (placed(np.zeros(38_000_000, in_numpy(kind))) for kind in (dtype, "float64"))
     largest(y, exact)
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Clocks are those of the GPU that is measured on, whichever of the machine's it is."""
+"""Clocks are read from the GPU that is measured on, whichever of several GPUs that is."""
 
 from contextlib import closing
 
@@ -16,6 +16,7 @@ LONG = 60.0
 
 
 def names_of(visible: str) -> tuple[str, str]:
+    """Return the UUID of a GPU by CUDA and by NVML, in a process to which only it is visible."""
     with closing(Child({"CUDA_VISIBLE_DEVICES": visible})) as child:
         return child.call(two_names, timeout=LONG)
 

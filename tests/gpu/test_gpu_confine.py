@@ -1,5 +1,5 @@
-"""Candidates that would harm the host or the GPU cost a trial each, and the next one is measured
-right after."""
+"""A candidate that would harm the host or the GPU costs one trial, and the next candidate is
+measured right after it."""
 
 import os
 from collections.abc import Iterator
@@ -34,14 +34,15 @@ ON_HOST = (
     "signal_worker", "write_on", "datagram", "share_memory", "leave_namespace", "slow_worker",
     *(["forgive_thread"] if os.geteuid() else []),  # root may write what belongs to root
 )  # fmt: skip
-"""What CUDA's threads and files could open a way to; tests/tuner/measure has the others."""
+"""The misdeeds to which CUDA's threads and files could open a way; tests/tuner/measure tests the
+others."""
 
 
 @pytest.fixture(scope="module")
 def libraries(
     device: Device, builder: Builder, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
-    """Of each behaviour."""
+    """Return the library of each behaviour of ``PlantedCuda``, by its name."""
     folder, template = tmp_path_factory.mktemp("libraries"), PlantedCuda()
     space = template.space(WORKLOAD, device.limits)
     configs = [space[index] for index in range(len(space))]
@@ -75,7 +76,8 @@ def around(tmp_path: Path) -> Iterator[Surroundings]:
 
 
 def test_what_is_asked_of_the_driver_can_be_had(device: Device, tmp_path: Path) -> None:
-    """Or its failure in a confined process would say nothing."""
+    """The probe of the driver works without full confinement; otherwise its failure in a confined
+    process would prove nothing."""
     child = Child(confined.ENVIRONMENT, confinement=confined.LIMITED)
     with closing(child):
         child.call(confined.probe_driver, tmp_path, timeout=LONG)
@@ -112,7 +114,7 @@ def test_a_kernels_fault_costs_one_trial(
 def test_a_kernel_that_never_ends_costs_one_trial(
     device: Device, libraries: dict[str, Path]
 ) -> None:
-    """The GPU is free again when the trial has ended."""
+    """The kernel is killed with its process, so the GPU is free again when the trial ends."""
     with Runner(WORKLOAD.key, device) as runner:
         assert runner.measure(libraries["right"]).status == "ok"
         runner._timeout = LIMIT

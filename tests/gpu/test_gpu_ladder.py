@@ -1,4 +1,4 @@
-"""Every rung of the ladders, climbed on the GPU: right, and timed."""
+"""Every rung of the ladders is right on the GPU and is timed."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from tuner.ladder.ladder import climb, rungs_of
 pytestmark = pytest.mark.gpu
 
 TRIALS = 4
-"""For a rung that searches."""
+"""The most trials of a rung that searches."""
 WORKLOADS = [
     Conv1dWorkload(M=1, N=1),
     Conv1dWorkload(M=397, N=61, mode="same", kind="correlate"),

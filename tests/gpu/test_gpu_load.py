@@ -1,4 +1,5 @@
-"""CUDA libraries called on PyTorch's tensors, on PyTorch's stream."""
+"""CUDA libraries take PyTorch's tensors, run on PyTorch's current stream and can be captured in a
+CUDA graph."""
 
 from pathlib import Path
 from typing import Any
@@ -43,12 +44,12 @@ def library(
 def arrays(library: Library) -> tuple[Any, Any]:
     work = library.workload
     dtype = getattr(torch, work.dtype)
-    shapes = [argument.shape for argument in work.given]
+    shapes = [argument.shape for argument in work.inputs]
     return tuple(torch.randn(shape, device="cuda").to(dtype) for shape in shapes)
 
 
 def expected(x: Any, w: Any) -> Any:
-    """In float64, on the host."""
+    """Return the output in float64, computed on the host."""
     x, w = x.double().cpu(), w.double().cpu()
     if x.ndim == 1:
         return torch.from_numpy(np.convolve(x.numpy(), w.numpy(), "same"))
@@ -71,13 +72,15 @@ def test_the_output_is_right(library: Library) -> None:
 
 
 def test_it_runs_on_the_current_stream(library: Library) -> None:
+    """The input is copied late, on another stream than the default one: the library reads the copy
+    only if it runs on that stream."""
     x, w = arrays(library)
     reference = expected(x, w)
     late, out = torch.zeros_like(x), x.new_empty(library.workload.output.shape)
     library(late, w, out)
     torch.cuda.synchronize()
     with torch.cuda.stream(torch.cuda.Stream()):
-        torch.cuda._sleep(200_000_000)  # a tenth of a second: on another stream it would run before
+        torch.cuda._sleep(200_000_000)  # 0.1 s: on another stream the library would run before it
         late.copy_(x)
         library(late, w, out)
         torch.cuda.current_stream().synchronize()
@@ -100,6 +103,7 @@ def test_it_is_captured_in_a_graph(library: Library) -> None:
 
 
 def test_a_call_by_address_runs_on_the_current_stream(library: Library) -> None:
+    """It leaves the stream of other tvm-ffi functions as it was."""
     x, w = arrays(library)
     reference = expected(x, w)
     late, out = torch.zeros_like(x), x.new_empty(library.workload.output.shape)
@@ -118,6 +122,7 @@ def test_a_call_by_address_runs_on_the_current_stream(library: Library) -> None:
 
 
 def test_tensors_need_no_alignment_but_their_elements(library: Library) -> None:
+    """Each of the tensors in turn begins one element behind an aligned address."""
     x, w = arrays(library)
     work = library.workload
     shapes = [argument.shape for argument in work.arguments]
@@ -143,7 +148,8 @@ def test_what_does_not_fit_is_refused(library: Library) -> None:
 
 
 def test_parameters_run_on_the_current_stream_too(library: Library) -> None:
-    """What needs a look before it is passed on: a parameter, without grad."""
+    """A parameter is not a plain tensor: the library looks at it before it passes it on, and takes
+    it under ``no_grad``."""
     x, w = arrays(library)
     reference = expected(x, w)
     late, out = torch.zeros_like(x), x.new_empty(library.workload.output.shape)
@@ -160,7 +166,7 @@ def test_parameters_run_on_the_current_stream_too(library: Library) -> None:
 
 
 class Alone:
-    """A best that was compared with nothing."""
+    """A best without baselines."""
 
     fastest = None
     workload: dict[str, Any] = {}  # noqa: RUF012
@@ -170,7 +176,7 @@ class Alone:
 
 
 class OneLibrary(Source):
-    """Whatever is asked for."""
+    """A source that has one library, whatever workload it is asked for."""
 
     def __init__(self, library: Library) -> None:
         self.library = library
@@ -213,7 +219,7 @@ def test_a_module_runs_it(library: Library) -> None:
     fresh = (
         Conv1d(w, source=source, mode="same") if x.ndim == 1 else DepthwiseConv2d(w, source=source)
     )
-    # PyTorch's own first call can't be captured either
+    # PyTorch's first call can't be captured either, so it is made beforehand
     fresh.plain(late, fresh.weight, fresh.bias)
     torch.cuda.synchronize()
     with torch.cuda.graph(torch.cuda.CUDAGraph()):

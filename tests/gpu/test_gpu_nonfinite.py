@@ -1,5 +1,5 @@
-"""A NaN or an infinity reaches the outputs that are sums over it, and no other, in CUDA templates
-that say so."""
+"""In CUDA templates whose arithmetic does not spread it, a NaN or an infinity in the input reaches
+the outputs that are sums over it and no others."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from tuner.measure.kernel import Loaded, Tensors
 
 pytestmark = pytest.mark.gpu
 
-RANDOM = 6
+RANDOM = 6  # configurations of each template
 PLACES = (0.0, 0.4, 1.0)
 WORKLOADS = [
     Conv1dWorkload(M=397, N=61),

@@ -1,5 +1,5 @@
-"""Peers on the GPU: right in every mode, timed on the clock's stream, and none of them missing
-from the last round. Failures name the peer."""
+"""Peers on the GPU are right in every mode, are timed on the clock's stream, and all take part in
+the last round. Failures name the peer."""
 
 import gc
 import sys
@@ -28,7 +28,7 @@ from tuner.peers.triton_peer import TritonPeer
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.filterwarnings("default"),  # what other libraries warn of is not ours to mend
+    pytest.mark.filterwarnings("default"),  # warnings of other libraries must not fail the tests
 ]
 
 LIBRARIES = {
@@ -51,7 +51,7 @@ LARGE = {"M": 1_000_000, "N": 2047, "mode": "valid"}
 
 @pytest.fixture(autouse=True)
 def compiled_anew() -> Iterator[None]:
-    """PyTorch compiles a function for so many shapes in a process, and no more."""
+    """Reset torch.compile after each test, as it compiles one function for only a few shapes."""
     yield
     if "torch" in sys.modules:
         sys.modules["torch"].compiler.reset()
@@ -62,17 +62,20 @@ def workload(operator: str, shape: dict[str, Any]) -> Any:
 
 
 def plain(name: str) -> str:
-    """Without what the name says of how it was timed."""
+    """Return a peer's name without its suffixes ``launched`` and ``tf32``."""
     return name.removesuffix(" launched").removesuffix(" tf32")
 
 
 def prepared(work: Any) -> Iterator[tuple[Peer, Any, float]]:
-    """Every peer with its kernel and the error of its output."""
+    """Yield every peer that is not broken, with its kernel and the relative error of its output.
+
+    A peer that raises fails the test.
+    """
     given = draw(work, "normal", np.random.default_rng(5))
     exact = templates.operator(work.operator).reference(work, *given)
     for peer in peers(work, "cuda"):
         if isinstance(peer, Broken):
-            continue  # another test is about these
+            continue  # test_every_library_that_is_installed_can_be_used fails on these
         try:
             kernel, output = peer.prepare(*given), peer.output()
         except Exception as error:
@@ -83,6 +86,7 @@ def prepared(work: Any) -> Iterator[tuple[Peer, Any, float]]:
 
 @pytest.mark.parametrize("operator", ["conv1d", "depthwise_conv2d"])
 def test_they_end_as_the_workload_does(operator: str) -> None:
+    """Peers compute the workload's epilogue, too."""
     shapes = {"conv1d": {"M": 5001, "N": 333}, "depthwise_conv2d": {**IMAGE, "K": 3}}
     ends = {"bias": True, "residual": True, "activation": "gelu"}
     errors = {
@@ -117,7 +121,7 @@ def test_causal_signals_of_channels(layout: str, dtype: str) -> None:
     libraries = ["pytorch", "pytorch compiled", *filter(installed, ["causal_conv1d", "cudnn"])]
     names = {f"{library} {each}" for library in libraries for each in ("NCW", "NWC")}
     assert {*names, "pytorch compiled shifts"} <= errors.keys()
-    # some round the sums before the activation, too
+    # some peers also round the sums before the activation, so twice the error is allowed
     assert {name: error for name, error in errors.items() if not error < 2 * work.max_error} == {}
 
 
@@ -152,7 +156,7 @@ def clock() -> CudaClock:
 
 @pytest.mark.parametrize("shape", [{"M": 16384, "N": 32}, LARGE], ids=["small", "large"])
 def test_times_are_those_of_the_work(shape: dict[str, Any], clock: CudaClock) -> None:
-    """An empty graph takes less; a graph of copies is no slower than calls one by one."""
+    """Every graph takes longer than an empty one would, so it contains the peer's work."""
     work, least = workload("conv1d", shape), {16384: 4e-7, 1_000_000: 2e-6}[shape["M"]]
     table = {}
     for peer, kernel, error in prepared(work):
@@ -173,6 +177,7 @@ def test_times_are_those_of_the_work(shape: dict[str, Any], clock: CudaClock) ->
 
 @pytest.mark.torch
 def test_what_a_graph_replays_is_the_kernel(clock: CudaClock) -> None:
+    """After the output is overwritten, a sample of the clock computes it again."""
     import torch
 
     pytest.importorskip("triton", reason="Triton is not installed")
@@ -188,7 +193,8 @@ def test_what_a_graph_replays_is_the_kernel(clock: CudaClock) -> None:
 
 @pytest.mark.torch
 def test_a_graph_keeps_the_tensors_that_it_reads(clock: CudaClock) -> None:
-    """PyTorch gives their memory back to the driver before it captures the next graph."""
+    """PyTorch would otherwise give their memory back to the driver before it captures the next
+    graph."""
     work = workload("conv1d", {"M": 5001, "N": 333, "mode": "same"})
     peer = next(each for each, *_ in prepared(work) if isinstance(each, PytorchPeer))
     kernel = peer.prepare(*draw(work, "normal", np.random.default_rng(5)))
@@ -200,7 +206,8 @@ def test_a_graph_keeps_the_tensors_that_it_reads(clock: CudaClock) -> None:
 
 
 def test_cupy_is_right_after_its_graphs_ran(clock: CudaClock) -> None:
-    """Graphs write where others must not keep anything."""
+    """A replayed graph writes to the addresses that it was captured with, so no other array may get
+    that memory."""
     pytest.importorskip("cupy", reason="CuPy is not installed")
     work = workload("conv1d", {"M": 50_001, "N": 333, "mode": "same"})
     ready = [each for each in prepared(work) if isinstance(each[0], CupyPeer)]

@@ -1,4 +1,4 @@
-"""Random configurations of the CUDA templates, built, run and checked on the GPU."""
+"""Random configurations of the CUDA templates are built, run on the GPU and checked."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from tuner.device.device import Device
 
 pytestmark = pytest.mark.gpu
 
-RANDOM = 8
+RANDOM = 8  # configurations of each template
 WORKLOADS: list[Workload] = [
     Conv1dWorkload(M=1, N=1),
     Conv1dWorkload(M=397, N=1, mode="valid"),
@@ -266,7 +266,7 @@ WORKLOADS += [
         (Conv1dWorkload, {"B": 2, "C": 24, "M": 509, "N": 4, "padding": [3, 0], "layout": "NWC"}),
     )
 ]
-"""Those that go through the templates of forward workloads."""
+"""The workloads of the tests; the input gradients added last go through forward templates."""
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)

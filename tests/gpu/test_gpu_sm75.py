@@ -1,5 +1,5 @@
-"""What a T4 would run, on whatever newer GPU is here: every CUDA template within a T4's limits, as
-PTX for sm_75 that the driver compiles, checked against the reference."""
+"""The programs of a T4 are right on a newer GPU: every CUDA template within a T4's limits is built
+to PTX for sm_75, which the driver compiles, and checked against the reference."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial

@@ -1,5 +1,5 @@
-"""One library with a workspace, called by two threads on streams of their own while a graph that
-calls it is replayed on a third."""
+"""One library with a workspace is right if two threads call it on two streams while a graph that
+calls it is replayed on a third, or on two GPUs at once."""
 
 import threading
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_two_threads_and_a_graph_call_one_library_at_once(
     def call(number: int) -> None:
         with torch.cuda.stream(torch.cuda.Stream()):
             together.wait()
-            torch.cuda._sleep(20_000_000)  # 10 ms, in which calls pile up on all three streams
+            torch.cuda._sleep(20_000_000)  # 10 ms, so that calls queue up on all three streams
             for _ in range(ROUNDS):
                 if number == 2:
                     replayed.fill_(float("nan"))
@@ -94,7 +94,7 @@ def test_two_threads_and_a_graph_call_one_library_at_once(
 
 @pytest.mark.parametrize("addresses", [False, True])
 def test_two_gpus_compute_with_one_library_at_once(library: Library, addresses: bool) -> None:
-    """Whichever of them is PyTorch's current one; by address it must be the tensors' own."""
+    """PyTorch's current GPU may be either; for a call by address it must be the tensors' own."""
     if torch.cuda.device_count() < 2:
         pytest.skip("needs two GPUs")
     inputs = [given("cuda:0"), given("cuda:1")]
@@ -103,7 +103,7 @@ def test_two_gpus_compute_with_one_library_at_once(library: Library, addresses: 
 
     def call(number: int) -> None:
         if addresses:
-            torch.cuda.set_device(number)  # of this thread
+            torch.cuda.set_device(number)  # for this thread only
         called = by_address(library, number) if addresses else library
         together.wait()
         for _ in range(ROUNDS):

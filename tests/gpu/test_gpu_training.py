@@ -1,4 +1,4 @@
-"""Training steps as CUDA graphs, which call nothing of ours when they are replayed."""
+"""Training steps of a tuned model can be CUDA graphs, whose replays do not call any library."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tuner.settings import Settings
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's own, of what it deprecates
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch uses what it deprecates
 ]
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch import nn  # noqa: E402
@@ -24,7 +24,7 @@ from tuner.torch import optimize_  # noqa: E402
 SHAPE, CLASSES = (8, 3, 56, 56), 10
 WARM_UP = 4
 TOLERANCE = 3e-2
-"""Of losses that are computed in bfloat16."""
+"""Relative tolerance of losses, which are computed in bfloat16."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,8 @@ def compiled_anew() -> Iterator[None]:
 
 
 def training() -> Training:
-    """Blocks of 7x7 taps with a bias, of which PyTorch alone computes no gradient quickly."""
+    """Return the training of a small network of 7x7 depthwise layers with a bias, whose gradients
+    are slow in PyTorch."""
     torch.manual_seed(3)
     model = nn.Sequential(
         nn.Conv2d(3, 64, 4, stride=4),
@@ -56,7 +57,7 @@ def training() -> Training:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The libraries that were called."""
+    """Return a list to which the path of each library is added when it is called."""
     made: list[Path] = []
     of_tensors, by_address = Library.of_tensors, Library.by_address
 
@@ -92,7 +93,7 @@ def tuned(source: Local, calls: list[Path]) -> Training:
 
 
 def test_inductor_makes_cuda_graphs_of_a_training_step(calls: list[Path], tuned: Training) -> None:
-    """As ``torch.compile(mode="reduce-overhead")`` does: a replay launches all at once."""
+    """``torch.compile(mode="reduce-overhead")`` captures the step; a replay launches all of it."""
     from torch._dynamo.utils import counters
 
     plain = training().curve(WARM_UP + BATCHES)

@@ -1,10 +1,13 @@
-"""Run in a child process, which finds it by its import path."""
+"""A GPU's UUID by CUDA and by NVML. Child processes import this module."""
 
 from tuner.device import cuda_facts
 
 
 def two_names() -> tuple[str, str]:
-    """Of GPU 0 of those visible: its UUID by CUDA, and by NVML of what clocks are asked of."""
+    """Return the UUID of the first visible GPU by CUDA, and of the GPU whose clocks NVML reads.
+
+    Both are hexadecimal without dashes.
+    """
     import pynvml
     from cuda.bindings import runtime
 

@@ -1,4 +1,4 @@
-"""A soak: a service and a worker for an hour under all that is done to them; what grows is found.
+"""Run a soak: a service and a worker under mixed traffic for an hour, to find what grows or leaks.
 
 python -m tests.soak --write docs/benchmarks/soak
 """
@@ -42,8 +42,11 @@ def main() -> None:
 
 
 def planned(seconds: float, seed: int) -> Plan:
-    """The first rest is after the first minutes; worker B lives for up to 90 s, which
-    is time to start and to run jobs."""
+    """Return the plan of a soak of so many seconds.
+
+    The first rest comes after 3 minutes of traffic or less. Worker B lives for up to 90 s, which
+    is time enough to start and to run jobs.
+    """
     return Plan(
         seconds=seconds,
         seed=seed,

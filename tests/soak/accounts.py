@@ -1,4 +1,4 @@
-"""What the database and the service's log say in the end."""
+"""The state of a soak's database and the content of the service's log at its end."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ UNENDED = ("queued", "running")
 
 @dataclass
 class Accounts:
-    """``torn`` are the jobs whose trials are not numbered from 1 without a gap, or of which
-    another number was counted; ``wrong`` is what ``tuner db check`` finds; ``errors`` are lines
-    of the service's log on level error."""
+    """Counts of jobs, trials and answers, and everything that is wrong with them.
+
+    ``states`` counts jobs by state, ``unended`` those queued or running, ``answers`` the service's
+    answers by status. ``torn`` are the jobs whose trials are not numbered from 1 without a gap, or
+    whose counter differs from their trials. ``wrong`` are the findings of ``tuner db check``.
+    ``errors`` are the first ten lines of the service's log on level error or critical.
+    """
 
     states: dict[str, int] = field(default_factory=dict)
     trials: int = 0
@@ -35,7 +39,7 @@ class Accounts:
 
 
 def settle(engine: Engine, log: Path) -> Accounts:
-    """Of all that was stored, and of the whole log."""
+    """Return the accounts of everything in the database and of the service's whole log."""
     accounts = Accounts(wrong=check(engine).wrong)
     stored = select(trials.c.job_seq, func.count().label("rows"), func.max(trials.c.number))
     with reading(engine) as connection:

@@ -1,4 +1,4 @@
-"""Those who use a service for as long as the soak lasts."""
+"""Base class of the threads that use the service during a soak, and what they share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAUSE_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Site:
-    """Where they meet: the service, its keys, and what they tell each other."""
+    """What all actors share: the service's address, its keys, the tally and the latest jobs."""
 
     url: str
     submit_key: str
@@ -28,7 +28,7 @@ class Site:
     folder: Path
     tally: Tally
     jobs: deque[str] = field(default_factory=lambda: deque(maxlen=40))
-    """The last that were ordered."""
+    """Ids of the latest orders, the newest last."""
 
     def http(self, key: str | None = None) -> httpx2.Client:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -39,7 +39,11 @@ class Site:
 
 
 class Actor(Thread):
-    """Comes again and again, each time on new connections, until ``over`` is set."""
+    """A thread that visits the service again and again, on new connections, until ``over`` is set.
+
+    A broken connection is counted and the next visit comes after a pause. Any other exception is
+    counted as a wrong answer.
+    """
 
     def __init__(self, site: Site, seed: int, over: Event) -> None:
         super().__init__(name=type(self).__name__, daemon=True)
@@ -53,19 +57,19 @@ class Actor(Thread):
             except (httpx2.TransportError, httpx2.SSEError, ServiceUnreachable) as error:
                 self.site.tally.broke_off(error)
                 self.over.wait(PAUSE_SECONDS)
-            except Exception as error:  # nobody would see that it came no more
+            except Exception as error:  # a thread that ended here would end unnoticed
                 self.site.tally.went_wrong(f"{self.name}: {type(error).__name__}: {error}")
                 self.over.wait(PAUSE_SECONDS)
 
     @abstractmethod
     def visit(self) -> None:
-        """Once; it looks at ``over`` where it takes longer than a few seconds."""
+        """Make one visit. If it takes longer than a few seconds, look at ``over`` meanwhile."""
 
     def rest(self, longest: float) -> None:
-        """Up to so many seconds, less where all is over."""
+        """Wait for a random time up to ``longest`` seconds; return at once if ``over`` is set."""
         self.over.wait(self.draw.uniform(0, longest))
 
     def some_job(self) -> str | None:
-        """One of the last, the newest first."""
+        """Return one of the latest jobs at random, newer ones more often; None if there is none."""
         known = list(self.site.jobs)
         return known[-1 - min(int(self.draw.expovariate(0.3)), len(known) - 1)] if known else None

@@ -1,4 +1,7 @@
-"""What an installation holds when there is nothing to do: after any work the same."""
+"""What an idle installation holds: threads, descriptors, connections and child processes.
+
+If nothing leaks, this is the same after any amount of work.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,17 @@ from tests.soak.samples import take
 from tests.soak.traffic import DRAIN_SECONDS, open_jobs
 
 REST_SECONDS = 11.0
-"""A thread of the service ends when another request finds it idle for ten seconds."""
+"""The service's thread pool ends a thread that a request finds idle for ten seconds."""
 LOOKS = 3
 
 
 @dataclass(frozen=True)
 class Idle:
-    """The connections are to the database, and a pool keeps some, and SQLite some descriptors: see
-    the judge."""
+    """What service, worker A and its descendants hold at rest, as counts.
+
+    Connections are those to the database. A pool keeps some of them, and SQLite keeps some
+    descriptors; the judge allows for both.
+    """
 
     api_threads: int
     api_descriptors: int

@@ -1,5 +1,4 @@
-"""A service and its workers as processes of their own, on one SQLite file, and what is left of
-them in the end."""
+"""A service and its workers as processes on one SQLite file; the search for leftover processes."""
 
 from __future__ import annotations
 
@@ -18,19 +17,23 @@ from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 MARK = "CONVTUNE_SOAK"
-"""In the environment of all processes of an installation, with its folder."""
+"""Environment variable of all processes of an installation; its value is the folder."""
 START_SECONDS = 90.0
 STOP_SECONDS = 60.0
 ORPHANS_SECONDS = 3.0
-"""For the kernel to end what dies with its parent."""
+"""Time for the kernel to end processes that die with their parent."""
 PASSED_ON = ("TUNER_SETTLE_SECONDS", "TUNER_BUILD_CACHE")
-"""Settings that whoever starts a soak may make. They say how long a job takes, not what it does."""
+"""Settings that a soak takes over from its environment: they change how long a job takes, not
+what it does."""
 LOG_TAIL = 2000
 
 
 class Installation:
-    """``tuner serve`` and worker A, which live as long as it, and worker B, which is killed. The
-    logs are in the folder. ``engine`` is the storage behind them."""
+    """``tuner serve``, worker A and worker B, each a process, with their database and logs.
+
+    Service and worker A run from construction until :meth:`stop`; worker B is started and killed by
+    the soak. The logs lie in the folder. ``engine`` is the test's own access to the database.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -61,7 +64,10 @@ class Installation:
         self.worker_b: subprocess.Popen[bytes] | None = None
 
     def until_ready(self) -> None:
-        """The service answers, and worker A has said that it lives."""
+        """Wait until the service answers and worker A is registered.
+
+        Raise RuntimeError if one of them ends, TimeoutError after START_SECONDS.
+        """
         deadline = time.monotonic() + START_SECONDS
         with httpx2.Client(base_url=self.url) as http:
             while time.monotonic() < deadline:
@@ -75,7 +81,7 @@ class Installation:
         raise TimeoutError(f"service and worker did not start within {START_SECONDS:g} s")
 
     def see_that_it_lives(self) -> None:
-        """Raises RuntimeError, with the end of its log, where service or worker A has ended."""
+        """Raise RuntimeError, with the end of its log, if service or worker A has ended."""
         for name, process in (("api", self.api), ("worker-a", self.worker_a)):
             if process.poll() is not None:
                 said = self.log(name).read_text(errors="replace")[-LOG_TAIL:]
@@ -93,14 +99,16 @@ class Installation:
             self.worker_b.wait()
 
     def stop_b(self) -> None:
-        """Ask it to end, as an installation does."""
+        """Stop worker B with SIGTERM if it runs, and with SIGKILL after STOP_SECONDS."""
         if self.worker_b is not None:
             self.worker_b.terminate()
             _ended(self.worker_b)
 
     def stop(self) -> dict[str, int]:
-        """Ask all to end; the exit codes of service and worker A, -9 of one that had to be
-        killed."""
+        """Stop all processes; return the exit codes of service and worker A.
+
+        The code of a process that had to be killed is -9.
+        """
         self.stop_b()
         for process in (self.worker_a, self.api):
             process.terminate()
@@ -110,15 +118,17 @@ class Installation:
         }
 
     def orphans(self) -> list[str]:
-        """Command lines of processes of this installation, whoever their parent is by now, that are
-        still there after ORPHANS_SECONDS."""
+        """Return pid and command line of processes that still live after ORPHANS_SECONDS.
+
+        They are found by the installation's mark, whoever their parent is by then.
+        """
         deadline = time.monotonic() + ORPHANS_SECONDS
         while (found := self._alive()) and time.monotonic() < deadline:
             time.sleep(0.1)
         return found
 
     def close(self) -> None:
-        """Whatever happened: leave no process behind."""
+        """Kill the processes that still run, and close the database."""
         for process in (self.worker_b, self.worker_a, self.api):
             if process is not None and process.poll() is None:
                 process.kill()

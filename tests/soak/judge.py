@@ -1,4 +1,4 @@
-"""Where a bar is missed."""
+"""The limits of a soak, and a sentence for each one that is exceeded."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from tests.soak.soak import Outcome
 
 GROWTH = 0.05
 JUDGED_FROM_SECONDS = 1200.0
-"""A shorter soak ends while caches still fill."""
+"""The growth of memory is not judged in a shorter soak, which ends while caches still fill."""
 EARLY, LATE = (1 / 6, 1 / 4), (11 / 12, 1.0)
-"""Parts of the soak whose medians are compared: of an hour, minutes 10 to 15 and the last 5."""
+"""Parts of the soak whose medians are compared: minutes 10 to 15 and the last 5 of an hour."""
 BOUNDS = {
     "api_connections": 6,
     "api_database_descriptors": 41,
     "worker_connections": 5,
     "worker_database_descriptors": 40,
 }
-"""Of what one process holds of the database: SQLAlchemy's pool keeps five connections, and opens 35
-more where they are wanted at once (db/sql/engine.py); the service has one beside it
-(api/route_helpers/nonblocking.py). Pools fill up as it comes, so the first rest is no measure."""
+"""Upper bounds of what one process may hold of the database at rest.
+
+SQLAlchemy's pool keeps five connections and opens up to 35 more if so many are wanted at once
+(db/sql/engine.py); the service has one besides (api/route_helpers/nonblocking.py). A pool fills up
+at any time, so the counts of the first rest are no bounds.
+"""
 ENDED_WELL = {"api": (0, -15), "worker-a": (0,)}
-"""Exit codes: uvicorn, having stopped, ends by the signal that it was stopped with."""
+"""Exit codes that are right. Once uvicorn has stopped, it ends itself by the signal it got."""
 BROKEN_OFF = 1e-3
-"""Of all requests, the share that may have had no answer: the machine's hiccups, not the
-service's."""
+"""Share of all requests that may break off, because the machine has hiccups, too."""
 
 MEMORY: dict[str, Callable[[Sample], float]] = {
     "API": lambda sample: sample.api.rss_mb,
@@ -40,14 +42,20 @@ MEMORY: dict[str, Callable[[Sample], float]] = {
 
 
 def usual(samples: Sequence[Sample]) -> list[Sample]:
-    """Those with as many descendants of the worker as most have: a process more or less, as each
-    job starts and ends some, is no growth."""
+    """Return the samples in which the worker has its most frequent number of descendants.
+
+    Each job starts and ends some processes, so one more or less at the moment of a sample is no
+    growth.
+    """
     most = mode(sample.descendants for sample in samples)
     return [sample for sample in samples if sample.descendants == most]
 
 
 def growth(outcome: Outcome) -> dict[str, tuple[float, float, float]]:
-    """By what is judged: median early and late, MB, and by which part of the first it grew."""
+    """Return, for each memory that is judged, its early and late median, MB, and the growth.
+
+    The growth is a part of the early median. All three may be NaN if there are no samples.
+    """
     seconds, samples = outcome.plan.seconds, usual(outcome.samples)
     grown = {}
     for name, of in MEMORY.items():
@@ -60,7 +68,7 @@ def growth(outcome: Outcome) -> dict[str, tuple[float, float, float]]:
 
 
 def missed(outcome: Outcome) -> list[str]:
-    """A sentence for each bar; empty where all are met."""
+    """Return a sentence for each limit that is exceeded."""
     return [*_grown(outcome), *_leaked(outcome), *_harm(outcome)]
 
 
@@ -70,7 +78,7 @@ def _grown(outcome: Outcome) -> list[str]:
     return [
         f"memory of the {name} grew by {by:.1%}, from {early:.1f} to {late:.1f} MB"
         for name, (early, late, by) in growth(outcome).items()
-        if not by < GROWTH  # what was not measured is no number
+        if not by < GROWTH  # NaN, which was not measured, fails too
     ]
 
 
@@ -79,7 +87,10 @@ def _leaked(outcome: Outcome) -> list[str]:
 
 
 def leaks(first: Idle, last: Idle) -> list[str]:
-    """Of what was held at rest."""
+    """Return a sentence for each count that is higher at the last rest than it may be.
+
+    It may be as high as at the first rest or, for those in BOUNDS, as their bound.
+    """
     before, after = first.to_json(), last.to_json()
     return [
         f"{name.replace('_', ' ')} at rest: {before[name]} first, {now} in the end"

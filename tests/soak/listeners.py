@@ -1,4 +1,4 @@
-"""Those who listen to a job's events: some stay, some break off and come again."""
+"""Actors that follow jobs: by event streams, with and without breaks, and with the client."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from tests.soak.orders import ON_ANOTHER_DEVICE, an_order
 from tuner.errors import JobFailed, StillRunning
 
 SILENCE_SECONDS = 45.0
-"""The service breaks every silence after 15 s."""
+"""Longest silence of a stream; the service sends something at least every 15 s."""
 LONGEST_SECONDS = 240.0
-"""Until a job has ended that waited for a killed worker's lease, perhaps more than once."""
+"""Longest time for a job to end; it may wait for a killed worker's lease more than once."""
 
 
 class Events:
-    """A job's events on one connection after the other, and what is wrong with them."""
+    """The events of a job, read on one connection after the other.
+
+    ``trials`` are the numbers of the trials that came; ``ended`` says whether the job has ended.
+    """
 
     def __init__(self, http: httpx2.Client, job: str) -> None:
         self._http, self.job = http, job
@@ -30,7 +33,7 @@ class Events:
         self.ended = False
 
     def read(self) -> Iterator[str]:
-        """The kinds of the events of one connection, from where the last broke off."""
+        """Yield the kinds of events on a new connection, from where the last one broke off."""
         headers = {"Last-Event-ID": self._last_id} if self._last_id else {}
         limits = httpx2.Timeout(30.0, read=SILENCE_SECONDS)
         with self._http.sse(f"/jobs/{self.job}/events", headers=headers, timeout=limits) as source:
@@ -49,8 +52,10 @@ class Events:
 
 
 class Dropper(Actor):
-    """Breaks off after a few events and goes on after the last, to the job's end: no trial may be
-    missing or come twice."""
+    """Listens to a job to its end with breaks: no trial may be missing or come twice.
+
+    It breaks off after a few events and continues after the last one that it got.
+    """
 
     def visit(self) -> None:
         job = self.some_job()
@@ -89,7 +94,7 @@ class Dropper(Actor):
 
 
 class Stayer(Actor):
-    """Listens to a job that no worker takes, on one connection, until it is cancelled."""
+    """Listens on one connection to a job that no worker takes, until the job is cancelled."""
 
     job: str | None = None
 
@@ -108,7 +113,7 @@ class Stayer(Actor):
 
 
 class Waiter(Actor):
-    """Orders with the client, waits, and looks at what came of it."""
+    """Orders a job with the Python client, waits for its end, and reads its trials and its best."""
 
     def visit(self) -> None:
         tally, order = self.site.tally, an_order(self.draw)

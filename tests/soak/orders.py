@@ -1,4 +1,4 @@
-"""Jobs that are ordered, ordered again and cancelled."""
+"""The actor that orders jobs, repeats orders and cancels jobs, and the orders that it draws."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import httpx2
 from tests.soak.actor import Actor, Site
 
 OPEN = 3
-"""So many jobs are open at a time: workers never wait, and no queue grows."""
+"""Number of jobs that are open at a time, so that workers have work and no queue grows."""
 SEARCHES = ("xgb", "xgb", "random", "grid", "evolutionary")
 SHAPES: tuple[tuple[str, dict[str, Any]], ...] = (
     *(
@@ -28,11 +28,11 @@ SHAPES: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
 )
 ON_ANOTHER_DEVICE = {"operator": "conv1d", "workload": {"M": 4096, "N": 16}, "target": "cuda"}
-"""No worker of the soak takes it: it stays open until it is cancelled."""
+"""An order that no worker of the soak takes: it stays open until it is cancelled."""
 
 
 class Orderer(Actor):
-    """Keeps OPEN jobs open. Some are ordered twice with one Idempotency-Key, some cancelled."""
+    """Keeps OPEN jobs open; repeats some orders with their Idempotency-Key, cancels some jobs."""
 
     def __init__(self, site: Site, seed: int, over: Event) -> None:
         super().__init__(site, seed, over)
@@ -53,7 +53,7 @@ class Orderer(Actor):
         for state in ("queued", "running"):
             answer = self.site.tally.ask(http, "GET", f"/jobs?state={state}&limit=20")
             if answer is None:
-                return OPEN  # to be looked at again
+                return OPEN  # unknown: order nothing until the next look
             open_ += sum(job["target"] != "cuda" for job in answer.json()["items"])
         return open_
 
@@ -87,7 +87,7 @@ class Orderer(Actor):
 
 
 def an_order(draw: random.Random) -> dict[str, Any]:
-    """What ``POST /jobs`` takes."""
+    """Return a random order, as ``POST /jobs`` takes it."""
     operator, workload = draw.choice(SHAPES)
     return {
         "operator": operator,

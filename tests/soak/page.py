@@ -1,4 +1,4 @@
-"""The soak as a page for people, and as figures."""
+"""The result of a soak as figures for JSON and as a page in Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tuner.device import cpu_facts
 
 MEASURED = ("api", "worker", "tree", "builder")
 WINDOWS = 12
-"""Of five minutes in an hour."""
+"""Number of the table's rows; each is five minutes of an hour."""
 COLUMNS: dict[str, Callable[[Sample], float]] = {
     "api_rss_mb": lambda s: s.api.rss_mb,
     "api_uss_mb": lambda s: s.api.uss_mb,
@@ -46,7 +46,7 @@ count for each.
 
 
 def figures(outcome: Outcome, command: str) -> dict[str, Any]:
-    """All of the page's numbers, ready for JSON."""
+    """Return all of the page's numbers, ready for JSON."""
     device = cpu_facts.device()
     return {
         "command": command,
@@ -86,7 +86,7 @@ def _windows(outcome: Outcome) -> list[dict[str, float]]:
 
 
 def markdown(made: dict[str, Any]) -> str:
-    """The page."""
+    """Return the page in Markdown, made of :func:`figures`."""
     lines = ["# Soak", "", f"{made['device']}, {made['date']}.", "", f"    {made['command']}", ""]
     lines += [ABOUT, ""]
     lines += _table(

@@ -1,4 +1,4 @@
-"""Those who look: programs, browsers, Prometheus."""
+"""The actor that reads as programs, browsers and Prometheus do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PAGES_OF_A_JOB = ("", "/live", "/curve")
 
 
 class Reader(Actor):
-    """Some forty looks a visit, on one connection."""
+    """Makes up to forty reads a visit, on one client; files must match their SHA-256."""
 
     def visit(self) -> None:
         looks = (self._plain, self._page, self._job, self._best, self._best, self._log)
@@ -61,7 +61,7 @@ class Reader(Actor):
         job, form = self.some_job(), self.draw.choice(("convtune", "autotvm", "kerneltuner"))
         if job is not None:
             self.site.tally.ask(http, "GET", f"/records?job={job}&format={form}")
-        if self.draw.random() < 0.05:  # all there is
+        if self.draw.random() < 0.05:  # the log of all jobs
             self.site.tally.ask(http, "GET", f"/records?format={form}")
 
     def _best(self, http: httpx2.Client) -> None:
@@ -81,7 +81,7 @@ class Reader(Actor):
                 self._file(http, file["url"], file["sha256"])
 
     def _file(self, http: httpx2.Client, url: str, sha256: str) -> None:
-        # 404: a job that ended meanwhile may have put another in its place
+        # 404 is right, too: a job that ended meanwhile may have replaced the best
         if self.draw.random() < 0.2:
             part = {"Range": "bytes=0-99"}
             self.site.tally.ask(http, "GET", url, (206, 404), headers=part)

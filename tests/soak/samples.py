@@ -1,4 +1,4 @@
-"""What the processes of an installation hold, looked at every few seconds."""
+"""Samples of memory, threads and descriptors of an installation, taken every few seconds."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ MEGABYTE = 1e6
 
 @dataclass(frozen=True)
 class Usage:
-    """Of one process. ``connections`` are its descriptors on the database's WAL: one each. Of the
-    database's own file SQLite keeps those of closed connections for later ones, so as many as
-    were ever open at once: ``database_descriptors``. ``descriptors`` are all others."""
+    """What one process holds; memory is in MB.
+
+    ``connections`` counts its descriptors on the database's WAL, one for each connection.
+    ``database_descriptors`` counts those on the database file; SQLite keeps those of closed
+    connections for later ones, so they are as many as connections were ever open at once.
+    ``descriptors`` counts all others.
+    """
 
     rss_mb: float
     uss_mb: float
@@ -35,8 +39,11 @@ class Usage:
 
 @dataclass(frozen=True)
 class Sample:
-    """``at`` is in seconds since the soak began. The tree is worker A with all that it started;
-    the builder is the oldest of these, which lives as long as the worker."""
+    """One look at an installation, ``at`` seconds after the sampler was made.
+
+    The tree is worker A with its descendants. The builder is the oldest descendant, which lives as
+    long as the worker; 0 MB if there is none.
+    """
 
     at: float
     api: Usage
@@ -52,7 +59,7 @@ class Sample:
 
 
 def take(installation: Installation, at: float) -> Sample:
-    """Raises psutil.NoSuchProcess where service or worker A has ended."""
+    """Take a sample. Raise psutil.NoSuchProcess if service or worker A has ended."""
     worker = psutil.Process(installation.worker_a.pid)
     own, database = worker.memory_full_info(), installation.database
     tree_rss, tree_pss, threads, descriptors, alive = own.rss, own.pss, 0, 0, []
@@ -109,8 +116,10 @@ def _megabytes(path: Path) -> float:
 
 
 class Sampler(Thread):
-    """Takes a sample each ``interval`` seconds from when it is started until it is ended.
-    ``each`` is called with every one."""
+    """A thread that takes a sample every ``interval`` seconds, from its start to :meth:`end`.
+
+    ``each`` is called with every sample.
+    """
 
     def __init__(
         self, installation: Installation, interval: float, each: Callable[[Sample], None]
@@ -128,7 +137,7 @@ class Sampler(Thread):
         while not self._ended.is_set():
             try:
                 sample = take(self._installation, self.now)
-            except psutil.NoSuchProcess:  # the soak says why
+            except psutil.NoSuchProcess:  # the soak itself raises an error with the reason
                 return
             self.samples.append(sample)
             self._each(sample)

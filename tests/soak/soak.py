@@ -1,4 +1,4 @@
-"""One soak from its first order to the last process's end."""
+"""One soak, from its first order to the end of its last process."""
 
 from __future__ import annotations
 
@@ -16,17 +16,25 @@ from tests.soak.tally import Tally
 from tests.soak.traffic import Killer, Traffic
 
 FIRST = {"operator": "conv1d", "M": 1500, "N": 31, "trials": 24, "target": "cpu"}
-"""So many trials that the cost model learns, and XGBoost starts its thread."""
+"""The first job: it has so many trials that the cost model is trained and XGBoost starts its
+thread."""
 FIRST_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A job to its end, so that what is made once and kept is there; traffic for ``warm_seconds``;
-    a rest; then traffic up to ``seconds`` in all, of a short soak at least for half of them, in
-    which worker B is killed up to ``calm_seconds`` apart (it is not started where that is 0); and a
-    rest. The first one may be shorter than what lets the service's threads end: it then holds more
-    than it would, and less is seen. A sample is taken each ``interval`` seconds."""
+    """The phases of a soak, in seconds.
+
+    1. One job runs to its end, so that whatever is made once and kept exists.
+    2. Traffic flows for ``warm_seconds``.
+    3. The first rest. If ``first_rest_seconds`` is too short for the service's idle threads to end,
+       it counts more of them, and small leaks are not seen.
+    4. Traffic flows until ``seconds`` after the start, but at least for half of ``seconds``. Worker
+       B is killed up to ``calm_seconds`` apart; if that is 0, it is not started.
+    5. The last rest.
+
+    A sample is taken every ``interval`` seconds.
+    """
 
     seconds: float
     seed: int
@@ -38,7 +46,10 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """All that is judged."""
+    """Everything about a soak that is judged.
+
+    ``orphans`` are processes left after the end, ``stuck`` the actors that did not end in time.
+    """
 
     plan: Plan
     samples: list[Sample]
@@ -53,9 +64,11 @@ class Outcome:
 
 
 def soak(folder: Path, plan: Plan, say: Callable[[str], None]) -> Outcome:
-    """``say`` is called with a line a minute. Raises RuntimeError where service or worker A ends
-    by itself, TimeoutError where they do not start or jobs do not end, TunerError where the first
-    job fails."""
+    """Run a soak in an empty folder; call ``say`` with a line a minute.
+
+    Raise RuntimeError if service or worker A ends by itself, TimeoutError if they do not start or
+    jobs do not end, and TunerError if a job that the soak waits for fails.
+    """
     installation = Installation(folder)
     try:
         installation.until_ready()
@@ -111,7 +124,7 @@ def _lived_through(installation: Installation, plan: Plan, say: Callable[[str], 
 
 
 def _run_job_of_new_shape(installation: Installation, site: Site, length: int) -> None:
-    """Run a short job once all others have ended; no job was ever ordered of that length."""
+    """Wait until all other jobs have ended; then run a short job of a length never ordered."""
     drained(installation)
     with site.client() as client:
         order = FIRST | {"M": length, "trials": 2}

@@ -1,4 +1,4 @@
-"""Those whose requests are wrong, or who may not ask."""
+"""The actor whose requests are wrong or not allowed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOO_LARGE = 70_000
 
 
 class Stranger(Actor):
-    """Each wrong request has its status."""
+    """Sends wrong requests; each must be refused with its own status."""
 
     def visit(self) -> None:
         for _ in range(12):

@@ -1,4 +1,4 @@
-"""What was asked, and how it was answered."""
+"""A count of requests and answers during a soak, with the words of those that were wrong."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import httpx2
 
 KEPT = 20
-"""Answers that should not have been, of which the words are kept."""
+"""Number of wrong answers, and of broken connections, whose words are kept."""
 
 
 class Tally:
-    """For all who ask, from their threads."""
+    """Counts of answers by status and of things done; all actors write to it from their threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -34,14 +34,14 @@ class Tally:
             self.done[what] += 1
 
     def went_wrong(self, what: str) -> None:
-        """Something that the service must never do."""
+        """Count something that the service must never do."""
         with self._lock:
             self.wrong += 1
             if len(self.said) < KEPT:
                 self.said.append(what[:500])
 
     def broke_off(self, error: Exception) -> None:
-        """A connection failed: to be counted, and no reason to stop."""
+        """Count a connection that failed; that alone is no reason to stop."""
         with self._lock:
             self.unanswered += 1
             self.broken.append(f"{type(error).__name__}: {error}"[:200])
@@ -54,7 +54,10 @@ class Tally:
         expected: Collection[int] = (200,),
         **given: Any,
     ) -> httpx2.Response | None:
-        """The answer where its status was expected; None where it was not, or none came."""
+        """Send a request and count the answer.
+
+        Return the answer if its status is among ``expected``; None if it is not or none came.
+        """
         try:
             answer = http.request(method, path, **given)
         except httpx2.RequestError as error:

@@ -1,4 +1,4 @@
-"""The judge of a soak sees what it is there for."""
+"""The judge of a soak reports growth, leaks and harm, and accepts a soak without them."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,6 +17,7 @@ AT_REST = Idle(3, 7, 4, 4, 4, 6, 1, 1, 1, 1, 4)
 
 
 def sample(at: float, **changes: Any) -> Sample:
+    """Return an ordinary sample, with these changes."""
     api, worker = Usage(120.0, 90.0, 5, 9, 4, 4), Usage(300.0, 160.0, 4, 6, 1, 1)
     values: dict[str, Any] = {
         "api": api,
@@ -35,6 +36,7 @@ def sample(at: float, **changes: Any) -> Sample:
 
 @pytest.fixture
 def good() -> Outcome:
+    """The outcome of an hour's soak that misses no limit."""
     tally = Tally()
     for _ in range(10_000):
         tally.answered(200)
@@ -52,7 +54,7 @@ def good() -> Outcome:
 
 
 def growing(by: float, name: str) -> list[Sample]:
-    """By a part of its first value in an hour, steadily."""
+    """Return an hour's samples in which ``name`` grows steadily by this part of its first value."""
     samples = []
     for at in range(0, 3600, 20):
         plain, factor = sample(float(at)), 1 + by * at / 3600
@@ -65,6 +67,7 @@ def growing(by: float, name: str) -> list[Sample]:
 
 
 def test_nothing_is_said_of_a_good_one(good: Outcome) -> None:
+    """A soak without growth, leaks or harm misses no limit."""
     assert missed(good) == []
 
 
@@ -78,7 +81,7 @@ def test_nothing_is_said_of_a_good_one(good: Outcome) -> None:
     ],
 )
 def test_growth_is_seen_from_five_percent_on(good: Outcome, name: str, said: str) -> None:
-    # of what there is at minute 12.5, over the 45 minutes to 57.5
+    # the judge compares minutes 12.5 and 57.5: 9 % an hour is 6.6 % there, 5 % an hour is 3.7 %
     good.samples = growing(0.09, name)
     [line] = missed(good)
     assert line.startswith(said)
@@ -87,6 +90,7 @@ def test_growth_is_seen_from_five_percent_on(good: Outcome, name: str, said: str
 
 
 def test_a_child_more_or_less_is_no_growth(good: Outcome) -> None:
+    """Samples with an unusual number of child processes do not count as growth."""
     good.samples = [
         sample(float(at), descendants=3, tree_rss_mb=1100.0)
         if at % 60 == 0
@@ -97,6 +101,7 @@ def test_a_child_more_or_less_is_no_growth(good: Outcome) -> None:
 
 
 def test_growth_that_was_not_measured_is_no_success(good: Outcome) -> None:
+    """Without late samples the growth is unknown, which counts as missed."""
     good.samples = [each for each in good.samples if each.at < 3000]
     assert len(missed(good)) == 4
 
@@ -108,6 +113,7 @@ def test_a_short_soak_is_not_judged_by_its_growth(good: Outcome) -> None:
 
 
 def test_leaks_are_seen_and_pools_are_none() -> None:
+    """Each count that is higher at the last rest is a leak, except within a pool's bound."""
     for name in Idle.__dataclass_fields__:
         more = replace(AT_REST, **{name: getattr(AT_REST, name) + 40})
         [line] = leaks(AT_REST, more)
@@ -137,6 +143,7 @@ def test_harm_of_every_kind_is_seen(good: Outcome) -> None:
 
 
 def test_a_hiccup_is_forgiven_a_broken_service_is_not(good: Outcome) -> None:
+    """One broken request in 1000 is accepted, more are not; nor is any wrong answer."""
     for _ in range(10):
         good.tally.broke_off(ConnectionError("reset"))
     assert missed(good) == []

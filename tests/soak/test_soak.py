@@ -1,5 +1,7 @@
-"""A soak of half a minute: what leaks at once, and what is answered wrong; ``make soak`` runs the
-hour."""
+"""A soak of half a minute, which finds fast leaks and wrong answers.
+
+``make soak`` runs the full hour.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""All who use a service at once, and the one who kills worker B."""
+"""All actors of a soak at work at once, and the thread that kills worker B."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from tests.soak.readers import Reader
 from tests.soak.strangers import Stranger
 
 DRAIN_SECONDS = 240.0
-"""For what is open when nobody orders any more; a job of a killed worker waits for its lease."""
+"""Time for open jobs to end once nobody orders any more.
+
+A job of a killed worker waits for its lease to run out.
+"""
 
 
 class Traffic:
-    """It flows from when it is made until it is ended."""
+    """The actors, at work from construction until :meth:`end`."""
 
     def __init__(self, site: Site, seed: int) -> None:
         self._site, self._over = site, Event()
@@ -33,8 +36,10 @@ class Traffic:
             actor.start()
 
     def end(self) -> list[str]:
-        """Nobody comes any more, what is open is cancelled, and listeners leave at the end of their
-        jobs; the names of those who have not."""
+        """Stop the actors and cancel all open jobs, so that listeners reach their jobs' ends.
+
+        Return the names of the actors that have not ended after DRAIN_SECONDS.
+        """
         self._over.set()
         deadline = time.monotonic() + DRAIN_SECONDS
         while any(actor.is_alive() for actor in self._actors) and time.monotonic() < deadline:
@@ -54,8 +59,10 @@ class Traffic:
 
 
 class Killer(Thread):
-    """Worker B is killed with SIGKILL at moments drawn with the seed, up to ``longest`` seconds
-    apart, and started again."""
+    """A thread that kills worker B with SIGKILL and starts it again, until :meth:`end`.
+
+    The moments are drawn with the seed and 1 s to ``longest`` seconds apart.
+    """
 
     def __init__(self, installation: Installation, seed: int, longest: float) -> None:
         super().__init__(name="killer", daemon=True)
@@ -76,6 +83,7 @@ class Killer(Thread):
 
 
 def open_jobs(installation: Installation) -> int:
+    """Return the number of jobs that are queued or running."""
     query = select(func.count()).where(jobs.c.state.in_(("queued", "running")))
     with reading(installation.engine) as connection:
         return int(connection.execute(query).scalar_one())

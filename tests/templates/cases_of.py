@@ -1,4 +1,4 @@
-"""Cases of workloads on which several programs are checked."""
+"""Cases of a workload, kept for all the programs that a run of the tests checks on them."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -10,17 +10,20 @@ from tuner.measure import cases
 from tuner.measure.cases import Case
 
 MOST = 32
-"""Workloads whose cases are kept."""
+"""The number of workloads whose cases are kept, those used last."""
 
 
 def cases_of(workload: Workload) -> list[Case]:
-    """As a job draws them. Their references are worked out once, and shared: nobody writes them."""
+    """Return a workload's cases, drawn as a job draws them, with seed 1.
+
+    Their arrays are shared between callers, which must not write to them.
+    """
     return _drawn(workload.key)
 
 
 @lru_cache(MOST)
 def _drawn(key: str) -> list[Case]:
     workload = templates.parse_key(key)
-    with TemporaryDirectory() as folder:  # what is mapped stays when its file is gone
+    with TemporaryDirectory() as folder:  # the arrays stay mapped after their files are removed
         cases.write(workload, Path(folder), seed=1)
         return cases.read(workload, Path(folder))

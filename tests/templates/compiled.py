@@ -1,4 +1,4 @@
-"""Programs compiled in this process and run between fences."""
+"""CPU programs that are compiled in this process and run on tensors between fences of NaN."""
 
 import tempfile
 from functools import cache
@@ -30,7 +30,12 @@ def cpu_target() -> dict[str, Any]:
 
 
 class Compiled:
-    """A CPU program of a template, to be run in this process."""
+    """A CPU program of a template, to be run in this process.
+
+    Every tensor of a run lies between two fences of ``FENCE`` NaNs, and outputs are NaN before it.
+    A read beyond a tensor or an element that was not written therefore shows as NaN, and a write
+    beyond a tensor raises AssertionError.
+    """
 
     def __init__(self, template: Template[Any], workload: Workload, config: dict[str, Any]) -> None:
         import tvm
@@ -54,17 +59,16 @@ class Compiled:
         self._workload = workload
 
     def __call__(self, case: Case) -> Array:
-        """The output, NaN where nothing was written; what is read beyond an input is NaN too.
-        AssertionError where something was written beyond a tensor."""
+        """Return the only output for a case's inputs."""
         return self.run(*case.inputs)
 
     def run(self, *given: Array) -> Array:
-        """As of what is given in a case."""
+        """Return the only output for the inputs ``given``, in the order of ``workload.inputs``."""
         (y,) = self.outputs(*given)
         return y
 
     def outputs(self, *given: Array) -> list[Array]:
-        """The same of any workload."""
+        """Return all outputs for the inputs ``given``, in the order of ``workload.outputs``."""
         outputs = [
             np.full(each.shape, np.nan, in_numpy(each.dtype)) for each in self._workload.outputs
         ]
@@ -74,7 +78,7 @@ class Compiled:
         return [each.tensor for each in fenced[len(given) :]]
 
     def errors(self, case: Case) -> dict[str, float]:
-        """Of each output, as candidates are checked."""
+        """Return the error of each output on a case, by name, as the runner measures it."""
         found = zip(case.references, self.outputs(*case.inputs), strict=True)
         return {
             name: relative_error(y, case.references[name], case.scales[name]) for name, y in found
@@ -82,6 +86,8 @@ class Compiled:
 
 
 class _Fenced:
+    """A copy of a tensor between two fences of NaN in one piece of memory."""
+
     def __init__(self, values: NDArray[Any]) -> None:
         self._memory = np.full(values.size + 2 * FENCE, np.nan, values.dtype)
         self.tensor = self._memory[FENCE : FENCE + values.size].reshape(values.shape)

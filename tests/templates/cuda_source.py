@@ -1,4 +1,5 @@
-"""What the CUDA source of a program declares, and what its machine code takes."""
+"""The CUDA source and machine code of a configuration, made without a GPU, and the shared memory,
+threads, registers and stack that they need."""
 
 import re
 import struct
@@ -19,15 +20,15 @@ from tuner.device import cuda_facts
 def source(
     template: Template[Any], workload: Workload, config: dict[str, Any], limits: DeviceLimits
 ) -> str:
-    """The source TVM writes, on a machine with or without a GPU."""
+    """Return the CUDA source that TVM writes for a configuration, with or without a GPU."""
     import tvm
 
     module = element_aligned(template.schedule(workload, config).mod)
-    # a host's program as C costs less than as machine code, and the device's is the same
+    # the host's part is C, which TVM makes faster than machine code; the device's part is the same
     target = cuda_facts.target(limits) | {"host": {"kind": "c"}}
 
     def compiled() -> build_cache.Entry:
-        if cuda_facts.missing() is None:  # then TVM compiles it as well
+        if cuda_facts.missing() is None:  # with a GPU, TVM compiles the source too
             cuda_compile.install(limits.arch)
         executable = tvm.compile(module, target=tvm.target.Target(target))
         return build_cache.Entry(b"", str(executable.mod.imports[0].inspect_source()))
@@ -36,18 +37,18 @@ def source(
 
 
 def cubin(text: str, arch: str) -> bytes:
-    """What NVRTC makes of a source."""
+    """Return the machine code that NVRTC compiles a source to."""
     return _compiled(text, arch).binary
 
 
 def is_serialised(text: str, arch: str) -> bool:
-    """Whether ptxas lets each matrix instruction of a warpgroup end before the next one, and says
-    so in its advice."""
+    """Return whether ptxas advises, in its log, that it serialises the matrix instructions of a
+    warpgroup: each then has to end before the next one starts."""
     return re.search(r"\(C751[0-4]\)", _compiled(text, arch).source) is not None
 
 
 def _compiled(text: str, arch: str) -> build_cache.Entry:
-    """Machine code, and the compiler's log."""
+    """Return the machine code as ``binary`` and the compiler's log as ``source``."""
     return once(
         "compiled",
         text,
@@ -60,21 +61,25 @@ def _compiled(text: str, arch: str) -> build_cache.Entry:
 def taken(
     template: Template[Any], workload: Workload, config: dict[str, Any], limits: DeviceLimits
 ) -> tuple[int, int]:
-    """Registers and stack of the machine code, as :func:`registers_and_stack` has them."""
+    """Return :func:`registers_and_stack` of a configuration's machine code."""
     return registers_and_stack(cubin(source(template, workload, config, limits), limits.arch))
 
 
 @dataclass(frozen=True)
 class Declared:
-    """Bytes of shared memory, None where the launch sets them, and threads of a block of each
-    kernel."""
+    """What a source declares: the bytes of shared memory of a block, None if the launch sets them,
+    and the numbers of threads of its kernels' blocks."""
 
     shared_bytes: int | None
     threads: set[int]
 
 
 def declared(text: str) -> Declared:
-    """What a source declares. Of several kernels each launch sets its shared memory."""
+    """Return what a source declares.
+
+    Static shared memory is added up over the whole source, so a source with several kernels must
+    leave it to their launches.
+    """
     threads = {int(each) for each in re.findall(r"__launch_bounds__\((\d+)\)", text)} or {1}
     if "extern __shared__" in text:
         return Declared(None, threads)
@@ -87,15 +92,19 @@ def declared(text: str) -> Declared:
 
 
 def registers_and_stack(cubin: bytes) -> tuple[int, int]:
-    """Registers a thread, and bytes of its stack (spilled registers and indexed local arrays), the
-    most that a function of a cubin has: two attributes of its ELF section ``.nv.info``."""
+    """Return the registers and the bytes of stack of a thread, each the maximum over a cubin's
+    functions.
+
+    The stack has spilled registers and local arrays with a variable index. Both numbers are
+    attributes in the ELF section ``.nv.info``.
+    """
     found = {0x2F: 0, 0x11: 0}
     at = 0
     info = _section(cubin, b".nv.info")
     while at < len(info):
         form, attribute, size = struct.unpack_from("<BBH", info, at)
         at += 4
-        if form == 4:  # the others keep their value in `size`
+        if form == 4:  # attributes of other forms have their value in `size`
             if attribute in (0x2F, 0x11):  # EIATTR_REGCOUNT, EIATTR_FRAME_SIZE: (symbol, value)
                 found[attribute] = max(found[attribute], struct.unpack_from("<II", info, at)[1])
             at += size

@@ -1,4 +1,5 @@
-"""Made-up limits of devices, so that spaces do not depend on the machine that tests them."""
+"""Limits of devices, written down here so that spaces don't depend on the machine that runs the
+tests."""
 
 from templates.limits import DeviceLimits
 

@@ -1,4 +1,8 @@
-"""CUDA sources run on a CPU, a fiber a thread: what they compute, on a machine without a GPU."""
+"""Emulation of CUDA sources on a CPU, with one fiber for each thread of a block.
+
+It shows what a source computes on a machine without a GPU. ``emulated.h`` defines CUDA's functions
+for float32 and bfloat16 workloads without an activation, and for gradients.
+"""
 
 import ctypes
 import subprocess
@@ -20,7 +24,8 @@ from tuner.measure.check import relative_error
 
 HEADER = Path(__file__).with_suffix(".h")
 NATIVE = ("-march=native", "-ffp-contract=off")
-"""Else each fused multiply-add would be a call; no other sum is fused."""
+"""Without the first option every ``fmaf`` would be a function call; with the second the compiler
+fuses no other sum."""
 
 
 def error(
@@ -30,10 +35,13 @@ def error(
     floats: int = 0,
     apart: int = 0,
 ) -> float:
-    """Of the only output against the reference. What is given is random normal, and begins so many
-    elements ``apart`` from a vector's boundary."""
+    """Return the relative error of the only output, on random normal inputs.
+
+    The inputs begin ``apart`` elements behind a vector's boundary. The workspace has ``floats``
+    elements.
+    """
     rng, given = np.random.default_rng(0), []
-    for argument in workload.given:
+    for argument in workload.inputs:
         memory = np.empty(argument.elements + apart, in_numpy(argument.dtype))[apart:]
         given.append(memory.reshape(argument.shape))
         given[-1][...] = rng.standard_normal(argument.shape)
@@ -50,10 +58,11 @@ def run(
     floats: int,
     optimised: int = 0,
 ) -> Array:
-    """The output of the launches of the source, of a float32 or bfloat16 workload without an
-    activation, or of a gradient, NaN where nothing was written. The workspace has so many
-    ``floats``, NaN too. A source that computes much is worth being ``optimised``, to
-    level 1 or 2 of the compiler's."""
+    """Return the only output of the source's launches for the inputs ``given``.
+
+    The workspace has ``floats`` elements; it and the output are NaN until they are written.
+    ``optimised`` is the compiler's level, 0 to 2: a higher one pays if a source computes much.
+    """
     (output,) = outputs(workload, source, launches, given, floats, optimised)
     return output
 
@@ -66,7 +75,7 @@ def outputs(
     floats: int,
     optimised: int = 0,
 ) -> list[Array]:
-    """The same of any workload."""
+    """Return all outputs, in the order of ``workload.outputs``; otherwise as :func:`run`."""
     symbols = [argument.symbol for argument in workload.arguments]
     facts = {
         "FLOAT": workload.dtype == "float32",
@@ -89,6 +98,10 @@ def outputs(
 def _library(
     source: str, launches: Sequence[Launch], symbols: Sequence[str], optimised: int
 ) -> ctypes.CDLL:
+    """Return a library whose ``run(tensors)`` does the launches one after another.
+
+    ``tensors`` is an array of pointers in the order of ``symbols``.
+    """
     calls = ""
     for each in launches:
         given = ", ".join([*symbols, *(["emulated_shared"] if each.words else [])])

@@ -1,4 +1,4 @@
-"""Inputs with a NaN or an infinity, and the outputs that have to stay finite beside it."""
+"""Inputs with one NaN or infinity, and the outputs that it may reach."""
 
 import importlib
 from typing import Any
@@ -14,16 +14,22 @@ BAD = (np.nan, np.inf, -np.inf)
 
 
 def planted(workload: Workload, place: float, bad: float) -> tuple[Array, Array]:
-    """Random normal tensors; the input's element at that share of its length is replaced."""
+    """Return a random normal input and weight, with one element of the input replaced by ``bad``.
+
+    ``place`` says which one: 0 is the first element, 1 the last.
+    """
     rng = np.random.default_rng(1)
-    x, w = (rng.standard_normal(each.shape).astype(in_numpy(each.dtype)) for each in workload.given)
+    x, w = (
+        rng.standard_normal(each.shape).astype(in_numpy(each.dtype)) for each in workload.inputs
+    )
     x.reshape(-1)[round(place * (x.size - 1))] = bad
     return x, w
 
 
 def reached(workload: Workload, x: Array) -> NDArray[np.bool_]:
-    """The outputs of which a term is not finite."""
+    """Return which outputs are sums over an element of ``x`` that is not finite, in the output's
+    shape."""
     room = importlib.import_module(f"templates.{workload.operator}.reference")
     bad = (~np.isfinite(x)).astype(np.float64)
-    terms: NDArray[Any] = room.reference(workload, bad, np.ones(workload.given[1].shape))
+    terms: NDArray[Any] = room.reference(workload, bad, np.ones(workload.inputs[1].shape))
     return terms > 0.5

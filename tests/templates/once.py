@@ -1,4 +1,4 @@
-"""What takes long to make, kept from one run of the tests to the next."""
+"""Compiled programs, kept in the build cache from one run of the tests to the next."""
 
 from collections.abc import Callable
 from functools import cache
@@ -9,7 +9,11 @@ from tuner.settings import Settings
 
 
 def once(*parts: str, make: Callable[[], build_cache.Entry]) -> build_cache.Entry:
-    """What is made of the parts, now or in an earlier run: most programs are those of the last."""
+    """Return what an earlier run made of the same parts, or else what ``make`` returns.
+
+    ``parts`` must name everything the result depends on. Nothing is kept if the settings have no
+    build cache.
+    """
     folder = _folder()
     if folder is None:
         return make()

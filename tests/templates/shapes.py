@@ -1,4 +1,5 @@
-"""Random legal workloads: small ones that can be run, and any within the limits."""
+"""Hypothesis strategies for legal workloads: small ones, quick enough to run, and any within the
+limits."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
@@ -34,7 +35,7 @@ EPILOGUES = st.just({}) | st.fixed_dictionaries(
         "activation": st.sampled_from(get_args(Activation)),
     }
 )
-"""None, or any."""
+"""Fields of the epilogue: those of a plain workload, or any."""
 PLAIN_DTYPES = st.fixed_dictionaries({"dtype": st.sampled_from(["float32", "float16"])})
 ANY_DTYPES_AND_EPILOGUES = st.builds(
     lambda dtype, ends: {"dtype": dtype, **ends}, DTYPES, EPILOGUES
@@ -44,8 +45,11 @@ PRIMES = st.sampled_from([1, 2, 3, 5, 7, 13, 31, 61, 97, 127, 251, 397])
 
 @st.composite
 def small_conv1d(draw: st.DrawFn, plain: bool = False) -> Conv1dWorkload:
-    """Up to 400 samples; primes, M = N and N = 1 often. Half of them one signal in one of the
-    modes, or all that are plain, as the first release had them."""
+    """Draw a workload of at most 400 samples; primes, M = N and N = 1 are frequent.
+
+    Half of them are one signal in one of the modes, the others any ``small_signals``. With
+    ``plain`` all are one signal without an epilogue, in float32 or float16.
+    """
     M = draw(PRIMES | st.integers(1, 400))
     if not plain and draw(st.booleans()):
         return draw(small_signals(min(M, 127)))
@@ -56,8 +60,11 @@ def small_conv1d(draw: st.DrawFn, plain: bool = False) -> Conv1dWorkload:
 
 @st.composite
 def small_signals(draw: st.DrawFn, M: int) -> Conv1dWorkload:
-    """Any signals, channels, kernels and ways to move them; N > M, kernels that reach beyond the
-    signal and more output channels than input channels often."""
+    """Draw a workload of ``M`` samples with any signals, channels, kernels, stride and dilation.
+
+    N > M, kernels that reach beyond the signal, and more output channels than input channels are
+    frequent.
+    """
     N = draw(st.sampled_from([1, 2, 3, 4, 7, 31, 64, M, M + 3]) | st.integers(1, 90))
     step = draw(st.sampled_from([1, 1, 2, 5, M + 1]))
     reach = (N - 1) * step
@@ -85,8 +92,11 @@ def small_signals(draw: st.DrawFn, M: int) -> Conv1dWorkload:
 
 @st.composite
 def small_depthwise_conv2d(draw: st.DrawFn, plain: bool = False) -> DepthwiseConv2dWorkload:
-    """Planes of up to 37 by 37; H = 1, W = 1 and K > H often. Half of them basic, or all that are
-    plain, as the first release had them."""
+    """Draw a workload of planes of at most 37 by 37; H = 1, W = 1 and K > H are frequent.
+
+    Half of them are :func:`basic`. With ``plain`` all are, without an epilogue, in float32 or
+    float16.
+    """
     extent = st.sampled_from([1, 2, 3, 17, 37]) | st.integers(1, 37)
     odd = basic([1, 3, 5, 7, 9, 11])
     return DepthwiseConv2dWorkload(
@@ -100,14 +110,14 @@ def small_depthwise_conv2d(draw: st.DrawFn, plain: bool = False) -> DepthwiseCon
 
 
 def basic(sizes: Sequence[int]) -> st.SearchStrategy[dict[str, Any]]:
-    """An odd square kernel with the usual padding."""
+    """Draw the fields of an odd square kernel of one of the ``sizes``, with the default padding."""
     return st.fixed_dictionaries({"K": st.sampled_from(sizes), "stride": st.sampled_from([1, 2])})
 
 
 @st.composite
 def windows(draw: st.DrawFn, most: int) -> dict[str, Any]:
-    """Any kernel of up to ``most`` rows and columns, and how it moves over the input. There is
-    padding enough for any plane."""
+    """Draw the fields of any kernel of at most ``most`` rows and columns, with stride, dilation,
+    multiplier and layout. The padding is large enough for a plane of any size."""
     KH, KW = draw(st.integers(1, most)), draw(st.integers(1, most))
     step = draw(st.integers(1, min(4, MAX_REACH // max(KH, KW))))
     vertical, horizontal = ((taps - 1) * step for taps in (KH, KW))
@@ -127,7 +137,7 @@ def windows(draw: st.DrawFn, most: int) -> dict[str, Any]:
 
 @st.composite
 def small_gradients(draw: st.DrawFn, operator: str) -> Any:
-    """Gradients of small workloads."""
+    """Draw a small workload of direction backward_input or backward_weight."""
     forward = draw(SMALL[operator]())
     direction = draw(st.sampled_from(["backward_input", "backward_weight"]))
     fields = {**forward.model_dump(exclude_none=True), "direction": direction}
@@ -136,7 +146,8 @@ def small_gradients(draw: st.DrawFn, operator: str) -> Any:
 
 @st.composite
 def small_backward(draw: st.DrawFn) -> Conv1dWorkload:
-    """All gradients at once of small signals; N > M and padding beyond the taps' reach too."""
+    """Draw a small workload of direction backward, N > M and padding wider than the kernel
+    included."""
     M, N = draw(PRIMES), draw(st.sampled_from([1, 2, 3, 4, 5, 7, 9, 13]))
     step = draw(st.sampled_from([1, 1, 2, 5]))
     reach = (N - 1) * step
@@ -162,7 +173,7 @@ def small_backward(draw: st.DrawFn) -> Conv1dWorkload:
 
 @st.composite
 def any_conv1d(draw: st.DrawFn) -> Conv1dWorkload:
-    """Any legal workload, the limits themselves included."""
+    """Draw any legal workload, up to the limits of each field and of all together."""
     N = draw(_up_to(MAX_TAPS))
     mode = draw(MODES)
     M = max(N, draw(_up_to(MAX_INPUT)))
@@ -179,7 +190,8 @@ def any_conv1d(draw: st.DrawFn) -> Conv1dWorkload:
 
 
 def _most(fields: dict[str, Any], name: str) -> int:
-    """The largest power of two that the other extents leave room for."""
+    """Return the largest power of two, up to 2^20, that the other fields allow for one of B, C and
+    F."""
     most = 1
     while most < 2**20:
         try:
@@ -192,7 +204,7 @@ def _most(fields: dict[str, Any], name: str) -> int:
 
 @st.composite
 def any_depthwise_conv2d(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
-    """Any legal workload, each extent as large as the others leave room for."""
+    """Draw any legal workload; each extent may be as large as those drawn before it allow."""
     window = draw(basic(range(1, MAX_KERNEL + 1, 2)) | windows(most=MAX_KERNEL))
     fields = {"B": 1, "C": 1, "H": 1, "W": 1, "dtype": draw(DTYPES), **window}
     for name in draw(st.permutations(["B", "C", "H", "W"])):
@@ -208,7 +220,7 @@ WORKLOADS: st.SearchStrategy[Workload] = any_conv1d() | any_depthwise_conv2d()
 
 
 def _up_to(limit: int) -> st.SearchStrategy[int]:
-    """1..limit, all orders of magnitude alike, and the limit itself."""
+    """Draw from 1..limit, every order of magnitude and the limit itself with equal frequency."""
     bits = limit.bit_length()
     return st.integers(0, bits + 1).flatmap(
         lambda order: st.just(limit) if order > bits else st.integers(1, min(limit, 2**order))
@@ -216,7 +228,7 @@ def _up_to(limit: int) -> st.SearchStrategy[int]:
 
 
 def _largest(fields: dict[str, Any], name: str) -> int:
-    """How far one extent can grow before the tensors take more than MAX_BYTES."""
+    """Return the largest value of one extent with which the tensors take at most MAX_BYTES."""
     low, high = 1, MAX_BYTES
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,4 +1,4 @@
-"""Random spaces, and what they must hold, by brute force."""
+"""Random search spaces, and the configurations that they must have, found by brute force."""
 
 import json
 import zlib
@@ -19,12 +19,17 @@ SCALARS = st.lists(
 )
 SPLITS = st.tuples(st.integers(1, 24), st.integers(1, 3))
 MOST = 5000
-"""Combinations of values, whose configurations are looked at one by one."""
+"""The most combinations of values of a random space, as the tests go through all of them."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A space before it is declared: (name, values or split, condition) and a rule to break."""
+    """A space to declare: its knobs, each (name, values or (extent, parts) of a split, condition),
+    and its constraints.
+
+    One constraint, a hash of the configuration, refuses about one in ``modulus``. If ``early``,
+    another one refuses values of the first knob the same way.
+    """
 
     template: str
     knobs: list[tuple[str, Any, dict[str, list[Any]]]]
@@ -42,6 +47,7 @@ class Plan:
         return not self.early or self.accepts({first: config[first]})
 
     def space(self) -> ConfigSpace:
+        """Return the space as a template would declare it."""
         space = ConfigSpace(self.template, version=3)
         for name, choice, when in self.knobs:
             if isinstance(choice, tuple):
@@ -54,6 +60,7 @@ class Plan:
         return space
 
     def expected(self) -> list[dict[str, Any]]:
+        """Return all its valid configurations in order, by going through every combination."""
         found: dict[str, dict[str, Any]] = {}
         for values in product(*(self.values(choice) for _, choice, _ in self.knobs)):
             config: dict[str, Any] = {}

@@ -1,4 +1,5 @@
-"""All gradients of a causal layer in one program: what it takes and gives, and that it is right."""
+"""Direction backward, all gradients in one program: its arguments, its limits, and that the CPU's
+programs are right."""
 
 import json
 from typing import Any
@@ -40,10 +41,10 @@ def test_it_gives_as_many_outputs_as_there_are_gradients() -> None:
         ("weight_gradient", "dw", "output"),
         ("bias_gradient", "db", "output"),
     ]
-    x, g, w, b = work.given
+    x, g, w, b = work.inputs
     assert [each.shape for each in work.outputs] == [x.shape, w.shape, b.shape]
     assert g.shape == work.with_direction("forward").output.shape
-    without = backward(bias=True)  # whose sums nothing depends on
+    without = backward(bias=True)  # without an activation no gradient depends on the sums
     assert [each.symbol for each in without.arguments] == ["x", "g", "w", "dx", "dw", "db"]
     assert [each.symbol for each in backward().outputs] == ["dx", "dw"]
     assert work.bytes == sum(each.bytes for each in work.arguments)
@@ -63,6 +64,8 @@ def test_it_gives_as_many_outputs_as_there_are_gradients() -> None:
     ],
 )
 def test_what_it_is_not_for_is_refused_with_the_way_out(fields: dict[str, Any], field: str) -> None:
+    """Dense or multiplied channels, strides, other activations and residuals are refused with the
+    advice to take the two other directions; depthwise_conv2d has no direction backward."""
     with pytest.raises(ValidationError, match="take backward_input and backward_weight") as error:
         backward(**fields)
     assert error.value.errors()[0]["ctx"]["field"] == field
@@ -75,18 +78,18 @@ def test_what_it_is_not_for_is_refused_with_the_way_out(fields: dict[str, Any], 
 @settings(max_examples=40, deadline=None)
 @given(work=small_backward(), seed=st.integers(0, 99))
 def test_a_step_changes_the_output_by_as_much(work: Conv1dWorkload, seed: int) -> None:
-    """The directional derivative, by a central difference in float64."""
+    """The reference is compared with a directional derivative, a central difference in float64."""
     rng, step = np.random.default_rng(seed), 1e-5
     forward = work.with_direction("forward")
-    at = [rng.standard_normal(each.shape) for each in forward.given]
-    by = [rng.standard_normal(each.shape) for each in forward.given]
+    at = [rng.standard_normal(each.shape) for each in forward.inputs]
+    by = [rng.standard_normal(each.shape) for each in forward.inputs]
     g = rng.standard_normal(forward.output.shape)
     ahead, behind = (
         np.sum(g * reference(forward, *(a + s * b for a, b in zip(at, by, strict=True))))
         for s in (step, -step)
     )
-    values = dict(zip((each.name for each in forward.given), at, strict=True))
-    found = reference(work, *(values.get(each.name, g) for each in work.given))
+    values = dict(zip((each.name for each in forward.inputs), at, strict=True))
+    found = reference(work, *(values.get(each.name, g) for each in work.inputs))
     slope = sum(np.sum(gradient * b) for gradient, b in zip(found, by, strict=True))
     scale = sum(np.abs(gradient * b).sum() for gradient, b in zip(found, by, strict=True))
     assert (ahead - behind) / (2 * step) == pytest.approx(slope, abs=1e-7 * (1 + scale))
@@ -125,7 +128,7 @@ def test_the_naive_program_is_right(fields: dict[str, Any]) -> None:
     work = backward(M=41, N=5, mode="same", dilation=2, **fields)
     naive: Any = naive_on("cpu")
     check(Compiled(naive, work, {}).errors, cases_of(work), work.max_error)
-    function = Trace().computation(work, {})  # MetaSchedule's begins with it
+    function = Trace().computation(work, {})  # MetaSchedule's search begins with this program
     assert len(function.params) == len(work.arguments)
 
 

@@ -1,5 +1,5 @@
-"""All gradients of signals apart in one program on CUDA: what it computes, emulated on a CPU, what
-it takes, and what it serves."""
+"""The CUDA templates of direction backward, emulated on a CPU: their results, their registers and
+stack, and the workloads that they serve."""
 
 from typing import Any
 
@@ -43,9 +43,14 @@ def backward(**fields: Any) -> Conv1dWorkload:
 def assert_right(
     work: Conv1dWorkload, config: dict[str, Any], apart: int = 0, name: str = "normal"
 ) -> None:
-    """With tensors so many elements from a vector's boundary."""
+    """Emulate a configuration on one case and check every gradient against the reference.
+
+    The inputs begin ``apart`` elements behind a vector's boundary; ``name`` is that of the case.
+    """
     values = []
-    for argument, array in zip(work.given, draw(work, name, np.random.default_rng(1)), strict=True):
+    for argument, array in zip(
+        work.inputs, draw(work, name, np.random.default_rng(1)), strict=True
+    ):
         memory = np.empty(argument.elements + apart, array.dtype)[apart:]
         values.append(memory.reshape(argument.shape))
         values[-1][...] = array
@@ -63,7 +68,7 @@ def assert_right(
 @given(data=st.data(), apart=st.sampled_from([0, 0, 1]))
 def test_any_configuration_is_right(data: st.DataObject, apart: int) -> None:
     fields = data.draw(small_backward()).model_dump(exclude={"max_error"}, exclude_none=True)
-    if fields["dtype"] == "float16":  # of which there is no emulation
+    if fields["dtype"] == "float16":  # the emulation can't do this dtype
         fields["dtype"] = "bfloat16"
     work = Conv1dWorkload.model_validate(fields)
     template, _, _ = MODULES[work.layout]
@@ -93,6 +98,8 @@ def test_any_configuration_is_right(data: st.DataObject, apart: int) -> None:
 def test_tiles_parts_and_what_meets_between_them(
     fields: dict[str, Any], chosen: dict[str, int], parts: int
 ) -> None:
+    """Gradients are right if a channel's sums are divided into ``parts`` and taps reach across the
+    bounds of tiles, on tensors at and beside a vector's boundary."""
     work = backward(**fields)
     template, room, _ = MODULES[work.layout]
     config = template.default(work, H200) | chosen | {"threads": 64}

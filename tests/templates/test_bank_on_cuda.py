@@ -1,5 +1,5 @@
-"""Banks of filters on tensor cores: what the forms serve, and which filters and positions a warp
-has."""
+"""Templates for banks of filters on tensor cores: the workloads that they serve, the filters and
+positions of each warp, and their registers."""
 
 from math import gcd
 from typing import Any
@@ -79,6 +79,8 @@ def test_float32_of_few_taps_is_served_in_scaled_halves(limits: DeviceLimits) ->
 def test_every_filter_and_position_is_summed(
     F: int, M: int, neighbours: int, filter_warps: int, filter_tiles: int
 ) -> None:
+    """Each filter is summed once, by warps whose filters all begin at the same offset from a
+    boundary of ``neighbours`` outputs."""
     layer = workload(F=F, M=M, N=1, stride=1)
     config = {
         "neighbours": neighbours,
@@ -87,7 +89,7 @@ def test_every_filter_and_position_is_summed(
         "position_warps": 1,
         "position_tiles": 4,
     }
-    # as implicit_outputs.cu has it
+    # the same numbering of filters as in implicit_outputs.cu
     length, own = layer.length, 16 * filter_tiles
     spacing = neighbours // gcd(length, neighbours)
     warps = filter_blocks(layer, config) * filter_warps
@@ -99,7 +101,7 @@ def test_every_filter_and_position_is_summed(
     assert len(set(summed)) == len(summed) == filter_blocks(layer, config) * filters(config)
     assert set(range(F)) <= set(summed)
     starts = {(f * length) % neighbours for f in summed[:own]}
-    assert len(starts) == 1  # all filters of a warp begin alike
+    assert len(starts) == 1  # all rows of a warp's filters have the same offset from a boundary
     assert slack(layer, config) >= neighbours - gcd(length, neighbours)
     assert positions(config) == 32
 
@@ -144,7 +146,7 @@ def test_no_register_is_spilled(limits: Any) -> None:
         ({}, True),
         ({"layout": "NWC", "kind": "convolve", "dilation": 4}, True),
         ({"stride": 160, "N": 401}, True),
-        ({"stride": 3}, False),  # a step's second row may lie before its first
+        ({"stride": 3}, False),  # the distance from a step's first row to its second is negative
         ({"N": 16}, False),
         ({"dtype": "float16", "max_error": 1e-3}, False),
         ({"C": 2, "groups": 1}, False),
@@ -152,6 +154,8 @@ def test_no_register_is_spilled(limits: Any) -> None:
     ids=str,
 )
 def test_weights_stream_to_warpgroups(fields: dict[str, Any], streams: bool) -> None:
+    """The space has streamed weights only for float32, one channel and long kernels, and then with
+    all taps of one tile."""
     bank = {"dtype": "float32", "N": 400, "F": 257, "stride": 1, "max_error": 1e-2}
     layer = workload(**bank | fields)
     found = [each for each in CudaImplicit().space(layer, H200) if each.get("streamed")]
@@ -162,7 +166,7 @@ def test_weights_stream_to_warpgroups(fields: dict[str, Any], streams: bool) -> 
 
 
 def test_streamed_weights_of_all_filters_leave_room_for_sums() -> None:
-    """A block of 320 filters and 128 positions, of which an H200 has one for each unit."""
+    """A block sums 320 filters and 128 positions; each of an H200's units has one such block."""
     template = CudaImplicit()
     layer = workload(dtype="float32", B=16, F=257, M=160_000, N=400, stride=160)
     config = template.default(layer, H200) | {
@@ -192,6 +196,7 @@ STREAMED = {
 
 
 def streamed(layer: Conv1dWorkload, **knobs: Any) -> dict[str, Any]:
+    """Return a configuration of the space with streamed weights."""
     config = CudaImplicit().default(layer, H200) | STREAMED | {"taps": layer.N} | knobs
     assert config in CudaImplicit().space(layer, H200)
     return config
@@ -200,6 +205,8 @@ def streamed(layer: Conv1dWorkload, **knobs: Any) -> dict[str, Any]:
 @settings(max_examples=100, derandomize=True, deadline=None, database=None)
 @given(F=st.integers(1, 700), groups=st.integers(1, 5))
 def test_lanes_sum_a_few_filters_beyond_those_of_warpgroups(F: int, groups: int) -> None:
+    """If 1 to 4 filters are left over by the warpgroups, the lanes sum these one by one; otherwise
+    one more block of filters does."""
     layer = workload(dtype="float32", F=F, N=100, stride=16)
     config = CudaImplicit().default(layer, H200) | STREAMED | {"filter_warps": 4 * groups}
     render, few = filter_blocks(layer, config) * 64 * groups, filters_of_lanes(layer, config)
@@ -223,6 +230,8 @@ def test_lanes_sum_a_few_filters_beyond_those_of_warpgroups(F: int, groups: int)
     ids=str,
 )
 def test_what_lanes_sum_is_right(fields: dict[str, Any], knobs: dict[str, Any]) -> None:
+    """The function of the lanes is emulated alone: it writes the right outputs of the filters left
+    over, and no others."""
     few = {"B": 2, "M": 1500, "N": 50, "stride": 8, "kind": "correlate", "dtype": "float32"}
     layer = workload(**few | fields)
     config = streamed(layer, **knobs)
@@ -241,7 +250,7 @@ void rest_alone(const void* x, const void* w, {added}void* y) {{
 }}
 """
     rng = np.random.default_rng(0)
-    tensors = [rng.standard_normal(each.shape).astype("f4") for each in layer.given]
+    tensors = [rng.standard_normal(each.shape).astype("f4") for each in layer.inputs]
     launch = Launch("rest_alone", blocks(layer, config), threads(config), 0)
     output = emulated.run(layer, text, [launch], tensors, 0)
     exact, axis = reference(layer, *tensors), 1 if layer.layout == "NCW" else 2
@@ -257,7 +266,8 @@ void rest_alone(const void* x, const void* w, {added}void* y) {{
     [(65, 1, 32), (129, 2, 24), (257, 4, 16), (260, 4, 16), (514, 4, 16)],
 )
 def test_instructions_of_warpgroups_are_not_serialised(F: int, groups: int, tiles: int) -> None:
-    """With a group more than these filters fill, ptxas lacks registers for it."""
+    """The lanes sum the filters that don't fill a group. With one more group instead, ptxas would
+    lack registers and serialise."""
     layer = workload(dtype="float32", B=16, F=F, M=160_000, N=400, stride=160, bias=True)
     config = streamed(layer, filter_warps=4 * groups, position_tiles=tiles)
     assert filters_of_lanes(layer, config) > 0

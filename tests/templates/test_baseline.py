@@ -1,4 +1,4 @@
-"""The schedule nobody has touched, in both dtypes."""
+"""The ladders' baseline, the unscheduled program: right on a CPU, and a cubin without a stack."""
 
 import importlib
 from dataclasses import dataclass
@@ -27,7 +27,8 @@ WORKLOADS = [
 
 @dataclass(frozen=True)
 class AsTemplate:
-    """What builds templates builds the naive schedule, too."""
+    """The baseline with a template's ``schedule()``, so that ``Compiled`` and ``source()`` take
+    it."""
 
     kind: str
 

@@ -1,4 +1,4 @@
-"""The channels-last form on CUDA: what it serves, in what it sums, and what it needs."""
+"""The CUDA template for channels last: the workloads that it serves, and where it keeps weights."""
 
 from typing import Any
 
@@ -27,6 +27,8 @@ def workload(**fields: Any) -> DepthwiseConv2dWorkload:
     ids=str,
 )
 def test_it_alone_serves_what_it_knows(fields: dict[str, Any], serving: list[str]) -> None:
+    """Float32 workloads with channels last and no multiplier have this template only; the others
+    have other templates."""
     found = templates.templates_for(workload(**fields), H200)
     assert sorted(template.name for template in found) == serving
 

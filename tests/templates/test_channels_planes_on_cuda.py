@@ -1,4 +1,5 @@
-"""The tensor-core form for channels last and long kernels: what it serves, covers and needs."""
+"""The tensor-core template for channels last and long kernels: the workloads that it serves, the
+outputs that its grid covers, its results, emulated on a CPU, and its registers."""
 
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,9 @@ def test_any_configuration_is_right(
     layer, template = workload(dtype="bfloat16", **fields, padding=padding), CudaChannelsPlanes()
     assume(template.applies(layer, H200))
     space = template.space(layer, H200)
-    config = space[int(place * len(space))] | {"row_warps": 1}  # whose warps meet barriers together
+    # with several, the warps of a channel do different numbers of products, which the emulation
+    # would take for barriers of the whole block
+    config = space[int(place * len(space))] | {"row_warps": 1}
     layout = Layout(layer, config)
     launch = Launch(
         "depthwise_channels_planes", layout.blocks, layout.threads, layout.shared_bytes // 4
@@ -117,6 +120,8 @@ def test_any_configuration_is_right(
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
 @given(fields=LAYERS)
 def test_a_tile_meets_all_its_columns(fields: dict[str, Any]) -> None:
+    """The blocks of 8 input columns that a tile multiplies are as few as cover its 8 outputs and
+    their taps."""
     layer = workload(**fields)
     layout = Layout(layer, CudaChannelsPlanes().default(layer, H200))
     reached = 8 + layer.used_taps[1].count - 1

@@ -1,4 +1,5 @@
-"""The form for channels last on sparse tensor cores: what it serves, what its blocks cover."""
+"""The template for channels last on sparse tensor cores: the workloads that it serves, the outputs
+and inputs that its blocks cover, and its registers."""
 
 from typing import Any
 
@@ -65,7 +66,7 @@ LAYERS = st.fixed_dictionaries(
 @given(fields=LAYERS, place=st.floats(0, 1, exclude_max=True))
 def test_a_grid_covers_all_outputs(fields: dict[str, Any], place: float) -> None:
     layer, template = workload(K=None, **fields), CudaChannelsSparse()
-    if not template.applies(layer, H200):  # of few rows some taps meet nothing but padding
+    if not template.applies(layer, H200):  # with few rows, some taps meet nothing but padding
         return
     space = template.space(layer, H200)
     assert template.default(layer, H200) in space
@@ -86,6 +87,8 @@ def test_a_grid_covers_all_outputs(fields: dict[str, Any], place: float) -> None
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
 @given(fields=LAYERS, place=st.floats(0, 1, exclude_max=True))
 def test_all_that_a_block_reads_has_a_place(fields: dict[str, Any], place: float) -> None:
+    """The planes in shared memory hold every input that a block reads, are aligned for its vectors,
+    and fit the device as often as blocks are to be resident."""
     layer, template = workload(K=None, **fields), CudaChannelsSparse()
     if not template.applies(layer, H200):
         return
@@ -98,7 +101,7 @@ def test_all_that_a_block_reads_has_a_place(fields: dict[str, Any], place: float
     assert layout.deep >= layout.parts * config["stack"] * tile + down.count - 1
     assert layout.walk >= layout.deep * layout.pitch
     assert layout.plane >= config["walks"] * layout.walk
-    # vectors of two words to registers, of four when all is set to zero
+    # vectors of two words are read to registers; vectors of four are set to zero
     assert layout.pitch % 2 == layout.walk % 2 == layout.plane % 2 == 0
     taps = down.count * across.count
     assert layout.shared_bytes >= 2 * config["channels"] * (layout.plane + taps)

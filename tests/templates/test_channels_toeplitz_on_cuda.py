@@ -1,4 +1,5 @@
-"""The tensor-core form for channels last: what it serves, what its tiles cover, what it needs."""
+"""The tensor-core template for channels last: the workloads that it serves, the outputs and inputs
+that its tiles cover, and its registers."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
-"""Gradients of signals with channels last, on CUDA, by depthwise convolution's templates: what
-they compute, emulated on the CPU, and what they serve."""
+"""CUDA templates for gradients of signals with channels last, which use those of depthwise
+convolution: their results, emulated on a CPU, and the workloads that they serve."""
 
 from typing import Any
 
@@ -28,7 +28,8 @@ def gradient(direction: str, **fields: Any) -> Conv1dWorkload:
 
 @st.composite
 def signals(draw: st.DrawFn) -> dict[str, Any]:
-    """One channel, one sample, and kernels and steps that reach beyond the signal often."""
+    """Draw the fields of a small workload; one channel, one sample, and kernels and dilations that
+    reach beyond the signal are frequent."""
     M, N = draw(st.sampled_from([1, 2, 31, 61])), draw(st.sampled_from([1, 2, 3, 4, 7, 17]))
     step = draw(st.sampled_from([1, 1, 2, M + 1]))
     reach = (N - 1) * step
@@ -103,6 +104,8 @@ def test_a_causal_layers_gradients_become_cubins(direction: str, limits: Any) ->
 def test_they_serve_what_depthwise_convolution_knows(
     direction: str, fields: dict[str, Any], serves: bool
 ) -> None:
+    """They serve channels last with a kernel for each channel, within the limits on kernel, stride
+    and dilation of depthwise_conv2d."""
     work = gradient(direction, **{"activation": "silu"} | fields)
     found = {template.name for template in templates.templates_for(work, H200)}
     assert (BOTH[direction].name in found) == serves

@@ -1,5 +1,5 @@
-"""Gradients of dense channels on CUDA: what they compute, emulated on the CPU, what they serve, and
-what they need."""
+"""CUDA templates for gradients of dense channels: their results, emulated on a CPU, the workloads
+that they serve, and their registers."""
 
 from importlib import import_module
 from pathlib import Path
@@ -37,7 +37,8 @@ def gradient(direction: str, **fields: Any) -> Conv1dWorkload:
 
 @st.composite
 def layers(draw: st.DrawFn, dtype: str) -> dict[str, Any]:
-    """One sample, one filter, and kernels and steps that reach beyond the signal often."""
+    """Draw the fields of a small layer; one sample, one filter, and kernels and dilations that
+    reach beyond the signal are frequent."""
     M, N = draw(st.sampled_from([1, 2, 31, 61])), draw(st.sampled_from([1, 2, 3, 4, 7, 17]))
     step = draw(st.sampled_from([1, 1, 2, 3, M + 1]))
     reach = (N - 1) * step
@@ -60,12 +61,12 @@ def layers(draw: st.DrawFn, dtype: str) -> dict[str, Any]:
 
 
 def error(work: Conv1dWorkload, config: dict[str, Any], form: Any = np.asarray) -> float:
-    """Of the program, emulated, against the reference, on a form of normal inputs."""
+    """Return the relative error of a configuration, emulated, on normal inputs after ``form``."""
     program = import_module(f"{products.__package__}.{config['template']}")
     text = render(program.substitutions(work, config), *products.sources(config, program.SOURCE))
     of_warps = config["multiplied_by"] == "warps"
     rng = np.random.default_rng(0)
-    drawn = [form(rng.standard_normal(each.shape)) for each in work.given]
+    drawn = [form(rng.standard_normal(each.shape)) for each in work.inputs]
     given = [each.astype(in_numpy(work.dtype)) for each in drawn]
     output = emulated.run(
         work,
@@ -90,7 +91,7 @@ def test_any_configuration_is_right(direction: str, dtype: str, data: st.DataObj
 
 
 def test_long_sums_keep_their_last_digits() -> None:
-    """Of 13,000 positive products one sum of float32 is off by 4e-6."""
+    """One float32 sum of 13,000 positive products would be off by 4e-6."""
     work = gradient("backward_input", B=1, C=3, F=709, M=61, N=19)
     space = CudaInputProducts().space(work, H200)
     config = next(c for c in space if c["own_rows"] * c["own_columns"] == 32)
@@ -131,6 +132,8 @@ def test_they_serve_dense_channels(fields: dict[str, Any], served: bool) -> None
 def test_16_bits_are_multiplied_where_that_keeps_the_contract(
     direction: str, fields: dict[str, Any], limits: Any, multiplied_by: str
 ) -> None:
+    """Warps multiply halves on tensor cores if the device can and the error stays within
+    ``max_error``; otherwise threads multiply in float32."""
     config = BOTH[direction].default(gradient(direction, **fields), limits)
     assert config["multiplied_by"] == multiplied_by
 

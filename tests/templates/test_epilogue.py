@@ -1,4 +1,5 @@
-"""Bias, residual and activation: what they are, and that every program ends with them."""
+"""The epilogue, bias, residual and activation: its definition, and that every program ends with
+it."""
 
 import math
 from collections.abc import Callable
@@ -31,7 +32,8 @@ BY_HAND: dict[str, Callable[[float], float]] = {
     "hardswish": lambda v: v * min(max(v + 3, 0.0), 6.0) / 6,
 }
 SHAPES: dict[str, dict[str, Any]] = {
-    "conv1d": {"M": 307, "N": 130},  # long enough for all templates, as K is
+    # kernels long enough for all templates
+    "conv1d": {"M": 307, "N": 130},
     "depthwise_conv2d": {"B": 2, "C": 3, "H": 9, "W": 19, "K": 5},
 }
 
@@ -52,6 +54,7 @@ def test_plain_workloads_keep_their_keys() -> None:
 
 @pytest.mark.parametrize("operator", SHAPES)
 def test_what_is_added_stands_between_weight_and_output(operator: str) -> None:
+    """Bias and residual are arguments between weight and output, and count among the bytes."""
     work = workload(operator, bias=True, residual=True, dtype="float16")
     assert [each.name for each in work.arguments] == [
         "input",
@@ -87,7 +90,8 @@ def test_the_reference_is_the_definition(activation: str) -> None:
 def test_every_template_ends_with_it(
     operator: str, activation: str, dtype: str, tmp_path: Path
 ) -> None:
-    """Drawn are others, for every configuration, in test_schedules_cpu."""
+    """Each template's default is tried; test_schedules_cpu draws other epilogues and
+    configurations."""
     ends = {"bias": True, "residual": activation != "relu", "activation": activation}
     work = workload(operator, **ends, dtype=dtype)
     cases.write(work, tmp_path, seed=3)
@@ -100,6 +104,7 @@ def test_every_template_ends_with_it(
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_it_is_right_at_both_ends_and_keeps_a_nan(activation: str) -> None:
+    """Activations on a CPU are right for small, large, zero and huge sums of either sign."""
     values = np.concatenate([np.linspace(-200, 200, 4001), [-0.0, 0.0, 1e30, -1e30]])
     x = np.concatenate([values, [np.nan]]).astype(np.float32)
     work = Conv1dWorkload.model_validate({"M": len(x), "N": 1, "activation": activation})
@@ -112,7 +117,7 @@ def test_it_is_right_at_both_ends_and_keeps_a_nan(activation: str) -> None:
 
 @pytest.mark.parametrize("max_error", [1e-6, 1e-5])
 def test_silu_in_vectors_is_as_exact_as_its_contract(max_error: float) -> None:
-    """Of itself, so that it holds for any largest output."""
+    """The error is relative to each output itself, so the contract holds for any largest output."""
     values = np.concatenate([np.linspace(-200, 200, 40_001), np.linspace(-3, 3, 10_000), [np.nan]])
     x = np.stack([values.astype(np.float32)] * 2)
     fields = {"C": 2, "M": len(values), "N": 1, "activation": "silu", "max_error": max_error}
@@ -130,7 +135,8 @@ def test_silu_in_vectors_is_as_exact_as_its_contract(max_error: float) -> None:
 
 
 def test_relu6_admits_less_on_tensor_cores() -> None:
-    """It cuts off sums of many taps, but not their errors."""
+    """relu6 cuts off large sums but not their errors, which then weigh more in the largest output,
+    at most 6."""
 
     def admitted(activation: str, max_error: float) -> list[str]:
         fields = {"M": 999, "N": 400, "activation": activation, "max_error": max_error}
@@ -154,6 +160,7 @@ def test_a_gpus_program_ends_with_it_in_registers(operator: str, dtype: str, lim
 
 
 def test_limits_count_what_is_added() -> None:
+    """A residual counts towards the limit of bytes."""
     most = {"B": 2**14, "C": 2**6, "H": 16, "W": 16, "K": 1}
     assert DepthwiseConv2dWorkload.model_validate(most | {"B": 2**13}).bytes <= 2**31
     with pytest.raises(ValueError, match="all tensors must be at most 2\\^31 bytes together"):

@@ -1,4 +1,5 @@
-"""The epilogue's CUDA source as a CPU computes it: what PTX's instructions do is written out."""
+"""The epilogue's CUDA source, compiled for a CPU, with each PTX instruction replaced by C++ that
+computes the same."""
 
 import ctypes
 import subprocess
@@ -19,11 +20,12 @@ from tuner.build import build_cache, linker
 
 ACTIVATIONS = get_args(Activation)
 HALVES = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
-"""What rounding changes at most."""
+"""The largest relative error of rounding to each dtype."""
 TANH = 2.0**-11
-"""What ``tanh.approx`` is off by at most, by NVIDIA's PTX ISA."""
+"""The largest relative error of ``tanh.approx``, from NVIDIA's PTX ISA."""
 ADDED = COARSE - HALVES["float16"]
-"""What the tightest contract that admits it leaves it beside rounding."""
+"""The error that is left for the activation by the least ``max_error`` that admits ``tanh.approx``,
+after rounding to float16."""
 
 PRELUDE = """
 #define __CUDA_ARCH__ 900
@@ -97,6 +99,7 @@ def workload(dtype: str, activation: str) -> Conv1dWorkload:
 
 
 def library(work: Conv1dWorkload, folder: Path) -> ctypes.CDLL:
+    """Return the epilogue of a workload, compiled, with the functions of ``CALLS``."""
     source = EPILOGUE.read_text()
     for instruction, meaning in INSTRUCTIONS.items():
         assert source.count(instruction) == 1
@@ -121,19 +124,22 @@ def pointer(array: NDArray[Any]) -> ctypes.c_void_p:
 
 
 def activated(compiled: ctypes.CDLL, values: NDArray[Any], error: float) -> Any:
-    """In float32, before it is rounded."""
+    """Return the activation of ``values`` in float32, before rounding. ``error`` is the relative
+    error that ``tanh.approx`` has on every value."""
     y = np.empty_like(values)
     compiled.activate(pointer(values), pointer(y), len(values), ctypes.c_float(error))
     return y
 
 
 def packed(compiled: ctypes.CDLL, values: NDArray[Any], dtype: str) -> Any:
+    """Return the activation of ``values``, rounded two by two to ``dtype``."""
     y = np.empty(len(values), in_numpy(dtype))
     compiled.pack(pointer(values), pointer(y), len(values) // 2)
     return y
 
 
 def representable(dtype: str) -> NDArray[np.float32]:
+    """Return all finite values of ``dtype`` of magnitude below 2^15."""
     every = np.arange(2**16, dtype=np.uint16).view(in_numpy(dtype)).astype(np.float32)
     return every[np.isfinite(every) & (np.abs(every) < 2**15)]
 
@@ -144,7 +150,7 @@ def representable(dtype: str) -> NDArray[np.float32]:
 def test_what_an_activation_is_off_by_leaves_room_for_rounding(
     dtype: str, activation: str, error: float, tmp_path: Path
 ) -> None:
-    """Whatever the largest sum is: errors count relative to the largest output."""
+    """Errors are relative to the largest output, so each magnitude of the largest sum is tried."""
     work, values = workload(dtype, activation), representable(dtype)
     y = activated(library(work, tmp_path), values, error)
     exact = apply_epilogue(work, values.astype(np.float64), (), axis=1)
@@ -157,6 +163,8 @@ def test_what_an_activation_is_off_by_leaves_room_for_rounding(
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_a_pair_is_what_each_of_it_is_rounded(dtype: str, activation: str, tmp_path: Path) -> None:
+    """Two sums that are activated and rounded together equal each of them, activated in float32 and
+    then rounded; so do sums that overflow the dtype."""
     rng = np.random.default_rng(1)
     near = np.concatenate([[-0.0, 0.0, 6.0, 5.999, 6.001, 70000, -70000], [-1e-7, 1e-7]])
     values = np.concatenate([near, 4 * rng.standard_normal(4001)]).astype(np.float32)
@@ -170,6 +178,7 @@ def test_a_pair_is_what_each_of_it_is_rounded(dtype: str, activation: str, tmp_p
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_a_nan_stays_one_beside_what_is_none(dtype: str, activation: str, tmp_path: Path) -> None:
+    """Of two sums packed together, a NaN stays a NaN and does not spread to the other."""
     values = np.array([np.nan, 1.5, -2.5, np.nan, np.inf, np.nan], np.float32)
     y = packed(library(workload(dtype, activation), tmp_path), values, dtype).astype(np.float32)
     assert np.isnan(y).tolist() == [True, False, False, True, False, True]

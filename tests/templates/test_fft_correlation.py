@@ -1,5 +1,8 @@
-"""What steps over an impulse is zero, as a right program has it: a transform's rounding in its
-place would be the largest number of the reference, and every program wrong."""
+"""The reference is exactly zero if a strided or dilated kernel steps over every impulse.
+
+A transform's rounding errors in place of the zeros would be the largest numbers of the reference,
+and every right program would be refused.
+"""
 
 from typing import Any
 

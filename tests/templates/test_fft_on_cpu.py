@@ -1,4 +1,5 @@
-"""The Fourier form on a CPU: kernels longer than signals, and machine code with masks."""
+"""The Fourier template on a CPU: kernels longer than signals, machine code without masked moves,
+and refusals."""
 
 import re
 from pathlib import Path
@@ -22,8 +23,8 @@ MASKED_MOVE = re.compile(r"\tv(?:mov\w+|maskmov\w+)\t.*\{%k[1-7]\}")
     "workload", [Conv1dWorkload(M=5003, N=2053), Conv1dWorkload(M=211, N=509, kind="correlate")]
 )
 def test_nothing_is_masked_far_beyond_a_tensor(workload: Conv1dWorkload, tmp_path: Path) -> None:
-    """A block is longer than what is left of a signal: LLVM would mask all of its vectors, of which
-    one that lies on a page that is not there takes a microsecond."""
+    """The last block is longer than the rest of the signal. LLVM could mask all of its vectors, and
+    a masked move to a page that is not mapped takes a microsecond."""
     template = CpuFft()
     config = template.default(workload, CPU)
     source = assembly(
@@ -36,7 +37,8 @@ def test_nothing_is_masked_far_beyond_a_tensor(workload: Conv1dWorkload, tmp_pat
 @pytest.mark.parametrize("kind", ["convolve", "correlate"])
 @pytest.mark.parametrize(("M", "N"), [(53, 300), (1000, 2300)])
 def test_taps_that_meet_no_sample_leave_no_errors(M: int, N: int, kind: Any) -> None:
-    """The largest of them, in a kernel that decays, would leave more than others may err."""
+    """In a decaying kernel these may be the largest taps. In a transform, their rounding errors
+    would exceed the error that is allowed for the outputs of all other taps."""
     workload = Conv1dWorkload(M=M, N=N, mode="causal", kind=kind)
     template = CpuFft()
     compiled = Compiled(template, workload, template.default(workload, CPU))
@@ -52,4 +54,4 @@ def test_an_invalid_configuration_is_told_what_radix_and_largest_are() -> None:
         InvalidConfig,
         match="radix is the largest factor, and largest is first if all factors are equal",
     ):
-        space.index(config | {"largest": "last"})  # its factors are 8, 8 and 8
+        space.index(config | {"largest": "last"})  # the factors are 8, 8 and 8

@@ -1,4 +1,5 @@
-"""The Fourier forms on CUDA, emulated on the CPU: what they compute, and what they serve."""
+"""The Fourier templates on CUDA: their results, emulated on a CPU, the workloads that they serve,
+and their registers."""
 
 from typing import Any
 
@@ -24,6 +25,7 @@ BOUNDED = settings(max_examples=6, derandomize=True, deadline=None, database=Non
 
 
 def launched(workload: Conv1dWorkload, config: dict[str, Any]) -> tuple[str, list[Launch], int]:
+    """Return a configuration's source, its launches and the floats of its workspace."""
     if config["template"] == "fft":
         text = render(fft.substitutions(workload, config), *fft.TRANSFORMS, fft.SOURCE)
         extents = blocks(workload, config), threads(config), shared_words(config)
@@ -45,7 +47,10 @@ def assert_right(workload: Conv1dWorkload, config: dict[str, Any], folder: Any) 
 
 @st.composite
 def rows(draw: st.DrawFn, shortest: int, least: int, most: int) -> Conv1dWorkload:
-    """Signals, channels and kernels; N > M and padding beyond the kernel too."""
+    """Draw a workload of ``shortest`` samples or more and ``least`` to ``most`` taps.
+
+    N > M and padding wider than the kernel are included.
+    """
     N = draw(st.integers(least, most))
     M = draw(st.sampled_from([shortest, N, 3 * N + 1]) | st.integers(shortest, 4 * N))
     padded = st.fixed_dictionaries({"padding": st.tuples(*[st.integers(N, N + 40)] * 2)})
@@ -91,8 +96,10 @@ def test_any_configuration_is_right(
 def test_kernels_longer_than_their_signals(
     name: str, M: int, N: int, C: int, mode: str, kind: str, B: int, tmp_path: Any
 ) -> None:
-    """If a kernel meets one signal only, that is what is transformed once. Of a causal kernel the
-    taps that meet no sample are left out."""
+    """With one signal, signal and kernel swap roles, so that the shorter one is transformed once.
+
+    The taps of a causal kernel that meet no sample are left out instead.
+    """
     workload = Conv1dWorkload(M=M, N=N, mode=mode, kind=kind, B=B, C=C, F=2 * C)
     config = FORMS[name].default(workload, H200)
     assert_right(workload, config, tmp_path)
@@ -109,7 +116,7 @@ def test_every_length_of_a_transform_is_right(points: int, spectrum: str, tmp_pa
 
 
 def test_parts_of_zeros_are_left_out() -> None:
-    """Of a causal kernel as long as the signal no part meets samples before its begin."""
+    """No part of a causal kernel as long as the signal meets samples before the signal's begin."""
     layer = Conv1dWorkload(M=32768, N=32768, mode="causal")
     config = CudaPartitions().default(layer, H200)
     assert partitions.substitutions(layer, config)["INPUTS"] == 32768 // config["points"]
@@ -152,6 +159,8 @@ def test_longer_kernels_are_partitioned(taps: int, served: bool) -> None:
 def test_only_transforms_serve_what_takes_minutes_otherwise(
     B: int, M: int, serving: list[str]
 ) -> None:
+    """Workloads beyond the limit of operations for direct sums have templates with transforms only,
+    on a GPU and on a CPU."""
     layer = Conv1dWorkload(B=B, C=768, M=M, N=M, mode="causal", dtype="float16")
     assert [template.name for template in templates_for(layer, H200)] == serving
     assert {template.name for template in templates_for(layer, CPU)} == {"fft"}

@@ -1,4 +1,5 @@
-"""The logs of other tools: recognised, and their shapes taken if they are workloads of ours."""
+"""Logs of other tools are recognised, and their shapes are imported if a workload can express
+them."""
 
 import json
 from typing import Any
@@ -76,6 +77,7 @@ def test_a_depthwise_layer_of_autotvms_log(record: dict[str, Any]) -> None:
 
 
 def test_one_of_tvm_0_5() -> None:
+    """A depthwise layer in the record format of TVM 0.5 is read, too."""
     arguments = [tensor(1, 24, 20, 30), tensor(24, 1, 5, 5), [2, 2], [2, 2], "float32"]
     task = ["topi_nn_depthwise_conv2d_nchw", arguments, {}, [], {"t": "direct"}]
     record = {"r": [[0.014], 0, 0.5, 1533068037.1], "v": 0.1, "i": ["llvm -model=pynq", *task]}
@@ -205,6 +207,8 @@ def test_t4_results_that_name_a_workload() -> None:
 def test_what_holds_no_shape_is_refused_by_its_name(
     content: bytes, name: str, way_out: str
 ) -> None:
+    """A log of a known format without any shape is refused with the format's name and the way
+    out."""
     said = refusal(content)
     assert f"is {name}" in said or f"of {name}" in said
     assert way_out in said

@@ -1,4 +1,5 @@
-"""Gradients: what they take and give, and that every program of them is right."""
+"""Directions backward_input and backward_weight: their arguments, their operations, and that every
+program is right."""
 
 import json
 from pathlib import Path
@@ -37,6 +38,11 @@ def gradient(operator: str, direction: str, **fields: Any) -> WithGradients:
 
 @EACH
 def test_they_take_the_gradient_of_the_output_and_what_it_meets(operator: str) -> None:
+    """backward_input takes the output's gradient, the weight and, with an activation, the sums.
+
+    backward_weight takes the input instead of the weight; with a bias, its output is flat and has
+    the bias's gradient behind the weight's.
+    """
     forward: Any = gradient(operator, "forward", bias=True, residual=True, activation="silu")
     x, w, _, _, y = forward.arguments
     g, weight, z, dx = gradient(operator, "backward_input", activation="silu").arguments
@@ -57,6 +63,8 @@ def test_they_take_the_gradient_of_the_output_and_what_it_meets(operator: str) -
 
 @EACH
 def test_what_changes_nothing_is_left_out(operator: str) -> None:
+    """Fields on which a gradient does not depend are not in its key: residual never, bias only for
+    the weight's gradient, and direction not for a forward workload."""
     ends = {"bias": True, "residual": True}
     assert gradient(operator, "backward_input", **ends) == gradient(operator, "backward_input")
     with_bias = gradient(operator, "backward_weight", bias=True)
@@ -72,7 +80,8 @@ def test_what_changes_nothing_is_left_out(operator: str) -> None:
 @pytest.mark.parametrize(
     ("direction", "fields", "taps"),
     [
-        ("backward_input", {}, 2 * 3),  # two kernels for a channel, three of five taps at stride 2
+        # two kernels for each channel; at stride 2 an input meets at most three of five taps
+        ("backward_input", {}, 2 * 3),
         ("backward_input", {"dilation": 2}, 2 * 5),
         ("backward_input", {"groups": 1}, 6 * 3),
         ("backward_weight", {}, 2 * 22),
@@ -112,6 +121,7 @@ def test_an_input_gradient_at_stride_1_is_a_forward_workload() -> None:
     ],
 )
 def test_others_are_not(fields: dict[str, Any]) -> None:
+    """Other gradients of an input, and other directions, are no forward workload."""
     usual = {"M": 40, "N": 5, "C": 3, "B": 2, "direction": "backward_input"}
     assert Conv1dWorkload.model_validate(usual).as_forward is not None
     assert Conv1dWorkload.model_validate(usual | fields).as_forward is None
@@ -120,9 +130,10 @@ def test_others_are_not(fields: dict[str, Any]) -> None:
 @EACH
 @given(data=st.data())
 def test_that_workload_has_the_same_value(operator: str, data: st.DataObject) -> None:
+    """The forward workload ``as_forward`` computes the same numbers with as many operations."""
     work = data.draw(small_gradients(operator).filter(lambda work: work.as_forward is not None))
     rng = np.random.default_rng(0)
-    g, w = (rng.standard_normal(argument.shape) for argument in work.given)
+    g, w = (rng.standard_normal(argument.shape) for argument in work.inputs)
     reference = templates.operator(operator).reference
     taps = w[..., ::-1, ::-1] if operator == "depthwise_conv2d" else w
     same, exact = reference(work.as_forward, g, taps), reference(work, g, w)
@@ -135,8 +146,8 @@ def test_that_workload_has_the_same_value(operator: str, data: st.DataObject) ->
 @BOUNDED
 @given(data=st.data())
 def test_every_program_is_right(operator: str, data: st.DataObject) -> None:
-    """Whatever the shape, layout, dtype and activation: the naive one, and any configuration of
-    each template that serves it."""
+    """For any shape, layout, dtype and activation, the naive program and any configuration of each
+    template are checked."""
     work = data.draw(small_gradients(operator))
     known = cases_of(work)
     naive: Any = naive_on("cpu")
@@ -178,6 +189,7 @@ def test_forward_templates_of_a_gpu_serve_the_gradient_of_an_input(
 
 
 def test_no_template_of_gradients_is_asked_about_a_forward_workload() -> None:
+    """Nor has a name of a template both kinds: a name tells whether it computes gradients."""
     for operator in templates.operators():
         named: dict[tuple[str, str], set[bool]] = {}
         for each in operator.templates:
@@ -190,7 +202,7 @@ def test_no_template_of_gradients_is_asked_about_a_forward_workload() -> None:
 
 
 def test_a_workload_has_a_name_in_each_language(tmp_path: Path) -> None:
-    """A trace, MetaSchedule's, begins with the naive program, so that it has gradients too."""
+    """MetaSchedule's traces begin with the naive program, so this computes gradients too."""
     from templates.records.trace import Trace
 
     for operator in SMALL:

@@ -1,4 +1,5 @@
-"""A causal layer's gradients, computed in pieces on a CPU, are those of PyTorch's autograd."""
+"""A causal layer's gradients on a CPU, one by one and all at once, equal those of PyTorch's
+autograd."""
 
 from typing import Any
 
@@ -30,7 +31,7 @@ def test_a_causal_layers_gradients_are_pytorchs(layout: str) -> None:
             {"B": 3, "C": 13, "M": 97, "N": 4, "mode": "causal", "kind": "correlate"}
             | {"layout": layout, "bias": True, "activation": "silu", "direction": direction}
         )
-        given = [laid(tensors[each.name].detach().numpy(), each.layout) for each in work.given]
+        given = [laid(tensors[each.name].detach().numpy(), each.layout) for each in work.inputs]
         (template,) = templates.templates_for(work, CPU)
         found = Compiled(template, work, template.default(work, CPU)).run(*given)
         exact = laid(expected.numpy(), work.output.layout)
@@ -51,7 +52,7 @@ def test_all_of_them_at_once_are_pytorchs(layout: str) -> None:
         | {"layout": layout, "bias": True, "activation": "silu", "direction": "backward"}
     )
     tensors = {"input": x, "weight": w, "output_gradient": g, "bias": b}
-    given = [laid(tensors[each.name].detach().numpy(), each.layout) for each in work.given]
+    given = [laid(tensors[each.name].detach().numpy(), each.layout) for each in work.inputs]
     (template,) = templates.templates_for(work, CPU)
     found = Compiled(template, work, template.default(work, CPU)).outputs(*given)
     for y, each in zip(found, (x.grad, w.grad, b.grad), strict=True):
@@ -60,4 +61,5 @@ def test_all_of_them_at_once_are_pytorchs(layout: str) -> None:
 
 
 def laid(values: Any, layout: str | None) -> Any:
+    """Return an array (B, C, M) in the layout: (B, M, C) for NWC, as it is otherwise."""
     return np.ascontiguousarray(values.transpose(0, 2, 1) if layout == "NWC" else values)

@@ -1,4 +1,5 @@
-"""Gradients on a CPU: what templates serve, and that each way through a program is right."""
+"""Gradients on a CPU: the workloads that templates serve, and that shapes which take every path
+through a program are right."""
 
 from itertools import product
 from typing import Any
@@ -41,7 +42,8 @@ LARGE = [
     ),
     DepthwiseConv2dWorkload(B=1, C=2, H=67, W=53, K=31, stride=4),
 ]
-"""Several bands and strips of a plane, chunks of sums and groups of taps, and parts."""
+"""Workloads large enough to be divided into bands and strips of a plane, chunks of sums, groups of
+taps, and parts."""
 
 
 def gradient(forward: WithGradients, direction: str, **fields: Any) -> Any:
@@ -50,6 +52,7 @@ def gradient(forward: WithGradients, direction: str, **fields: Any) -> Any:
 
 
 def in_pieces(work: Any) -> list[Any]:
+    """Return the templates that serve a workload and compute gradients in pieces."""
     return [t for t in templates.templates_for(work, CPU) if t.name.endswith("_pieces")]
 
 
@@ -106,7 +109,11 @@ def test_two_runs_of_many_threads_give_the_same_bits(direction: str, layout: str
 
 @st.composite
 def dense(draw: st.DrawFn, direction: str) -> Conv1dWorkload:
-    """Steps that reach beyond the signal often; of the input's also at stride 1, turned round."""
+    """Draw a gradient of a small dense layer.
+
+    Dilations that reach beyond the signal are frequent, and so is stride 1, at which an input's
+    gradient can be computed as a forward convolution.
+    """
     M, N = draw(st.sampled_from([1, 7, 31, 97])), draw(st.sampled_from([1, 2, 5, 13]))
     step = draw(st.sampled_from([1, 2, 4, M + 1]))
     reach = (N - 1) * step
@@ -147,7 +154,8 @@ def test_a_gradient_of_dense_channels_is_right(direction: str, data: st.DataObje
 
 
 def test_a_long_weight_gradient_of_dense_channels_keeps_its_last_digits() -> None:
-    """Over more than 64 chunks: three sums of 20,000 positive products are off by 2e-6."""
+    """The sum takes more than 64 chunks; three float32 sums of 20,000 positive products would be
+    off by 2e-6."""
     shape = {"B": 3, "C": 2, "F": 3, "groups": 1, "M": 20011, "N": 3}
     work = Conv1dWorkload.model_validate(shape | {"direction": "backward_weight"})
     (template,) = templates.templates_for(work, CPU)
@@ -166,6 +174,8 @@ def test_a_long_weight_gradient_of_dense_channels_keeps_its_last_digits() -> Non
     ],
 )
 def test_what_would_take_too_much_is_left_to_the_naive_program(fields: dict[str, Any]) -> None:
+    """No template serves an input's gradient at a stride above 16, with sums of more than 4096
+    products, or with pieces too large for memory."""
     usual = {"B": 1, "C": 2, "M": 10007, "N": 5, "direction": "backward_input"}
     work = Conv1dWorkload.model_validate(usual | fields)
     assert not templates.templates_for(work, CPU)

@@ -1,4 +1,4 @@
-"""Gradients on CUDA: every one has a template."""
+"""Every gradient has a template on CUDA, in each layout and dtype, at any stride and dilation."""
 
 from itertools import product
 from typing import Any

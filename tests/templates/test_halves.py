@@ -1,4 +1,4 @@
-"""Products of float32 in halves: what they are wrong by, and where that is admitted."""
+"""Float32 products computed in halves: their error, and the ``max_error`` that admits them."""
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +17,7 @@ def admitted(error: float) -> list[str]:
 
 
 def error_of_products(name: str) -> float:
-    """The largest of a million, as a kernel with one tap would have it."""
+    """Return the largest relative error of a million random products in an arithmetic."""
     type_, products = ARITHMETICS[name]
     factors = np.random.default_rng(5).uniform(1, 2, (2, 10**6)).astype(np.float32)
     high = factors.astype(TYPES[type_]).astype(np.float32)

@@ -1,4 +1,5 @@
-"""The tensor-core form for a kernel of each channel: what it serves, its vectors, what it needs."""
+"""The tensor-core template for one kernel for each channel: the workloads that it serves, its
+vectors, and its registers."""
 
 from typing import Any
 
@@ -48,7 +49,7 @@ def test_bfloat16_needs_newer_tensor_cores() -> None:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({}, (8, 8)),  # a row of 202 is not whole vectors, 24 of them are
+        ({}, (8, 8)),  # a row of 202 samples is not whole vectors, 24 rows are
         ({"C": 3, "F": 12}, (2, 8)),
         ({"C": 3, "M": 201}, (1, 1)),
         ({"C": 4, "M": 201, "mode": "full"}, (4, 4)),
@@ -79,7 +80,7 @@ def test_segments_and_parts_are_enough_in_every_channel(
     read, written = vectors(layer, config)
     reach = 4 * max(read, 4) * parts(layer, config)
     for b in range(2):
-        for f in range(several * C):  # as hankel.cu has it
+        for f in range(several * C):  # the same formulas as in hankel.cu
             c = f // several
             shift = f * layer.length % written
             pad = (c * M - shift - before) % read

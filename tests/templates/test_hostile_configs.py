@@ -1,5 +1,4 @@
-"""Configurations from anywhere: what is not in the space is refused by name, whatever it is made
-of."""
+"""Hostile configurations: any value outside the space is refused with a short InvalidConfig."""
 
 import json
 from typing import Any
@@ -35,10 +34,11 @@ PLACES = st.sampled_from(UNIONS).flatmap(
 
 
 def refused(space: ConfigSpace | UnionSpace, config: object) -> None:
+    """Assert that a space refuses a configuration, in a short message that can be encoded."""
     with pytest.raises(InvalidConfig) as said:
         space.index(config)
     assert len(str(said.value)) < MESSAGE
-    str(said.value).encode()  # a lone surrogate could be written nowhere
+    str(said.value).encode()  # a message with a lone surrogate could not be written anywhere
 
 
 @settings(max_examples=300)
@@ -46,6 +46,7 @@ def refused(space: ConfigSpace | UnionSpace, config: object) -> None:
 def test_a_configuration_that_was_changed(
     place: tuple[UnionSpace, int], data: st.DataObject
 ) -> None:
+    """A changed configuration is either in the space, and found as it is, or refused."""
     space, index = place
     config = data.draw(mutated(space[index]))
     if config in space:
@@ -58,6 +59,7 @@ def test_a_configuration_that_was_changed(
 @settings(max_examples=100)
 @given(st.sampled_from([*SPACES.values(), *UNIONS]), VALUES)
 def test_anything(space: ConfigSpace | UnionSpace, value: Any) -> None:
+    """Any value is refused as a configuration, as a template's name and as a knob's value."""
     refused(space, value)
     refused(space, {"template": value})
     for template in {key[2] for key in SPACES}:
@@ -70,6 +72,7 @@ def test_anything(space: ConfigSpace | UnionSpace, value: Any) -> None:
     ids=["digits", "deep", "NaN", "surrogates"],
 )
 def test_what_has_no_short_text(value: Any) -> None:
+    """Values whose text is long, deep, no JSON or no Unicode are refused in a short message."""
     for space in (*SPACES.values(), *UNIONS):
         for config in (value, {"template": value}, space[0] | {"x": value}):
             refused(space, config)

@@ -1,4 +1,4 @@
-"""Logs from anywhere: taken whole, or refused by line and field."""
+"""Hostile logs: each is either imported whole or refused with the line and field of its faults."""
 
 import json
 import re
@@ -20,7 +20,11 @@ MESSAGE = 2000
 
 
 def read(log: bytes) -> Log | InvalidRecords:
-    """All of it, each record such as can be stored; or the refusal, after a look at its shape."""
+    """Return the log's contents, or the refusal, after checks of either.
+
+    Contents must be storable. A refusal must have at most ``MAX_FAULTS`` faults, each with a line,
+    a field and a short message.
+    """
     try:
         found = logs.read(log)
     except InvalidRecords as refused:
@@ -45,7 +49,8 @@ def read(log: bytes) -> Log | InvalidRecords:
 
 
 def storable(value: object) -> None:
-    """A backslash of the text's own stands as two."""
+    """Assert that a value's JSON has no NUL and no lone surrogate, which PostgreSQL can't store."""
+    # in JSON a backslash of the text is two, so a single one begins an escape
     text = json.dumps(value, allow_nan=False).replace("\\\\", "")
     assert not re.search(r"\\u0000|\\ud[89a-f]", text)
 
@@ -65,8 +70,8 @@ def test_a_log_of_which_something_is_wrong(log: bytes) -> None:
 
 @pytest.mark.parametrize("field", ["config", "workload", "device", "timing", "error", "convtune"])
 def test_every_depth(field: str) -> None:
-    """Up to what the interpreter can take and beyond: there is a depth at which one can be read
-    that can't be written."""
+    """Depths go up to the interpreter's limit and beyond it; near the limit, JSON may be readable
+    that can't be written again."""
     good = json.dumps(LINES[0])
     for depth in [*range(1, 20), *range(700, 1000), 10_000, 100_000]:
         deep = "[" * depth + "]" * depth
@@ -101,7 +106,7 @@ def test_the_name_of_a_field_is_anything(name: str) -> None:
     ids=["no text", "no name", "no text within", "no name within"],
 )
 def test_a_field_that_can_not_be_named(changed: dict[str, Any], field: str) -> None:
-    """A name that is no text is the whole record's fault, an empty one is a name of its own."""
+    """A name with a lone surrogate is a fault of the whole record; an empty name is quoted."""
     refused = read(json.dumps(LINES[0] | changed).encode())
     assert isinstance(refused, InvalidRecords)
     assert refused.faults[0].field == field
@@ -119,7 +124,7 @@ def test_a_huge_line() -> None:
     ("names", "said"), [(690_000, "bytes; no record needs so many"), (MAX_NAMES + 1, "256 names")]
 )
 def test_more_names_than_any_record_has(names: int, said: str) -> None:
-    """It is refused before it costs more than it weighs."""
+    """It is refused before it takes more than twice its size in memory."""
     log = json.dumps(LINES[0] | {f"n{n}": 0 for n in range(names)}).encode()
     tracemalloc.start()
     refused = read(log)

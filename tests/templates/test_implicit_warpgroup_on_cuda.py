@@ -1,4 +1,5 @@
-"""Dense channels by whole warpgroups: what the form serves, and that its blocks can run."""
+"""The template for dense channels by whole warpgroups: the workloads that it serves, and that its
+blocks can run."""
 
 from typing import Any
 
@@ -73,7 +74,7 @@ def test_blocks_can_run(data: st.DataObject) -> None:
     assert row_pairs_prefetched(layer, config) >= 1
     assert 4 * shared_words(layer, config) * config["resident"] <= H200.shared_memory
     if chunks(layer, config) == 1:
-        # a group that is a turn ahead of the stages would take a stage before it is filled
+        # with more groups than stages, a group would read a stage before it is filled
         assert config["position_groups"] <= config["stages"]
 
 
@@ -93,9 +94,11 @@ def test_blocks_can_run(data: st.DataObject) -> None:
 def test_pairs_of_positions_take_the_rows_of_missing_filters(
     fields: dict[str, Any], pairs: bool
 ) -> None:
+    """If filters fill at most half of an instruction's 64 rows, two neighbouring positions share
+    it, at stride and dilation 1 and channels first."""
     layer = workload(**fields)
     assert neighbours(layer) == (2 if pairs else 1)
-    # as many filters fill a block of one group; with a group more its other half would be empty
+    # a group takes 64 filters, or 32 if positions are paired: no block has half of its rows empty
     assert all(
         each["filter_groups"] * (32 if pairs else 64) < 2 * layer.out_channels
         for each in TEMPLATE.space(layer, H200)

@@ -1,3 +1,5 @@
+"""in_threads() works on every piece once and raises what a piece raises."""
+
 import threading
 
 import pytest

@@ -1,5 +1,5 @@
-"""The gradient of an input on CUDA, in either layout: what it computes, emulated on the CPU, what
-it serves, and what it needs."""
+"""CUDA templates for the gradient of an input, in either layout: their results, emulated on a CPU,
+the workloads that they serve, and their registers and stack."""
 
 from typing import Any, get_args
 
@@ -30,8 +30,8 @@ def workload(**fields: Any) -> DepthwiseConv2dWorkload:
 
 @st.composite
 def layers(draw: st.DrawFn, layout: str) -> DepthwiseConv2dWorkload:
-    """Small ones that no forward template serves: planes of one row or column and kernels larger
-    than them often."""
+    """Draw a small workload that no forward template can serve; planes of one row or column and
+    kernels larger than the plane are frequent."""
     extent = st.sampled_from([1, 2, 7, 8, 13]) | st.integers(1, 17)
     window = draw(windows(most=9)) | {"layout": layout, "K": None}
     shape = {"B": draw(st.integers(1, 3)), "C": draw(st.sampled_from([1, 3, 4, 12]))}
@@ -45,7 +45,8 @@ def layers(draw: st.DrawFn, layout: str) -> DepthwiseConv2dWorkload:
 
 
 def assert_right(layer: DepthwiseConv2dWorkload, config: dict[str, Any], apart: int) -> None:
-    """With tensors so many elements from a vector's boundary."""
+    """Emulate a configuration and check it against the reference, on inputs that begin ``apart``
+    elements behind a vector's boundary."""
     text = render(program.numbers(layer, config), DERIVATIVE, program.SOURCE)
     assert emulated.error(layer, text, [program.launch(layer, config)], apart=apart) <= 2e-6
 
@@ -82,7 +83,7 @@ def test_wide_kernels_taps_beyond_the_plane_and_several_kernels(
     ("fields", "serves"),
     [
         ({}, True),
-        ({"stride": 1}, False),  # a forward template's
+        ({"stride": 1}, False),  # forward templates serve it
         ({"stride": 1, "activation": "silu"}, True),
         ({"stride": 1, "padding": [5, 2, 2, 2]}, True),
         ({"stride": 1, "multiplier": 2}, True),
@@ -113,7 +114,7 @@ def test_its_programs_need_no_stack(layout: str, fields: dict[str, Any], limits:
 @pytest.mark.parametrize("direction", ["backward_input", "backward_weight"])
 @pytest.mark.parametrize("C", [26, 106, 127])
 def test_lanes_that_leave_many_threads_without_channels(C: int, direction: str) -> None:
-    """26 lanes fill 104 of 128 threads, 53 fill 106."""
+    """Rows of 26 lanes fill 104 of 128 threads, rows of 53 fill 106."""
     layer = workload(C=C, dtype="bfloat16").model_copy(update={"direction": direction})
     for template in templates.templates_for(layer, H200):
         assert template.default(layer, H200) in template.space(layer, H200)

@@ -1,5 +1,5 @@
-"""The gradient of the input of signals apart, on CUDA: what it computes, emulated on the CPU, and
-what it serves."""
+"""The CUDA template for the input gradient of signals with a kernel for each channel: its results,
+emulated on a CPU, and the workloads that it serves."""
 
 from typing import Any
 
@@ -27,7 +27,8 @@ def gradient(work: Conv1dWorkload, **fields: Any) -> Conv1dWorkload:
 
 
 def assert_right(work: Conv1dWorkload, config: dict[str, Any], apart: int) -> None:
-    """With tensors so many elements from a vector's boundary."""
+    """Emulate a configuration and check it against the reference, on inputs that begin ``apart``
+    elements behind a vector's boundary."""
     text = render(program.substitutions(work, config), DERIVATIVE, program.SOURCE)
     assert emulated.error(work, text, [program.launch(work, config)], apart=apart) <= 2e-6
 
@@ -45,7 +46,7 @@ def test_any_configuration_is_right(data: st.DataObject, apart: int) -> None:
 @pytest.mark.parametrize("mode", ["causal", "same", "valid"])
 @pytest.mark.parametrize("apart", [0, 1])
 def test_vectors_are_right(mode: str, apart: int) -> None:
-    """What activations bring here is the same without one."""
+    """The workload has no activation: it would not change how vectors are read and written."""
     work = gradient(Conv1dWorkload(M=128, N=5, B=2, C=3, F=6, mode=mode))
     space = CudaInputRows().space(work, H200)
     for vector in {config["vector"] for config in space}:
@@ -55,11 +56,12 @@ def test_vectors_are_right(mode: str, apart: int) -> None:
 @pytest.mark.parametrize(
     ("fields", "serves"),
     [
-        ({}, False),  # a forward template's
+        ({}, False),  # forward templates serve it
         ({"activation": "silu"}, True),
         ({"F": 6, "stride": 3, "dilation": 2}, True),
         ({"groups": 1}, False),
-        ({"activation": "silu", "layout": "NWC"}, False),  # depthwise convolution's
+        # depthwise convolution's templates serve this one
+        ({"activation": "silu", "layout": "NWC"}, False),
         ({"stride": 5, "layout": "NWC"}, True),
         ({"N": 64, "layout": "NWC", "F": 6}, True),
     ],

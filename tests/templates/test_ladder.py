@@ -1,4 +1,4 @@
-"""Every rung of the ladders: right on odd shapes on a CPU, and real cubins that fit."""
+"""Every rung of the ladders is right on odd shapes on a CPU and becomes a cubin that fits a GPU."""
 
 import importlib
 import re
@@ -19,7 +19,7 @@ from tests.templates.devices import H200, T4
 from tuner.measure.check import check
 
 ALL = [rung for operator in templates.operators() for rung in operator.rungs]
-RUNGS = [rung for rung in ALL if not rung.trials]  # what is searched is tested as a template
+RUNGS = [rung for rung in ALL if not rung.trials]  # rungs that search are tested as templates
 ODD: dict[str, list[Workload]] = {
     "conv1d": [
         Conv1dWorkload(M=1, N=1),
@@ -38,7 +38,7 @@ ODD: dict[str, list[Workload]] = {
 
 @dataclass(frozen=True)
 class AsTemplate:
-    """What builds templates builds a rung, too."""
+    """A rung with a template's ``schedule()``, so that ``Compiled`` and ``source()`` take it."""
 
     rung: Rung
     kind: str
@@ -48,6 +48,7 @@ class AsTemplate:
 
 
 def of(rung: Rung) -> str:
+    """Return the name of the operator that a rung computes."""
     return rung.document.workload.operator
 
 

@@ -1,5 +1,5 @@
-"""A NaN or an infinity reaches the outputs that are sums over it, and no other, unless the
-template says that it does."""
+"""A NaN or an infinity in the input reaches the outputs that are sums over it and no others, unless
+the template's arithmetic says that it spreads."""
 
 import numpy as np
 import pytest
@@ -21,6 +21,8 @@ PLACES = st.floats(0, 1)
 
 
 def stays(workload: Workload, place: float, bad: float, data: st.DataObject) -> None:
+    """Assert that exactly the outputs over ``bad`` aren't finite, for one configuration of each
+    template that doesn't spread it."""
     x, w = planted(workload, place, bad)
     for template in templates.templates_for(workload, CPU):
         if template.arithmetic.spreads_nonfinite:

@@ -1,4 +1,4 @@
-"""What holds for every operator: a walk over all that are declared."""
+"""Every declared operator has an output, a reference, templates, a peer and a how-to page."""
 
 import importlib
 import re

@@ -1,4 +1,5 @@
-"""What any of our spaces holds can be written into a log and read out of it."""
+"""Configurations of every space survive being written to a log and read again, and a log's faults
+are named."""
 
 import json
 from typing import Any
@@ -41,6 +42,7 @@ def test_every_space_comes_through(name: str, shape: dict[str, Any]) -> None:
 
 
 def test_a_trace_is_not_taken_over() -> None:
+    """A record of the template ``trace``, found by MetaSchedule's search, is refused in a log."""
     line = {
         "convtune": 1,
         "operator": "conv1d",

@@ -1,3 +1,5 @@
+"""The float64 reference of conv1d equals NumPy's convolve and correlate, and a slow loop."""
+
 from typing import get_args
 from unittest.mock import patch
 
@@ -32,7 +34,7 @@ def assert_exact(workload: Conv1dWorkload, x: np.ndarray, w: np.ndarray) -> None
     result, exact = reference(workload, x, w), numpys(workload, x, w)
     assert result.dtype == np.float64
     assert result.shape == exact.shape
-    # what a transform's rounding is in proportion to; a single sum may cancel to less
+    # a transform's rounding errors grow with these norms; a single sum may cancel to less
     assert np.abs(result - exact).max() <= 1e-15 * np.linalg.norm(x) * np.linalg.norm(w)
 
 
@@ -81,10 +83,10 @@ def test_a_kernel_that_is_longer_than_the_input(M: int, N: int, mode: str, kind:
 
 @given(st.integers(1, 127).flatmap(small_signals), st.sampled_from([200, room.BLOCK]))
 def test_any_signals_are_a_slow_loops(workload: Conv1dWorkload, block: int) -> None:
-    """Whatever the size of the blocks that are worked on at once."""
+    """Results don't depend on the size of the blocks that are worked on at once."""
     workload = workload.model_copy(update={"bias": False, "residual": False, "activation": "none"})
     rng = np.random.default_rng(0)
-    x, w = (rng.standard_normal(argument.shape) for argument in workload.given)
+    x, w = (rng.standard_normal(argument.shape) for argument in workload.inputs)
     with patch.object(room, "BLOCK", block):
         result = reference(workload, x, w)
     assert result.shape == workload.output.shape
@@ -94,7 +96,7 @@ def test_any_signals_are_a_slow_loops(workload: Conv1dWorkload, block: int) -> N
 
 
 def slow(workload: Conv1dWorkload, x: np.ndarray, w: np.ndarray, place: tuple[int, ...]) -> float:
-    """One output."""
+    """Return one output, at the index ``place`` of the output array, by the definition."""
     b, f, i = workload.axes(place)
     channels = range(workload.C)
     if workload.groups != 1:
@@ -115,7 +117,7 @@ def slow(workload: Conv1dWorkload, x: np.ndarray, w: np.ndarray, place: tuple[in
     [(0, 68, range(12536, 12570)), (0, 1, range(12569, 12570)), (60, 8, range(12536, 12570))],
 )
 def test_taps_that_meet_padding_alone_are_left_out(first: int, outputs: int, taps: range) -> None:
-    """To sum over all of them would take seconds a case of such a job."""
+    """A sum over all of them would take seconds for each case of such a job."""
     workload = Conv1dWorkload(B=2, M=68, N=12570, dilation=2, mode="causal", kind="correlate")
     assert room.taps_in_reach(workload, first, outputs) == taps
 

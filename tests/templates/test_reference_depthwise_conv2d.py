@@ -1,3 +1,6 @@
+"""The float64 reference of depthwise_conv2d equals the definition, by either method and in blocks
+of any size."""
+
 import tracemalloc
 from unittest.mock import patch
 
@@ -12,7 +15,7 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from tests.templates.shapes import basic, windows
 
 TAKES = {"direct": 63 * 63, "transformed": 0}
-"""DIRECT_TAPS by which every kernel goes one way."""
+"""For each method, the value of DIRECT_TAPS with which every kernel takes it."""
 
 
 @st.composite
@@ -28,12 +31,12 @@ def tiny(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
 
 def drawn(workload: DepthwiseConv2dWorkload, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    x, w = (rng.standard_normal(each.shape, dtype=np.float32) for each in workload.given)
+    x, w = (rng.standard_normal(each.shape, dtype=np.float32) for each in workload.inputs)
     return x, w
 
 
 def naive(workload: DepthwiseConv2dWorkload, x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """The definition, output by output."""
+    """Return the outputs by the definition, one after the other."""
     (KH, KW), s, d = workload.kernel, workload.stride, workload.dilation
     top, left, bottom, right = workload.pads
     channels_last = workload.layout == "NHWC"
@@ -53,7 +56,7 @@ def assert_exact(workload: DepthwiseConv2dWorkload, seed: int = 0) -> None:
     result, exact = reference(workload, x, w), naive(workload, x, w)
     assert result.dtype == np.float64
     assert result.shape == exact.shape
-    # what a transform's rounding is in proportion to; a single sum may cancel to less
+    # a transform's rounding errors grow with these norms; a single sum may cancel to less
     assert np.abs(result - exact).max() <= 1e-15 * np.linalg.norm(x) * np.linalg.norm(w)
 
 

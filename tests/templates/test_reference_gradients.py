@@ -1,4 +1,4 @@
-"""Float64 gradients are those of a slow loop, of finite differences and of PyTorch."""
+"""The float64 references of gradients equal a slow loop, finite differences and PyTorch."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -17,7 +17,7 @@ from tests.templates.shapes import SMALL, small_gradients
 
 EACH = pytest.mark.parametrize("operator", SMALL)
 WAYS = {"direct": 2**20, "by transforms": 0}
-"""DIRECT_TAPS by which every kernel goes one way."""
+"""For each method, the value of DIRECT_TAPS with which every kernel takes it."""
 
 
 def forward_of(work: WithGradients) -> Any:
@@ -26,9 +26,10 @@ def forward_of(work: WithGradients) -> Any:
 
 
 def drawn(work: WithGradients, seed: int = 0) -> dict[str, np.ndarray]:
-    """What a forward and a backward workload are given, the sums worked out."""
+    """Return random inputs of a gradient and of its forward workload, by name, and the sums that
+    follow from them."""
     forward, rng = forward_of(work), np.random.default_rng(seed)
-    values = {each.name: rng.standard_normal(each.shape) for each in forward.given}
+    values = {each.name: rng.standard_normal(each.shape) for each in forward.inputs}
     values["output_gradient"] = rng.standard_normal(forward.output.shape)
     values["bias"] = rng.standard_normal(forward.out_channels) * forward.bias
     values["sums"] = sums_of(work, values)
@@ -44,7 +45,7 @@ def sums_of(work: WithGradients, values: dict[str, np.ndarray]) -> np.ndarray:
 
 def found(work: WithGradients, values: dict[str, np.ndarray]) -> np.ndarray:
     reference = templates.operator(work.operator).reference
-    result = reference(work, *(values[each.name] for each in work.given))
+    result = reference(work, *(values[each.name] for each in work.inputs))
     assert result.dtype == np.float64
     assert result.shape == work.output.shape
     return result
@@ -54,9 +55,9 @@ def found(work: WithGradients, values: dict[str, np.ndarray]) -> np.ndarray:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_step_changes_the_output_by_as_much(operator: str, data: st.DataObject) -> None:
-    """The directional derivative, by a central difference in float64."""
+    """The gradient is compared with a directional derivative, a central difference in float64."""
     work = data.draw(small_gradients(operator))
-    if work.activation in ("relu", "relu6", "hardswish"):  # they turn at a point
+    if work.activation in ("relu", "relu6", "hardswish"):  # their derivatives jump
         work = work.model_copy(update={"activation": "gelu"})
     values, rng = drawn(work), np.random.default_rng(1)
     moved = ["input"] if work.direction == "backward_input" else ["weight"]
@@ -99,8 +100,8 @@ def test_both_ways_and_all_blocks_agree(operator: str, way: str, data: st.DataOb
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_is_a_slow_loops(operator: str, data: st.DataObject) -> None:
-    """The gradient of a sum of products is, for each factor, the sum of the others: found by asking
-    the forward reference, which is linear, about one element at a time."""
+    """The sums are linear in the input and in the weight, so the forward reference of a tensor with
+    a single 1 gives the gradient of that element."""
     work = data.draw(small_gradients(operator))
     work = work.model_copy(update={"bias": False})
     values, rng = drawn(work), np.random.default_rng(2)
@@ -117,7 +118,7 @@ def test_is_a_slow_loops(operator: str, data: st.DataObject) -> None:
 
 
 def found_slope(work: WithGradients, sums: np.ndarray) -> np.ndarray:
-    """By hand, of each sum, or a central difference."""
+    """Return the activation's derivative at each sum, by hand or as a central difference."""
     by_hand: dict[str, Callable[[float], float]] = {
         "none": lambda v: 1.0,
         "relu": lambda v: float(v > 0),
@@ -172,7 +173,7 @@ def test_is_pytorchs(operator: str, data: st.DataObject) -> None:
 
 
 def convolved(work: Any, x: Any, w: Any, b: Any) -> Any:
-    """PyTorch's sums, of the workload's output's shape."""
+    """Return PyTorch's sums, in the shape of the workload's forward output."""
     from torch.nn import functional
 
     if work.operator == "depthwise_conv2d":

@@ -1,4 +1,5 @@
-"""Random configurations of random workloads, built and run, agree with the reference."""
+"""CPU templates: random configurations of random workloads, built and run, agree with the
+reference."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
-"""The CUDA templates made from the seed documents, whose programs exist for a CPU as well: random
-configurations of random workloads, run there, agree with the reference."""
+"""The CUDA templates made from the seed documents: random configurations of random workloads, with
+their programs scheduled for a CPU and run there, agree with the reference."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +26,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class OnCpu:
-    """A CUDA template's programs with its blocks and threads as loops."""
+    """A CUDA template's programs on a CPU, with loops instead of blocks and threads."""
 
     template: Template[Any]
 

@@ -1,5 +1,5 @@
-"""Signals that share long kernels, transformed on the tensor cores of compute capability 9.0: what
-the form serves, what it computes, emulated on the CPU, and that its blocks can run."""
+"""The template that transforms signals which share long kernels on tensor cores of compute
+capability 9.0: the workloads that it serves, its results, emulated on a CPU, and its registers."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from tuner.measure.check import check, relative_error
 LAYER = {"B": 64, "C": 768, "M": 8192, "N": 8192, "mode": "causal", "dtype": "float16"}
 HALVES = Path(__file__).with_name("emulated_halves.h")
 TEMPLATE = CudaSignalsFourier()
-SPILLED = 64  # bytes of a thread, which cost little
+SPILLED = 64  # bytes of stack that a thread may spill to, as they cost little
 
 
 def workload(**fields: Any) -> Conv1dWorkload:
@@ -58,7 +58,7 @@ def test_it_needs_the_instructions_of_9_0() -> None:
 
 
 def test_a_search_of_a_long_layer_has_it() -> None:
-    """More operations than other arithmetic is allowed."""
+    """The layer has more operations than templates without a transform may do."""
     assert workload().must_transform
     assert "signals_fourier" in {each.name for each in templates_for(workload(), H200)}
 
@@ -70,7 +70,7 @@ def test_the_default_is_in_its_space() -> None:
 
 @st.composite
 def layers(draw: st.DrawFn) -> Conv1dWorkload:
-    """N > M too."""
+    """Draw a workload in bfloat16, N > M included."""
     N = draw(st.integers(128, 700))
     C = draw(st.integers(1, 2))
     return Conv1dWorkload.model_validate(

@@ -1,5 +1,5 @@
-"""Signals that share kernels, on the tensor cores of compute capability 9.0: what the form serves,
-what it computes, emulated on the CPU, and that its blocks can run."""
+"""The template for signals that share kernels on tensor cores of compute capability 9.0: the
+workloads that it serves, its results, emulated on a CPU, and its registers."""
 
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ def test_it_needs_the_instructions_of_9_0() -> None:
 
 @st.composite
 def layers(draw: st.DrawFn) -> Conv1dWorkload:
-    """N > M and padding beyond the kernel too."""
+    """Draw a workload in bfloat16, N > M and padding wider than the kernel included."""
     N = draw(st.integers(48, 300))
     M = draw(st.sampled_from([1, N, 2 * N + 1]) | st.integers(1, 50).map(lambda n: 8 * n))
     padded = st.fixed_dictionaries({"padding": st.tuples(*[st.integers(0, N + 100)] * 2)})

@@ -1,5 +1,5 @@
-"""On a T4, which no test runs on: every CUDA template's default becomes machine code for sm_75 that
-spills nothing and stays within a block's shared memory and registers."""
+"""Every CUDA template's default for a T4 becomes machine code for sm_75 that spills nothing and
+stays within a block's shared memory and registers. No test runs on a T4."""
 
 import pytest
 

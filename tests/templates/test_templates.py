@@ -1,4 +1,5 @@
-"""What every template promises, without building anything."""
+"""Promises of every template, checked without building anything: its default, features, limits,
+name and version."""
 
 import math
 from dataclasses import replace
@@ -27,7 +28,7 @@ LONG_KERNEL = Conv1dWorkload(M=2**24, N=2**16, mode="full")
 
 @st.composite
 def served(draw: st.DrawFn) -> Case:
-    """A template, a workload it serves and the limits of a device it serves."""
+    """Draw a template, a workload that it serves and the limits of a device that it serves."""
     workload = draw(WORKLOADS)
     limits = LIMITS[draw(st.sampled_from(sorted(LIMITS)))]
     found = templates.templates_for(workload, limits)

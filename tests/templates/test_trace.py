@@ -1,4 +1,5 @@
-"""A stored trace: what it replays to, and how a damaged one is refused."""
+"""A stored trace of MetaSchedule replays to the same program; one that is damaged or hostile is
+refused."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +20,7 @@ TRACE = Trace()
 
 
 def tiled() -> Schedule:
-    """Two splits, of which the search would have chosen the factors."""
+    """Return a schedule with a split whose factors are a decision, as the search makes them."""
     schedule = Schedule(tvm.IRModule({"main": TRACE.computation(WORKLOAD, {})}), seed=3)
     outputs, taps = schedule.get_loops(schedule.get_sblock("y"))
     outer, inner = schedule.split(outputs, schedule.sample_perfect_tile(outputs, 2))
@@ -102,7 +103,7 @@ def test_another_workloads_is_refused(text: str) -> None:
     ],
 )
 def test_code_of_others_is_not_taken_in(key: str, value: str, says: str) -> None:
-    """TVM would link it into a library that the worker then signs."""
+    """TVM would link the code into a library that the worker then signs."""
     schedule = tiled()
     schedule.annotate(schedule.get_loops(schedule.get_sblock("y"))[0], key, value)
     with pytest.raises(InvalidConfig, match=f"trace: {says}"):
@@ -118,7 +119,7 @@ def test_what_metaschedule_annotates_is_taken() -> None:
 
 
 def test_a_layout_made_of_calls_is_not_taken_in() -> None:
-    """An index map is a program, written as the JSON of any of TVM's objects."""
+    """An index map in a trace is a program: JSON that may describe any of TVM's objects."""
     schedule = tiled()
     schedule.transform_layout("y", ("write", 0), lambda i: (i // 4, i % 4), pad_value=None)
     with pytest.raises(InvalidConfig, match="is no name"):

@@ -1,3 +1,5 @@
+"""UnionSpace: the spaces of several templates one after the other."""
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -73,6 +75,8 @@ def test_knobs_are_the_template_and_then_all_knobs_merged() -> None:
     [None, {}, {"template": "naive"}, {"template": ["direct"]}, {"template": "direct"}, []],
 )
 def test_what_is_of_no_template_is_refused(hostile: object) -> None:
+    """A value without the name of one of the union's templates is refused, as is a configuration
+    without all of its knobs."""
     assert hostile not in two()
     with pytest.raises(InvalidConfig):
         two().index(hostile)

@@ -1,5 +1,5 @@
-"""The gradient of a weight, channels last, on CUDA: what it computes, emulated on the CPU, what it
-serves, and what it needs."""
+"""CUDA templates for the gradient of a depthwise weight: their results, emulated on a CPU, the
+workloads that they serve, and their registers and stack."""
 
 import importlib
 from pathlib import Path
@@ -45,9 +45,10 @@ def workload(**fields: Any) -> DepthwiseConv2dWorkload:
 
 @st.composite
 def layers(draw: st.DrawFn, inputs: str = "registers") -> DepthwiseConv2dWorkload:
-    """Small ones: one channel, planes of one row or column and kernels larger than them often.
+    """Draw a small workload; one channel, planes of one row or column, and kernels larger than the
+    plane are frequent.
 
-    Most of them can have their inputs in the way that is asked for.
+    Most of them have configurations whose knob ``inputs`` has the value asked for.
     """
     extent = st.sampled_from([1, 2, 7, 13]) | st.integers(1, 17)
     fields = draw(windows(most=9)) | {"bias": draw(st.booleans())}
@@ -61,7 +62,8 @@ def layers(draw: st.DrawFn, inputs: str = "registers") -> DepthwiseConv2dWorkloa
 
 
 def error(work: DepthwiseConv2dWorkload, config: dict[str, Any], apart: int = 0) -> float:
-    """Of the program, emulated, against the reference."""
+    """Return the relative error of a configuration, emulated, on normal inputs that begin ``apart``
+    elements behind a vector's boundary."""
     text = render(program.numbers(work, config), *program.sources(config))
     floats = program.work(work, config).workspace
     return emulated.error(work, text, program.both_launches(work, config), floats, apart)
@@ -74,7 +76,7 @@ def test_any_configuration_is_right(inputs: str, data: st.DataObject) -> None:
     layer = data.draw(layers(inputs))
     space = CudaWeightChannels().space(layer, H200)
     config = space[data.draw(st.integers(0, len(space) - 1))]
-    for _ in range(40):  # both forms alike, where there are both
+    for _ in range(40):  # so that rare values of ``inputs`` are tried as often as the others
         if config["inputs"] == inputs:
             break
         config = space[data.draw(st.integers(0, len(space) - 1))]
@@ -105,7 +107,8 @@ def test_any_configuration_of_matrices_is_right(bias: bool, data: st.DataObject)
 def test_a_bias_is_summed_where_every_row_of_the_gradient_meets_the_input(
     layer: DepthwiseConv2dWorkload,
 ) -> None:
-    """And no tap is: eight outputs and those taps reach the first 15 of a product's columns."""
+    """No tap has the bias's sums otherwise, or if taps lie 8 or more outputs apart: eight outputs
+    and their taps may take only the first 15 columns of a product, as the bias takes the last."""
     tap, (down, across) = bias_tap(layer), layer.used_taps
     first = [i * layer.stride - layer.pads[0] for i in range(layer.out_height)]
     meeting = [
@@ -192,11 +195,13 @@ def test_rows_of_a_threads_own_need_no_stack(limits: Any) -> None:
 
 @pytest.mark.parametrize("form", [CudaWeightChannels, CudaWeightMatrices])
 def test_units_have_as_much_work_as_each_other(form: Any) -> None:
+    """A configuration launches about as many blocks as its knob ``blocks`` says, with at most one
+    range of rows for each row."""
     layer = workload(B=32, C=96, H=56, W=56, dtype="bfloat16")
     room = importlib.import_module(form.__module__)
     for config in list(form().space(layer, H200))[::97]:
         share = room.work(layer, config)
-        # a range has all columns, of which a block may have some
+        # a range has all columns, but a block may have only some of them
         least = share.across * ceil_div(share.groups, share.points)
         assert share.ranges <= share.rows
         assert config["blocks"] - 2 * least < share.blocks <= max(config["blocks"], least)

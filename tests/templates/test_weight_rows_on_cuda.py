@@ -1,5 +1,5 @@
-"""The gradient of the weight of signals apart, on CUDA: what it computes, emulated on the CPU, and
-what it serves."""
+"""The CUDA template for the weight gradient of signals with a kernel for each channel: its results,
+emulated on a CPU, and the workloads that it serves."""
 
 from typing import Any
 
@@ -27,7 +27,8 @@ def gradient(work: Conv1dWorkload, **fields: Any) -> Conv1dWorkload:
 
 
 def assert_right(work: Conv1dWorkload, config: dict[str, Any], apart: int) -> None:
-    """With tensors so many elements from a vector's boundary."""
+    """Emulate a configuration and check it against the reference, on inputs that begin ``apart``
+    elements behind a vector's boundary."""
     text = render(program.substitutions(work, config), DERIVATIVE, program.SOURCE)
     launches, floats = program.launches(work, config), workspace(work, config)
     assert emulated.error(work, text, launches, floats, apart) <= 2e-6
@@ -35,7 +36,8 @@ def assert_right(work: Conv1dWorkload, config: dict[str, Any], apart: int) -> No
 
 @st.composite
 def signals(draw: st.DrawFn) -> Conv1dWorkload:
-    """Any signals apart, or causal ones whose rows are whole vectors."""
+    """Draw a gradient of any signals with a kernel for each channel, or of causal ones whose rows
+    are whole vectors."""
     if draw(st.booleans()):
         return gradient(
             draw(small_signals(draw(st.integers(1, 90))).filter(lambda w: not w.groups))
@@ -71,7 +73,7 @@ def test_vectors_are_right(apart: int) -> None:
         ({}, True),
         ({"F": 6, "stride": 3, "dilation": 2, "activation": "silu"}, True),
         ({"groups": 1}, False),
-        ({"layout": "NWC"}, False),  # depthwise convolution's
+        ({"layout": "NWC"}, False),  # depthwise convolution's templates serve it
         ({"layout": "NWC", "N": 400, "dilation": 3}, True),
         ({"direction": "backward_input"}, False),
     ],

@@ -1,4 +1,5 @@
-"""The form for a kernel for each channel on CUDA: what lanes share, and what a grid covers."""
+"""The CUDA template for one kernel for each channel: the elements that lanes share, the outputs
+that a grid covers, and its results, emulated on a CPU."""
 
 from typing import Any
 
@@ -44,6 +45,8 @@ def workload(**fields: Any) -> Conv1dWorkload:
 def test_lanes_share_what_one_vector_on_either_side_has(
     fields: dict[str, Any], shared: bool
 ) -> None:
+    """The space has the way to read "lanes" if a lane's outputs reach at most one vector before and
+    one behind its own, at stride 1, with rows of whole vectors that are not too short."""
     signals = workload(**fields)
     space = CudaWindow().space(signals, H200)
     assert any(config["reads"] == "lanes" for config in space) is shared
@@ -80,7 +83,7 @@ def test_a_grid_covers_all_outputs(fields: dict[str, Any], place: float) -> None
 @pytest.mark.parametrize("reads", ["window", "lanes", "taps"])
 @pytest.mark.parametrize("added", [{}, {"bias": True}, {"bias": True, "residual": True}], ids=str)
 def test_every_way_to_read_is_right(reads: str, apart: int, added: dict[str, Any]) -> None:
-    """Apart from a vector's boundary, too."""
+    """Each way to read is right on inputs at a vector's boundary and one element behind it."""
     few = {"C": 3, "F": 6, "M": 504, "dtype": "float32", "kind": "convolve"}
     signals = workload(**few | added | ({"dilation": 9} if reads == "taps" else {}))
     config = CudaWindow().default(signals, H200) | {"outputs": 4, "vector": 4, "steps": 2}

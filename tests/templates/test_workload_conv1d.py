@@ -1,3 +1,5 @@
+"""Conv1dWorkload: its fields, limits, defaults, arguments and counts of work."""
+
 import math
 from typing import Any
 
@@ -105,6 +107,7 @@ def test_a_limit_between_fields_names_field_limit_and_way_out(
     ids=str,
 )
 def test_what_says_the_same_is_the_same(fields: dict[str, Any], equal: dict[str, Any]) -> None:
+    """Workloads whose fields mean the same, in defaults or as padding for a mode, have one key."""
     shape = {"M": 20, "N": 3, "C": 4}
     one, other = (Conv1dWorkload.model_validate(shape | each) for each in (fields, equal))
     assert (one, one.key) == (other, other.key)

@@ -1,3 +1,5 @@
+"""DepthwiseConv2dWorkload: its fields, limits, defaults, arguments and counts of work."""
+
 from typing import Any
 
 import pytest
@@ -133,6 +135,7 @@ def test_output_is_pytorchs(H: int, W: int, stride: int, height: int, width: int
     ],
 )
 def test_what_says_the_same_is_the_same_workload(same: dict[str, Any]) -> None:
+    """Workloads whose fields mean the same, K or KH and KW for example, have one key."""
     shape = {name: SHAPE[name] for name in "BCHW"}
     workload = DepthwiseConv2dWorkload.model_validate({**shape, **same})
     usual = DepthwiseConv2dWorkload(**SHAPE)

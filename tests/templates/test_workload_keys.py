@@ -1,10 +1,12 @@
+"""A workload's key: canonical JSON that is stable between releases and gives the workload back."""
+
 import json
 from typing import Annotated
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from templates import operator, parse_key
 from templates.conv1d.workload import Conv1dWorkload
@@ -17,7 +19,7 @@ GRADIENTS = small_gradients("conv1d") | small_gradients("depthwise_conv2d")
 
 
 def test_keys_are_stable() -> None:
-    """They are the identity of stored results: changing one orphans every row."""
+    """Keys identify stored results: if one changes, its results are no longer found."""
     conv1d = operator("conv1d").workload.model_validate({"N": 32, "M": 16384})
     assert conv1d.key == (
         '{"M":16384,"N":32,"dtype":"float32","kind":"convolve","max_error":1e-05,"mode":"full",'
@@ -38,7 +40,7 @@ def test_keys_are_stable() -> None:
 
 
 class Widened(Conv1dWorkload):
-    """As a later release has it, with fields that came after the keys above were stored."""
+    """A conv1d workload of a later release, with two fields that older keys don't have."""
 
     copies: Annotated[int, AddedLater()] = 1
     parts: Annotated[int | None, AddedLater(), Field(ge=1)] = None
@@ -73,7 +75,7 @@ DEFAULTS_OF: dict[str, dict[str, object]] = {
 
 @given(WORKLOADS | small_conv1d() | GRADIENTS)
 def test_a_key_is_canonical_json(workload: Workload) -> None:
-    """Of all fields but those that came later and stand at their defaults."""
+    """It has all fields except those that were added later and have their defaults."""
     fields = json.loads(workload.key)
     whole = workload.model_dump(mode="json").items()
     defaults = DEFAULTS | DEFAULTS_OF[workload.operator]
@@ -98,6 +100,17 @@ def test_the_order_of_the_fields_does_not_matter(workload: Workload) -> None:
 def test_an_unknown_operator_is_told_the_known_ones() -> None:
     with pytest.raises(UnknownOperator, match=r"'conv3d'; known are: conv1d, depthwise_conv2d"):
         operator("conv3d")
+
+
+@pytest.mark.parametrize("key", ["[]", "1", "null", '"x"', "", "{", "conv1d", "[" * 5000])
+def test_a_key_that_is_no_object_is_refused(key: str) -> None:
+    with pytest.raises(ValidationError):
+        parse_key(key)
+
+
+def test_an_operator_that_is_no_name_is_told_the_known_ones() -> None:
+    with pytest.raises(UnknownOperator, match=r"\['conv1d'\].*; known are: conv1d"):
+        parse_key('{"operator":["conv1d"]}')
 
 
 @pytest.mark.parametrize("key", ["{}", '{"M":9,"N":3}'])

@@ -1,4 +1,4 @@
-"""Servers that a test makes up, each in a thread of its own."""
+"""HTTP servers with made-up answers, each of which runs in a thread of the test's process."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +11,8 @@ Server = TypeVar("Server", bound=BaseServer)
 
 
 class Answering(ThreadingHTTPServer):
-    """Whoever gets a path is sent what :meth:`answer` has for it. ``paths`` are those that were
-    asked for."""
+    """A server that answers each GET with status 200 and the bytes that :meth:`answer` returns for
+    its path. ``paths`` lists the requested paths in order. Subclasses define :meth:`answer`."""
 
     daemon_threads = True
 
@@ -41,6 +41,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def running(server: Server) -> Iterator[Server]:
+    """Run the server in a thread for the length of the block; yield the server."""
     with server:
         thread = Thread(target=server.serve_forever, args=(0.02,))
         thread.start()

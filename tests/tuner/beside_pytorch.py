@@ -1,5 +1,5 @@
-"""Code in a process forked from one that has imported PyTorch, which takes two seconds, and has run
-nothing of it."""
+"""Run code in a process that is forked from one that has imported PyTorch but run nothing of it, so
+that the two seconds of the import are spent once."""
 
 import io
 import sys
@@ -9,7 +9,8 @@ from tuner.process.child import Child
 
 
 def run(code: str, argument: object) -> str:
-    """What it prints. Its PyTorch has one thread until it asks for more."""
+    """Run the code with ``argument`` as sys.argv[1]; return what it prints, stripped. PyTorch has
+    one thread there until the code asks for more."""
     with closing(Child(importing=("numpy", "torch"))) as child:
         return child.call(printed, code, str(argument), timeout=60).strip()
 

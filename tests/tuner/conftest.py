@@ -1,4 +1,5 @@
-"""Real libraries for this machine's CPU, and a service that has them, built and started once."""
+"""Fixtures: libraries that are really built for this machine's CPU, and databases and a service
+that have them as bests. They are built and started once for many tests."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ def device() -> Device:
 
 @pytest.fixture(scope="session")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Build the small libraries; return their paths by name, such as ``full-serial``."""
     return build_all(tmp_path_factory.mktemp("libraries"))
 
 
@@ -35,7 +37,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def service(
     tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]
 ) -> Iterator[Service]:
-    """Tuned are ``full`` and ``depthwise`` of the small libraries."""
+    """Yield a running service whose bests are ``full`` and ``depthwise`` of the small libraries."""
     running = Service(tmp_path_factory.mktemp("service"))
     store(running.engine, libraries["full-parallel"])
     store(running.engine, libraries["depthwise-serial"])
@@ -45,6 +47,7 @@ def service(
 
 @pytest.fixture
 def client(service: Service, tmp_path: Path) -> Iterator[Client]:
+    """Yield a client of the service with an empty cache; afterwards cancel all queued jobs."""
     with Client(service.url, cache=tmp_path / "cache") as opened:
         yield opened
     for job in queue.list_jobs(service.engine, JobFilter(state="queued")).items:
@@ -55,7 +58,7 @@ def client(service: Service, tmp_path: Path) -> Iterator[Client]:
 def local(
     temporary: pytest.TempPathFactory, libraries: dict[str, Path], *names: str
 ) -> Iterator[Local]:
-    """A database that has those libraries."""
+    """Yield a new local database whose bests are the named libraries."""
     folder = temporary.mktemp("local")
     settings = Settings(database_url=databases.created(folder / "convtune.db"))
     engine = open_engine(settings.database_url)
@@ -72,7 +75,7 @@ def serial(*names: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]) -> Iterator[Local]:
-    """A database with one library of each of the small workloads."""
+    """Yield a database with one library of each workload of WORKLOADS and BIASED."""
     names = serial(*(WORKLOADS.keys() - {"full"}), *BIASED)
     with local(tmp_path_factory, libraries, *names, "full-parallel") as opened:
         yield opened
@@ -82,7 +85,8 @@ def source(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path])
 def trained(
     tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]
 ) -> Iterator[Local]:
-    """The same with gradients: of ``depthwise``, and of what takes a bias too."""
+    """Yield a database with ``depthwise``, the BIASED workloads, and gradients: one library for
+    each workload of GRADIENTS, and the sums of ``causal``."""
     names = serial("depthwise", *BIASED, *GRADIENTS, *SUMS)
     with local(tmp_path_factory, libraries, *names) as opened:
         yield opened
@@ -92,13 +96,14 @@ def trained(
 def at_once(
     tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]
 ) -> Iterator[Local]:
-    """What takes a bias too, and all gradients of ``causal`` in one program."""
+    """Yield a database with the BIASED workloads and one library that computes all gradients of
+    ``causal``."""
     with local(tmp_path_factory, libraries, *serial(*BIASED, *AT_ONCE)) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def called(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]) -> Iterator[Local]:
-    """What models call as a function."""
+    """Yield a database with the workloads that the tests' models call as a function."""
     with local(tmp_path_factory, libraries, *serial(*CALLED)) as opened:
         yield opened

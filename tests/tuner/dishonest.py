@@ -1,4 +1,4 @@
-"""A service that is not honest: it answers with what it was given, under hashes that fit."""
+"""A hostile service: it serves whatever bests and files a test gives it, under matching hashes."""
 
 import hashlib
 import json
@@ -9,9 +9,9 @@ from tests.tuner.answering import Answering
 
 
 class Hostile(Answering):
-    """``best`` is the answer to any shape; ``files`` are its artifacts by kind, whose links are
-    made anew of their bytes at each answer; ``keys`` are those that it says its workers sign
-    with."""
+    """A service that answers any shape with ``best``. ``files`` are the best's artifacts by kind;
+    each answer computes their links, with size and SHA-256, from the current bytes. ``keys`` are
+    the public keys that the service claims for its workers. A test may change all three."""
 
     def __init__(self, best: dict[str, Any], files: dict[str, bytes], keys: list[str]) -> None:
         super().__init__()
@@ -35,7 +35,8 @@ class Hostile(Answering):
 
 
 def taken_over(url: str, path: str) -> tuple[dict[str, Any], dict[str, bytes], list[str]]:
-    """The best that an honest service answers at that path, its files, and the service's keys."""
+    """Return the best that an honest service answers at ``path``, the best's files by kind, and the
+    public keys of the service's workers."""
 
     def get(path: str) -> bytes:
         with urlopen(url + path) as answer:  # noqa: S310

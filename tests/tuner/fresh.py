@@ -1,11 +1,12 @@
-"""Code in a process that has run nothing before."""
+"""Run code in a new Python process, in which nothing has been imported or run yet."""
 
 import subprocess
 import sys
 
 
 def run(code: str, *arguments: object) -> str:
-    """What it prints."""
+    """Run ``python -c CODE ARGUMENTS``; return what it prints, stripped. It must exit with 0 within
+    60 s."""
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The service as a process of its own, over a database file that the tests write to as well."""
+"""The service as a process of its own; the tests share its database file and write to it too."""
 
 import os
 import re
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Service:
-    """``uvicorn api.main:app`` on a free port; ``engine`` is the storage behind it."""
+    """A process of ``uvicorn api.main:app`` on a free port. ``engine`` is open on its database."""
 
     def __init__(self, folder: Path, app: str = "api.main:app") -> None:
         self._app = app
@@ -45,7 +45,7 @@ class Service:
         self._rest.start()
 
     def freeze(self) -> None:
-        """It keeps its connections and says nothing more."""
+        """Stop the process by SIGSTOP: its connections stay open, and it sends nothing more."""
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:

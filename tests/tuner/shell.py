@@ -1,4 +1,4 @@
-"""The command ``tuner``, run in this process."""
+"""Run the command ``tuner`` in the test's own process."""
 
 import sys
 from typing import Any
@@ -9,7 +9,8 @@ from tuner.cli import app
 
 
 def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, str, str]:
-    """Its exit code, 0 if it succeeded, and what it wrote to standard output and error."""
+    """Run ``tuner ARGUMENTS``; return its exit code (0 if it succeeded), standard output, and
+    standard error."""
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as exit_:
         patch.setattr(sys, "argv", ["tuner", *arguments])
         app.main()
@@ -17,7 +18,7 @@ def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, str, 
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What it wrote to standard output; it must succeed."""
+    """Run ``tuner ARGUMENTS``, which must succeed; return its standard output."""
     code, out, err = ran(capsys, *arguments)
     assert code == 0, err
     return out

@@ -1,4 +1,5 @@
-"""Libraries of small workloads, serial and parallel, as a worker would leave them."""
+"""Build libraries of small workloads, serial and parallel, with the files that a worker would leave
+beside them. The names in the tables below are the workloads' names in all tests."""
 
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ BIASED = {
         | {"bias": True, "activation": "silu"},
     ),
 }
-"""What takes a bias too."""
+"""Workloads that take a bias beside input and weight."""
 _LAST = BIASED["biased"][1]
 _CAUSAL = BIASED["causal"][1]
 GRADIENTS = {
@@ -79,11 +80,11 @@ GRADIENTS = {
     "causalinput": ("conv1d", _CAUSAL | {"direction": "backward_input"}),
     "causalweight": ("conv1d", _CAUSAL | {"direction": "backward_weight"}),
 }
-"""Those of ``depthwise``, of what takes a bias too, and of ``same``'s weight."""
+"""The gradients of ``depthwise`` and of the BIASED workloads, and that of ``same``'s weight."""
 SUMS = {"causalsums": ("conv1d", _CAUSAL | {"activation": "none"})}
-"""What the gradients of ``causal`` need."""
+"""The sums of ``causal``, from which its gradients tell the activation's derivative."""
 AT_ONCE = {"causalbackward": ("conv1d", _CAUSAL | {"direction": "backward"})}
-"""Those of ``causal`` in one program."""
+"""All gradients of ``causal`` in one program."""
 CALLED = {
     "mixed": (
         "conv1d",
@@ -91,7 +92,7 @@ CALLED = {
         | {"bias": True, "layout": "NWC"},
     ),
 }
-"""What the tests' models call as a function."""
+"""Workloads that the tests' models call as a function."""
 FEW = {
     "negative": (
         "conv1d",
@@ -99,20 +100,23 @@ FEW = {
     ),
     "padding": ("conv1d", {"M": 7, "N": 2, "stride": 65536, "padding": [3, 4]}),
 }
-"""What has one output: zero for the most part, and always."""
+"""Workloads with a single output value, which is often zero (relu) or always (all padding)."""
 THREADING = ("serial", "parallel")
 SOURCE, RECORD = "; assembly", {"trace": []}
 
 
 def workload(name: str) -> Workload:
+    """Return the workload of that name in one of the tables above."""
     operator, shape = (WORKLOADS | BIASED | GRADIENTS | SUMS | AT_ONCE | CALLED | FEW)[name]
     return templates.operator(operator).workload.model_validate(shape)
 
 
 def build_all(folder: Path) -> dict[str, Path]:
-    """``full-serial``, ``full-parallel``, … with a manifest beside each, and its signature by this
-    machine's own key. The compiler stays in a process of its own, so that this one may show that it
-    does without."""
+    """Build all libraries into the folder; return their paths by name: ``full-serial``,
+    ``full-parallel``, …
+
+    A manifest lies beside each, signed by this machine's own key. The compiler runs in a child
+    process, so that tests can show that this process does without it."""
     child = Child(importing=COMPILER)
     try:
         device = child.call(detect, "cpu", timeout=60)
@@ -129,6 +133,8 @@ def build_all(folder: Path) -> dict[str, Path]:
 
 
 def built(child: Child, path: Path, device: Device) -> Path:
+    """Build the library that ``path`` names, such as ``full-serial.so``, in the child; write its
+    manifest and signature beside it, and return the path."""
     name, threading = path.stem.split("-")
     work = workload(name)
     found = templates.templates_for(work, device.limits)
@@ -145,7 +151,7 @@ def built(child: Child, path: Path, device: Device) -> Path:
 def describe(
     path: Path, work: Workload, device: Device, template: Any, config: Config, workspace: int = 0
 ) -> None:
-    """Write a library's manifest and signature beside it."""
+    """Write a manifest for the library at ``path``, and its signature, beside it."""
     described = artifact.manifest(
         work,
         device,
@@ -162,30 +168,32 @@ def describe(
 
 
 def seal(path: Path, described: dict[str, Any], key: Ed25519PrivateKey | None = None) -> None:
-    """Write a manifest and its signature beside the library."""
+    """Write the manifest ``described`` beside the library, and its signature. ``key`` signs it; if
+    None, this machine's own key does."""
     made = artifact.signed_manifest(described, key or own_key(default_path()))
     for file, suffix in zip(made, (".json", ".sig"), strict=True):
         path.with_suffix(suffix).write_bytes(file.content)
 
 
 def arrays(work: Workload, seed: int = 0) -> tuple[Array, Array]:
-    """Random input and weight."""
+    """Return a random input and weight, in the shapes and dtypes of the workload."""
     draw = np.random.default_rng(seed)
     x, w = (
         draw.standard_normal(argument.shape).astype(in_numpy(argument.dtype))
-        for argument in work.given
+        for argument in work.inputs
     )
     return x, w
 
 
 def expected(name: str, x: Array, w: Array) -> NDArray[np.float64]:
-    """The value in float64, worked out apart from the project's own references."""
+    """Return the named workload's output in float64. The formulas are independent of the project's
+    own references."""
     x, w = x.astype("f8"), w.astype("f8")
     if name == "full":
         return np.convolve(x, w)
     if name in ("same", "half", "bfloat16"):
         return np.correlate(x, w, "same")
-    if name == "signals":  # each of four channels by two kernels, stride 2, dilation 3
+    if name == "signals":  # four channels with two kernels each, stride 2, dilation 3
         windows = np.lib.stride_tricks.sliding_window_view(
             np.pad(x, [(0, 0)] * 2 + [(6, 6)]), 13, 2
         )
@@ -204,5 +212,5 @@ def expected(name: str, x: Array, w: Array) -> NDArray[np.float64]:
 
 
 def error(y: Array, reference: NDArray[np.float64]) -> float:
-    """max|y - ref| / max|ref|, NaN where y has one."""
+    """Return max|y - ref| / max|ref|, or NaN if y has a NaN."""
     return float(np.abs(y - reference).max() / np.abs(reference).max())

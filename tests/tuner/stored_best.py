@@ -1,4 +1,4 @@
-"""A best with its files in the storage, as a worker leaves it."""
+"""Store a best with its files, as a worker does at the end of a job."""
 
 import json
 from collections.abc import Sequence
@@ -20,12 +20,14 @@ TVM = "0.27.0"
 
 
 def claimed(engine: Engine) -> queue.Job:
+    """Claim the next job for the CPU as "worker-1"; it must exist."""
     job = queue.claim(engine, "worker-1", ["cpu"])
     assert job is not None
     return job
 
 
 def new_trial(device_id: int, number: int, status: str = "ok") -> trials.NewTrial:
+    """Return a trial of 20 µs or, if its status is not ok, one without a time and with an error."""
     right = status == "ok"
     return trials.NewTrial(
         device_id=device_id,
@@ -48,7 +50,8 @@ NUMPY = {"name": "numpy", "time_us": 200.0, "speedup": 10.0}
 def store(
     engine: Engine, library: Path, baselines: Sequence[dict[str, Any]] = (NUMPY,)
 ) -> queue.Job:
-    """The job that succeeded with that library in 20 µs, two trials of three being right."""
+    """Store a best of the library with a time of 20 µs; return its job, which has succeeded with
+    three trials, one of them a build error."""
     work = workload(library.stem.partition("-")[0])
     manifest: dict[str, Any] = json.loads(library.with_suffix(".json").read_text())
     order = queue.JobOrder.of(work, trials=3, search="random", on_existing="retune")

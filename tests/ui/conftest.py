@@ -1,4 +1,4 @@
-"""A real Chromium on a real service with a real worker; skipped where there is no Chromium."""
+"""Fixtures: a real Chromium, service and worker. Tests are skipped if there is no Chromium."""
 
 import shutil
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 OPTIONS = (
-    "--no-sandbox",  # root's Chromium has none
+    "--no-sandbox",  # root can run Chromium only without one
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
@@ -52,8 +52,10 @@ def worker(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture
 def page(browser: "Browser", service: Service) -> Iterator["Page"]:
-    """A page of its own; whatever it asks of another host, and every complaint of its console, is
-    an error."""
+    """A new page in a browser context of its own.
+
+    The test fails if the page sends a request to another host or writes anything to its console.
+    """
     context = browser.new_context(
         base_url=service.url,
         viewport={"width": 1280, "height": 900},

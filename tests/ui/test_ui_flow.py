@@ -1,4 +1,4 @@
-"""Someone opens the page, orders a tuning, watches it, and takes the kernel along."""
+"""The main flow in a browser: order a job, watch it, cancel it, and run the tuned kernel."""
 
 import os
 import re
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 SCREENSHOTS = os.environ.get("TUNER_TEST_SCREENSHOTS")
-"""A folder, from the project's root, to draw every page into."""
+"""Folder, relative to the project's root, for a screenshot of each page; None makes none."""
 
 
 def order(page: "Page", trials: int, **shape: int) -> None:
+    """Fill in the form on the first page and order a random search on the CPU."""
     page.goto("/")
     for name, value in shape.items():
         page.locator(f'[name="workload.{name}"]').fill(str(value))
@@ -31,10 +32,12 @@ def order(page: "Page", trials: int, **shape: int) -> None:
 
 
 def points(page: "Page") -> int:
+    """Return the number of points that the curve shows."""
     return int(page.locator(".curve").first.get_attribute("data-points") or 0)
 
 
 def wait_for(page: "Page", count: int) -> None:
+    """Wait until the curve shows at least so many points."""
     page.wait_for_function(
         "count => Number(document.querySelector('.curve').dataset.points) >= count",
         arg=count,
@@ -86,6 +89,7 @@ def test_cancel_by_keyboard(page: "Page", worker: Worker) -> None:
 
 
 def test_the_list_moves_and_keeps_the_focus(page: "Page", worker: Worker) -> None:
+    """The list of jobs renews itself without taking the keyboard's focus away."""
     page.goto("/")
     page.locator("#jobs tbody a").first.focus()
     held = page.evaluate("document.activeElement.id")
@@ -97,7 +101,7 @@ def test_the_list_moves_and_keeps_the_focus(page: "Page", worker: Worker) -> Non
 
 @pytest.mark.skipif(SCREENSHOTS is None, reason="TUNER_TEST_SCREENSHOTS names no folder")
 def test_a_picture_of_each_page(page: "Page", service: Service, worker: Worker, root: Path) -> None:
-    """Of what a real worker found on this machine."""
+    """Write a screenshot of each page, with results of a real worker, to that folder."""
     order(page, 256, M=16384, N=32)
     job = page.url
     wait_for(page, 100)
@@ -125,5 +129,5 @@ def test_a_picture_of_each_page(page: "Page", service: Service, worker: Worker, 
         if name == "job":
             page.locator(".curve[data-points]").first.wait_for()
         page.screenshot(path=folder / f"{name}.png", full_page=True)
-        if name == "job":  # the README's
+        if name == "job":  # the README shows only the top of this page
             page.screenshot(path=folder / "job-top.png")

@@ -1,4 +1,4 @@
-"""Someone gives a key and orders with it; and Swagger UI under its policy."""
+"""API keys in the browser: the key's cookie works for pages, orders, streams and Swagger UI."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def service(browser: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """That asks for a key to read as well."""
+    """A service that requires a key for reading, too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TUNER_REQUIRE_KEY_TO_READ", "true")
         running = Service(tmp_path_factory.mktemp("keys"))
@@ -29,6 +29,7 @@ def secret(service: Service) -> str:
 
 
 def give(page: "Page", secret: str) -> None:
+    """Fill in the form for a key and send it."""
     page.get_by_label("Key", exact=True).fill(secret)
     page.get_by_role("button", name="Use this key").click()
 
@@ -46,7 +47,7 @@ def order_and_cancel(page: "Page", secret: str) -> None:
 
 
 def test_a_key_is_given_and_used(page: "Page", secret: str) -> None:
-    """Pages, the curve, the stream of events and Swagger UI all send the cookie along."""
+    """Pages, orders and requests of scripts send the key's cookie, which scripts can't read."""
     order_and_cancel(page, secret)
     assert page.evaluate("document.cookie") == ""
     assert page.evaluate("fetch('/jobs').then(answer => answer.status)") == 200
@@ -65,7 +66,10 @@ def test_without_scripts(browser: "Browser", service: Service, secret: str) -> N
 
 
 def test_swagger_ui_asks_with_a_key(page: "Page", secret: str) -> None:
-    """Its policy holds without an exception: the fixture counts every complaint of the console."""
+    """Swagger UI sends the cookie and breaks no Content-Security-Policy.
+
+    The ``page`` fixture fails on every complaint in the console.
+    """
     page.goto("/ui/key?back=/docs")
     give(page, secret)
     page.locator("#operations-jobs-list_jobs_jobs_get").click()

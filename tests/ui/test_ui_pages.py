@@ -1,12 +1,12 @@
-"""Every page with something on it: fit for screen readers, in light and dark; whole without
-scripts; smooth with ten thousand trials."""
+"""Pages with content: accessible, in light and dark, on a phone, without scripts, with 10,000
+trials."""
 
 import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from api.schemas.orders.model import MODEL_EXAMPLE, SentModel
+from api.schemas.orders.model import MODEL_EXAMPLE, ModelOrderBody
 from db import models
 from db.fleet import devices, workers
 from db.queue import Job
@@ -30,8 +30,10 @@ def long_job(service: Service) -> Job:
 
 @pytest.fixture(scope="module")
 def job(service: Service, long_job: Job) -> Job:
-    """One that runs, with a few trials; beside it another of its workload, a best, a worker and a
-    ladder."""
+    """A running job with a few trials.
+
+    The service also has another job of its workload, bests, a model, a worker and a ladder.
+    """
     engine = service.engine
     device = devices.upsert_device(engine, GPU | {"limits": LIMITS})
     shape = {"M": 16384, "N": 32}
@@ -54,14 +56,14 @@ def job(service: Service, long_job: Job) -> Job:
     ladders.record(engine, climbed)
     tuned(engine, "conv1d", {"M": 100, "N": 3}, GPU | {"limits": LIMITS})
     held = measured(service, {"M": 100, "N": 3}, FEW)
-    models.submit(engine, SentModel.model_validate(MODEL_EXAMPLE | {"trials": 2}).order())
+    models.submit(engine, ModelOrderBody.model_validate(MODEL_EXAMPLE | {"trials": 2}).order())
     said = {"host": "here", "pid": 7, "version": "0.1.0", "device_id": device.id}
     workers.beat(engine, "worker-1", job_id=held.id, **said)
     return held
 
 
 def measured(service: Service, shape: dict[str, int], count: int) -> Job:
-    """One that runs, with all its trials but the last."""
+    """Return a running job of ``count`` trials that has all of them but the last."""
     device = devices.upsert_device(service.engine, GPU | {"limits": LIMITS})
     held = running(service.engine, "conv1d", shape, trials=count)
     new = [
@@ -73,6 +75,7 @@ def measured(service: Service, shape: dict[str, int], count: int) -> Job:
 
 
 def path_of(name: str, job: Job, model: str = "") -> str:
+    """Return the path of a page by its name in PAGES."""
     return {
         "job": f"/ui/jobs/{job.id}",
         "model": f"/ui/models/{model}",
@@ -82,7 +85,7 @@ def path_of(name: str, job: Job, model: str = "") -> str:
 
 @pytest.fixture
 def model(service: Service, job: Job) -> str:
-    """The id of one that shares a best and waits for a job."""
+    """The id of a model of which one layer shares a best and one waits for its job."""
     return models.list_models(service.engine).items[0].id
 
 
@@ -129,6 +132,7 @@ def test_another_jobs_curve_is_drawn_beside(page: "Page", job: Job) -> None:
 
 
 def test_all_of_it_without_scripts(browser: "Browser", service: Service, job: Job) -> None:
+    """A job can be ordered, read and cancelled in a browser without JavaScript."""
     context = browser.new_context(base_url=service.url, java_script_enabled=False)
     page = context.new_page()
     page.goto("/?operator=depthwise_conv2d")
@@ -163,7 +167,7 @@ def test_the_operator_is_switched_in_place(page: "Page", job: Job) -> None:
 
 
 def cut(page: "Page") -> list[str]:
-    """What is wider than the room it has."""
+    """Return the ids or tags of elements whose content is wider than they are."""
     found: list[str] = page.evaluate(
         """() => [document.documentElement, ...document.querySelectorAll(".scroll")]
             .filter(each => each.scrollWidth > each.clientWidth + 1)

@@ -1,10 +1,10 @@
-"""Which convolution layers of public models are workloads here, and why the others are not.
+"""Census of the convolution layers of public models: which are workloads, and why others are not.
 
 python -m tests.benchmarks.census --write docs/benchmarks/census
 
-Models of timm, transformers and torchaudio, of those that are installed, are built from random
-weights and called once, on PyTorch's meta device where that can be done: nothing is downloaded and
-nothing computed. Layers of the same parameters and the same input shape are one.
+Models of timm, transformers and torchaudio, if these are installed, are built with random weights
+and called once, on PyTorch's meta device if possible. Nothing is downloaded, and on the meta device
+nothing is computed. Layers with the same parameters and the same input shape count as one.
 """
 
 from __future__ import annotations

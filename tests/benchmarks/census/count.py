@@ -1,4 +1,4 @@
-"""Counting the convolutions that a call of a model calls."""
+"""Count the convolutions that a call of a model computes, and those that convtune can take."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ from tests.benchmarks.census.page import NAMES
 
 TRANSPOSED = "transposed conv1d"
 SECONDS = 60
-"""For one model; it is left out if it takes longer."""
+"""A model that takes longer than this is left out."""
 MOST_PARAMETERS = 400_000_000
-"""Of a model that is built on the CPU because it can't be called on the meta device."""
+"""The most parameters of a model that is built on the CPU if it can't be called on the meta
+device."""
 
 
 @dataclass(frozen=True, order=True)
 class Layer:
-    """A convolution and its input, in PyTorch's words. ``padding`` are the zeros before and behind
-    each axis: (left, right), or (top, left, bottom, right)."""
+    """A convolution and the shape of its input, with PyTorch's names of the parameters.
+
+    ``padding`` is the number of zeros on each side: (left, right), or (top, left, bottom, right).
+    """
 
     operator: str
     input: tuple[int, ...]
@@ -54,8 +57,13 @@ class Layer:
 
 @dataclass
 class Census:
-    """``layers``: each unique one with the models that have it. ``refused``: why the modules of
-    tuner.torch refuse some of those layers."""
+    """The layers that were found and the models that were called.
+
+    ``layers`` has the names of the models that have a layer. ``refused`` has the reasons for which
+    ``tuner.torch.modules`` refuses a layer; layers that it accepts are not in it. ``on_cpu`` names
+    the models that were called on the CPU, ``skipped`` has the reasons for which models were left
+    out, and ``uncalled`` the number of each model's convolutions that its call did not reach.
+    """
 
     layers: dict[Layer, set[str]] = field(default_factory=lambda: defaultdict(set))
     refused: dict[Layer, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -65,7 +73,7 @@ class Census:
     uncalled: Counter[str] = field(default_factory=Counter)
 
     def add(self, name: str, module: Any, inputs: dict[str, Any]) -> None:
-        """Call the module once and count its convolutions. Raises what the call does."""
+        """Call the module once and count its convolutions. Raise what the call raises."""
         found = called(module, inputs)
         self.models.append(name)
         for convolution, layer, itself in found:
@@ -78,11 +86,15 @@ class Census:
         self.uncalled[name] = sum(operator_of(each) is not None for each in left)
 
     def of(self, operator: str) -> list[Layer]:
+        """Return the layers of an operator, sorted."""
         return sorted(layer for layer in self.layers if layer.operator == operator)
 
 
 def operator_of(module: Any) -> str | None:
-    """The operator that the module is for, whether or not it is a workload of it."""
+    """Return the operator that a module belongs to, or None if it is counted under none.
+
+    The module need not be a workload of the operator.
+    """
     from torch import nn
 
     if isinstance(module, nn.ConvTranspose1d):
@@ -95,8 +107,11 @@ def operator_of(module: Any) -> str | None:
 
 
 def called(module: Any, inputs: dict[str, Any]) -> list[tuple[Any, Layer, bool]]:
-    """Each convolution of the module that computes something in a call of it, once for each shape
-    of its input; and whether it is called itself, not only its weight used."""
+    """Call a module and return its convolutions that took part, once for each input shape.
+
+    Each is (convolution, layer, whether it was called itself). A convolution that is not called
+    itself counts if ``torch.conv1d`` or ``conv2d`` is called on its weight.
+    """
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -140,7 +155,8 @@ def called(module: Any, inputs: dict[str, Any]) -> list[tuple[Any, Layer, bool]]
 
 
 def layer_of(module: Any, shape: Iterable[int], padding: Any = None) -> Layer:
-    """A convolution on an input of that shape, with another padding than its own perhaps."""
+    """Return the layer that a convolution is on an input of a shape, with its own padding or the
+    one that is given."""
     given = tuple(map(int, shape))
     axes = len(module.kernel_size)
     given = given if len(given) == axes + 2 else (1, *given)
@@ -159,8 +175,11 @@ def layer_of(module: Any, shape: Iterable[int], padding: Any = None) -> Layer:
 
 
 def _zeros_of(module: Any, padding: Any, extents: tuple[int, ...]) -> tuple[int, ...]:
-    """All axes' zeros before, then all axes' behind. timm's Conv2dSame pads by its input, as
-    TensorFlow does."""
+    """Return the numbers of zeros before each axis, then those behind each axis.
+
+    Classes whose names end in ``Same``, timm's Conv2dSame for example, pad by their input's extent,
+    as TensorFlow does.
+    """
     totals = []
     for axis, extent in enumerate(extents):
         step, reach = module.stride[axis], module.dilation[axis] * (module.kernel_size[axis] - 1)
@@ -175,7 +194,7 @@ def _zeros_of(module: Any, padding: Any, extents: tuple[int, ...]) -> tuple[int,
 
 
 def fields(layer: Layer) -> dict[str, Any]:
-    """A workload's fields, as tuner.torch.modules makes them of a module and its input."""
+    """Return the fields of a layer's workload, as ``tuner.torch.modules`` derives them."""
     shared = {"stride": layer.stride[0], "dilation": layer.dilation[0], "padding": layer.padding}
     batch, channels, *extents = layer.input
     if layer.operator == "conv1d":
@@ -200,7 +219,10 @@ def fields(layer: Layer) -> dict[str, Any]:
 
 
 def unfit(layer: Layer) -> tuple[str, str] | None:
-    """Why that is no workload, in general and of this layer; None if it is one."""
+    """Return why a layer is no workload, or None if it is one.
+
+    The reason is (a kind of reason, under which layers are grouped, and a message on this layer).
+    """
     if layer.padding_mode != "zeros":
         return f"padding_mode {layer.padding_mode}", ""
     for name in ("stride", "dilation"):
@@ -220,7 +242,7 @@ def unfit(layer: Layer) -> tuple[str, str] | None:
 
 
 def refusal(module: Any, layer: Layer) -> str | None:
-    """Why tuner.torch.modules does not take the module's place; None if it does."""
+    """Return why ``tuner.torch.modules`` refuses to replace a module, or None if it accepts it."""
     from tuner.errors import WrongArgument
     from tuner.torch.modules import Conv1d, DepthwiseConv2d
 
@@ -236,6 +258,7 @@ def refusal(module: Any, layer: Layer) -> str | None:
 
 
 def _without_the_module(module: Any, message: str) -> str:
+    """Return the reason in an error's message without the module's text and the advice behind."""
     for words in (" is a ", " has ", ", which", "; "):
         message = message.replace(f"{module}{words}", f"it{words}", 1)
     for end in (", which", "; ", ", and the operator"):
@@ -244,7 +267,10 @@ def _without_the_module(module: Any, message: str) -> str:
 
 
 def take(census: Census, model: Model) -> None:
-    """Count a model on the meta device or, if it can't be called there, on the CPU."""
+    """Count a model on the meta device or, if it can't be called there, on the CPU.
+
+    A model that fails, or takes more than ``SECONDS``, goes to ``census.skipped`` with the reason.
+    """
     name = f"{model.library} {model.name}"
     try:
         with _at_most(SECONDS):
@@ -274,6 +300,8 @@ def _add(census: Census, name: str, model: Model) -> None:
 
 @contextmanager
 def _at_most(seconds: int) -> Iterator[None]:
+    """Raise TimeoutError in the block if it takes longer."""
+
     def end(*_: Any) -> None:
         raise TimeoutError(f"it takes more than {seconds} s")
 
@@ -287,7 +315,8 @@ def _at_most(seconds: int) -> Iterator[None]:
 
 
 def as_json(census: Census) -> dict[str, Any]:
-    """The counts, and every layer with the numbers of the models that have it."""
+    """Return the counts and all layers as JSON. A layer names its models by their places in
+    ``models``."""
     counts, layers = {}, []
     for operator in NAMES:
         found = census.of(operator)

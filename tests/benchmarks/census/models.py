@@ -1,4 +1,4 @@
-"""The public models of the census: how each is built from random weights, and an input for it.
+"""The public models of the census: how each is built with random weights, and an input for it.
 
 Nothing is downloaded. A model is built on the default device, and so are its inputs: under
 ``torch.device("meta")`` neither takes memory or time.
@@ -17,12 +17,13 @@ DEPTH = {"num_hidden_layers": 2}
 
 
 class Absent(Exception):
-    """A library has no model of that name."""
+    """The installed version of a library has no model of a name."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """``make`` builds the module and says what it is called with, or raises."""
+    """A model of the census. ``make`` returns the module and the arguments of its call; it raises
+    :class:`Absent` if the library lacks the model, or whatever the library raises."""
 
     library: str
     name: str
@@ -30,7 +31,7 @@ class Model:
 
 
 def models(library: str) -> Iterator[Model]:
-    """Raises ImportError, or what else the library's import does, if it is not there."""
+    """Yield the models of a library. Raise what its import raises, ImportError if it is missing."""
     yield from {"timm": _timm, "transformers": _transformers, "torchaudio": _torchaudio}[library]()
 
 
@@ -80,11 +81,11 @@ def _text(config: Any) -> dict[str, Any]:
 
 
 def _expert(config: Any) -> dict[str, Any]:
-    return {"input_ids": _ids(64)}  # without their kernels, some go through it token by token
+    return {"input_ids": _ids(64)}  # without their own kernels, some models loop over the tokens
 
 
 def _uncached(config: Any) -> dict[str, Any]:
-    mask = {"attention_mask": _ids(256)}  # without one, transformers looks for several texts
+    mask = {"attention_mask": _ids(256)}  # without it, transformers searches for packed texts
     return _text(config) | mask | {"use_cache": False}
 
 
@@ -221,13 +222,14 @@ def _transformers() -> Iterator[Model]:
         kind = getattr(transformers, name, None) or _hidden(name)
         config = kind.config_class(**TRANSFORMERS[name][1])
         inputs = TRANSFORMERS[name][0]
-        config._attn_implementation = "eager"  # the usual one looks into masks, which meta forbids
+        config._attn_implementation = "eager"  # the default reads masks, which meta forbids
         module = kind(config)
-        # on meta, experts take bfloat16 alone
+        # on the meta device, experts take bfloat16 only
         return module.bfloat16() if inputs in (_expert, _uncached) else module, inputs(config)
 
     def _hidden(name: str) -> Any:
-        """A class that transformers has, but does not show: it is beside one that it shows."""
+        """Return a class that transformers has but does not export, from the module of one that
+        it exports."""
         import importlib
         import sys
 

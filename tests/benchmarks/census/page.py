@@ -1,4 +1,4 @@
-"""The census as a page and as JSON."""
+"""The census as a Markdown page and as JSON."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def short(text: str) -> str:
 
 
 def compact(result: dict[str, Any]) -> str:
-    """JSON with a line for each layer."""
+    """Return a result as JSON with one line for each layer."""
     head = json.dumps(result | {"layers": []}, indent=1).removesuffix("[]\n}")
     layers = ({name: each[name] for name in each if name != "text"} for each in result["layers"])
     return head + "[\n" + ",\n".join(json.dumps(each) for each in layers) + "\n]\n}\n"

@@ -1,8 +1,8 @@
-"""conv1d of shapes drawn by a seed, tuned from an empty database, beside the fastest peer of each.
+"""Benchmark of conv1d on randomly drawn shapes, tuned from an empty database, beside their peers.
 
 python -m tests.benchmarks.draws --target cpu --seed 1 --write docs/benchmarks/draws-cpu
 
-A long run can be made in parts, each written as it grows, and joined:
+A long run can be made in parts, each written as it grows, which are joined afterwards:
 
 python -m tests.benchmarks.draws --seconds 500 --write part1
 python -m tests.benchmarks.draws --skip part1.json --write part2
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """One result of several from one kind of device, its worst rows first."""
+    """Return one result of several from one kind of device, with the worst rows first."""
     result = joined(parts)
     return result | {"rows": worst_first(result["rows"])}
 
@@ -51,7 +51,7 @@ def _measured(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _told(result: dict[str, Any], options: argparse.Namespace) -> str:
-    """The page; written with the figures if there is a path for them."""
+    """Return the page of a result. With ``--write``, write the page and the figures too."""
     text = markdown(result)
     if options.write:
         write(options.write, result, text)

@@ -1,4 +1,4 @@
-"""The page of drawn shapes."""
+"""The page on randomly drawn shapes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tests.benchmarks.tuned import knobs
 
 
 def worst_first(rows: list[Row]) -> list[Row]:
-    """Shapes without a best, then by how many times as fast as its fastest peer a best is."""
+    """Return the rows in this order: first those without a best, then the others, from the least
+    to the greatest speed-up over the fastest peer."""
     return sorted(rows, key=_times)
 
 

@@ -1,4 +1,4 @@
-"""Shapes of conv1d that nobody chose."""
+"""Shapes of conv1d that are drawn at random, so that no template was made for them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ MOST_SAMPLES = {"cpu": 2**20, "cuda": MAX_INPUT}
 
 
 def drawn(count: int, seed: int, target: str) -> list[Shape]:
-    """Modes and kinds in turns, M and N log-uniform: from 4,096 samples to what ``MOST_SAMPLES``
-    says of the target, and from one tap to the most that the operator takes, in mode valid no more
-    than there are samples."""
+    """Return ``count`` shapes; kinds and modes take turns, M and N are log-uniform.
+
+    M is from 4,096 to the target's ``MOST_SAMPLES``. N is from 1 to the operator's limit and, in
+    mode valid, to M. A larger ``count`` begins with the same shapes.
+    """
     random = Random(seed)  # noqa: S311  # a seed repeats
     forms = islice(cycle(product(get_args(Kind), MODES)), count)
     return [_shape(random, kind, mode, MOST_SAMPLES[target]) for kind, mode in forms]

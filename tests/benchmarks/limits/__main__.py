@@ -1,14 +1,15 @@
-"""Every shape that has a bar, tuned by ``xgb`` from an empty database, and which bars are reached.
+"""Benchmark of every shape that has a bar, tuned by ``xgb`` from an empty database.
 
 python -m tests.benchmarks.limits --target cuda --trials 512 --write docs/benchmarks/h200
 
-A long run can be made in parts, each written as it grows, and joined:
+The page says which bars are reached. A long run can be made in parts, each written as it grows,
+which are joined afterwards:
 
 python -m tests.benchmarks.limits --group depthwise_b32 --seconds 500 --write part1
 python -m tests.benchmarks.limits --skip part1.json --write part2
 python -m tests.benchmarks.limits --merge part1.json part2.json --write docs/benchmarks/h200
 
-What a reader has to know of the runs is written by hand into "note", lines of a file of figures.
+"note" in a file of figures, a list of lines, is written by hand: the page shows it above the runs.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def main() -> None:
 
 
 def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """One result of several from one kind of device, in the order of the shapes."""
+    """Return one result of several from one kind of device, in the order of the shapes."""
     result = joined(parts)
     kind = result["runs"][0]["device"]["kind"]
     order = [shape.name for shape in SHAPES[kind]]
@@ -78,7 +79,7 @@ def _chosen(options: argparse.Namespace, kind: str) -> list[Shape]:
 
 
 def _told(result: dict[str, Any], path: Path | None) -> str:
-    """The page; written with the figures where there is a path for them."""
+    """Return the page of a result. If there is a path, write the page and the figures too."""
     device = result["runs"][0]["device"]
     verdicts = [
         judged(bar, result["rows"], device["kind"], device["name"]) for bar in BARS[device["kind"]]

@@ -1,4 +1,4 @@
-"""The bars that the times of the page of limits are held to."""
+"""The bars, the limits that measured times should keep, of the page of limits."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ Figure = Literal["µs", "× empty kernel", "× floor", "× as fast"]
 
 @dataclass(frozen=True)
 class Bar:
-    """``figure`` of every shape that ``shapes`` (patterns of names) stands for, or its geometric
-    mean over them, has to be at most or at least ``limit``. "× as fast" compares with the fastest
-    of the peers that ``over`` (a pattern of names) stands for."""
+    """A limit on a figure of some shapes.
+
+    The ``figure`` of every shape whose name matches the pattern ``shapes``, or with ``mean`` the
+    geometric mean over these, has to be at most or at least ``limit``. "× as fast" compares with
+    the fastest peer whose name matches the pattern ``over``. ``says`` is the bar's text.
+    """
 
     says: str
     shapes: str
@@ -29,7 +32,7 @@ LAYOUTS = "pytorch N*"
 
 
 def _fast(says: str, shapes: str, times: float, *, over: str = LAYOUTS, mean: bool = False) -> Bar:
-    """At least so many times as fast as those peers."""
+    """Return the bar that shapes are at least ``times`` times as fast as the peers ``over``."""
     return Bar(says, shapes, "× as fast", times, "least", mean, over)
 
 

@@ -1,4 +1,4 @@
-"""What the rows of tuned shapes say: ratios, geometric means, and whether a bar is reached."""
+"""The figures of tuned shapes' rows: times, ratios, and whether a bar is reached."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.benchmarks.limits.bars import Bar
 from tests.benchmarks.limits.shapes import FLOOR, SHAPES
 
 OURS = ("default", "naive")
-"""Baselines that are no peers."""
+"""The baselines that are not peers."""
 
 Row = dict[str, Any]
-"""A :class:`~tests.benchmarks.tuned.Tuned` as a dict, with its shape's ``name``, its ``run`` and
-the device's ``floor``; or ``name``, ``run`` and the ``error`` that its job ended with."""
+"""A :class:`~tests.benchmarks.tuned.Tuned` as a dict, with its shape's ``name``, the number of its
+``run`` and what ``delivered`` found; or ``name``, ``run`` and the ``error`` of its job."""
 
 
 def warm_us(row: Row) -> float:
@@ -30,7 +30,11 @@ def empty_us(row: Row) -> float:
 
 
 def floor_us(row: Row, device: str) -> float | None:
-    """The largest of what the operations take, what the compulsory bytes take, and a launch."""
+    """Return the floor of a row in µs, or None if it is unknown.
+
+    It is the largest of the times of the operations, the compulsory bytes and an empty kernel, by
+    the rates in ``FLOOR`` or, for a device that is not in it, by the best's own roofline.
+    """
     if device not in FLOOR:
         known = row["best"]["roofline"]["floor_us"]
         return None if known is None else float(known)
@@ -40,7 +44,8 @@ def floor_us(row: Row, device: str) -> float | None:
 
 
 def peers(row: Row, pattern: str = "*") -> list[Row]:
-    """Those that were timed and are right, fastest first."""
+    """Return the peers whose names match a pattern, that were timed and are right, fastest
+    first."""
     return [
         baseline
         for baseline in row["best"]["baselines"]
@@ -52,31 +57,38 @@ def peers(row: Row, pattern: str = "*") -> list[Row]:
 
 
 def times_as_fast(row: Row, pattern: str = "*") -> float | None:
-    """As the fastest of these peers, a call against our call; None if none was measured."""
+    """Return how many times as fast as the fastest of these peers the best is, or None if none was
+    timed. A peer that is called from Python is compared with the library's call."""
     return min((peer["speedup"] for peer in peers(row, pattern)), default=None)
 
 
 def call_us(row: Row) -> float | None:
-    """Of ``library(x, w, out=y)``."""
+    """Return the time of ``library(x, w, out=y)`` in µs, or None if it was not measured."""
     call = row["best"]["timing"].get("call")
     return None if call is None else float(call["median_us"])
 
 
 def delivered(row: Row) -> float | None:
-    """How long the call takes in a process that has only loaded the library, by what is stored."""
+    """Return the time of the call in a process that has only loaded the library, divided by the
+    time that is stored with the best; None if one of them is missing."""
     stored, found = call_us(row), row.get("delivered")
     return found["call_us"] / stored if stored and found else None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A bar held against the rows: ``value`` is the geometric mean or the worst of them, which
-    ``of`` then names; it stays "not measured" until every shape has its figure."""
+    """Whether a bar is reached.
+
+    ``value`` is the geometric mean or the worst figure, and ``of`` the name of the shape with the
+    worst one. ``state`` is "not measured" until every shape has its figure. ``is_unknown`` says
+    that none has one.
+    """
 
     bar: Bar
     state: str
     value: float | None = None
     of: str | None = None
+    is_unknown: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -89,6 +101,7 @@ class Verdict:
 
 
 def judged(bar: Bar, rows: list[Row], kind: str, device: str) -> Verdict:
+    """Return whether the rows of a kind of device reach a bar. ``device`` is its name."""
     wanted = [shape.name for shape in SHAPES[kind] if fnmatchcase(shape.name, bar.shapes)]
     by_name = {row["name"]: row for row in rows}
     values: dict[str, float] = {}
@@ -98,12 +111,13 @@ def judged(bar: Bar, rows: list[Row], kind: str, device: str) -> Verdict:
         if value is not None:
             values[name] = value
     if len(values) < len(wanted):
-        return Verdict(bar, f"not measured ({len(values)} of {len(wanted)} shapes)")
+        state = f"not measured ({len(values)} of {len(wanted)} shapes)"
+        return Verdict(bar, state, is_unknown=not values)
     return held(bar, values)
 
 
 def held(bar: Bar, values: Mapping[str, float]) -> Verdict:
-    """The verdict on the figures of these shapes."""
+    """Return whether figures, by the shapes' names, reach a bar."""
     worst = max if bar.at == "most" else min
     of = None if bar.mean or len(values) == 1 else worst(values, key=lambda name: values[name])
     value = geometric_mean(values.values()) if bar.mean else worst(values.values())

@@ -1,4 +1,4 @@
-"""The page of limits."""
+"""The page of limits: each tuned shape with its times, floor, peers and bars."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def markdown(result: dict[str, Any], verdicts: list[Verdict]) -> str:
 
 
 def origin(result: dict[str, Any], measured: list[Row]) -> list[str]:
-    """The commands of a result, its note, and what each run was made on."""
+    """Return the lines with a result's commands, its note, and the device and versions of each
+    run."""
     versions = {row["run"]: row["best"]["versions"] for row in measured}
     runs = result["runs"]
     commands = list(dict.fromkeys(run["command"] for run in runs))
@@ -104,13 +105,15 @@ def _protocol(device: str) -> str:
 
 
 def bars(verdicts: list[Verdict]) -> list[str]:
-    """Each, and whether it is reached."""
+    """Return a table of the bars and whether each is reached, and the names of those of which no
+    shape was measured."""
     lines = ["## Bars", "", "| bar | measured | |", "|---|---|---|"]
-    for verdict in verdicts:
+    for verdict in (each for each in verdicts if not each.is_unknown):
         value = "" if verdict.value is None else f"{verdict.value:.2f} {verdict.bar.figure}"
         value += f" ({verdict.of})" if verdict.of else ""
         lines.append(f"| {verdict.bar.says} | {value} | {verdict.state} |")
-    return lines
+    unknown = [verdict.bar.says for verdict in verdicts if verdict.is_unknown]
+    return lines + (["", f"Not measured: {'; '.join(unknown)}."] if unknown else [])
 
 
 def _group(group: str, rows: list[Row], device: str) -> list[str]:
@@ -166,7 +169,7 @@ def _mean(rows: list[Row], pattern: str, against: str) -> str:
 
 
 def details(row: Row) -> str:
-    """Everything that a best was compared with, and its trials."""
+    """Return a line with all baselines of a best and the counts of its trials."""
     beside = ", ".join(compared(baseline) for baseline in row["best"]["baselines"])
     templates = ", ".join(f"{name} {time:.2f}" for name, time in row["by_template"].items())
     failed = ", ".join(f"{count} {status}" for status, count in row["failed"].items())

@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[int, int, int], ...] = (
     (1024, 7, 13),
 )
 STRIDE_2: tuple[tuple[int, int, int], ...] = (
-    # the same, of the input: MobileNetV2, and V3's first
+    # channels, height and width of the input, kernel: MobileNetV2, and MobileNetV3's first
     (96, 112, 3),
     (144, 56, 3),
     (192, 28, 3),
@@ -45,7 +45,10 @@ ON_A_CPU = (*LAYERS[:6], *LAYERS[9:13])
 
 @dataclass(frozen=True)
 class Shape:
-    """What is tuned; with ``only``, by the templates of those names alone."""
+    """A shape that is tuned: a workload's operator and fields, with a name and a group of the page.
+
+    With ``only``, just the templates of these names are searched.
+    """
 
     name: str
     group: str
@@ -61,7 +64,8 @@ def _conv1d(text: str, only: tuple[str, ...] | None = None, **fields: Any) -> Sh
 def _layers(
     batch: int, layers: tuple[tuple[int, int, int], ...], kind: str = "", **fields: Any
 ) -> list[Shape]:
-    """``kind`` names what these have in common."""
+    """Return depthwise shapes of some layers. ``kind`` names the ``fields`` that all of them have
+    in common, "NHWC float16" for example, and becomes part of their names and group."""
     return [
         Shape(
             f"depthwise{kind and ' '}{kind} B={batch} {channels}×{size}² k{kernel}",
@@ -74,14 +78,15 @@ def _layers(
 
 
 def _signals(text: str, group: str, **fields: Any) -> Shape:
-    """PyTorch's conv1d, which correlates."""
+    """Return a shape of conv1d that correlates, as PyTorch's does."""
     return Shape(
         f"{group.replace('_', ' ')} {text}", group, "conv1d", {"kind": "correlate"} | fields
     )
 
 
 def _causal(layout: str = "") -> list[Shape]:
-    """One kernel for each channel, as state-space models, TTS and conformers have them."""
+    """Return causal shapes with one kernel for each channel, as state-space models, text to speech
+    and conformers have them."""
     group = f"conv1d_channels{layout and '_'}{layout}"
     fields: dict[str, Any] = {"mode": "causal"} | ({"layout": layout} if layout else {})
     mamba = fields | {"N": 4, "dtype": "bfloat16", "bias": True, "activation": "silu"}
@@ -182,5 +187,5 @@ SHAPES: dict[str, list[Shape]] = {
 }
 
 FLOOR: dict[str, tuple[float, float]] = {"NVIDIA H200": (60e12, 4.3e12)}
-"""float32 operations and bytes a second that floors are told from, where they were measured: large
-products and copies come near them. Elsewhere the device's own peaks count."""
+"""By device, the float32 operations and bytes a second from which floors follow: large products and
+copies, measured on it, come near them. For other devices the best's own roofline counts."""

@@ -1,5 +1,5 @@
-"""Networks of timm's, and language models of transformers', before and after ``optimize_``, beside
-the fastest of PyTorch.
+"""Benchmark of whole models for inference, before and after ``optimize_``: networks of timm and
+language models of transformers, beside the fastest way that PyTorch has to run them.
 
 python -m tests.benchmarks.models --device cuda --dtype float16 --batch 32 \\
     --networks mobilenetv2_100 efficientnet_b0 --write docs/benchmarks/models
@@ -109,7 +109,10 @@ def _row(case: Case, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _merged(rows: list[dict[str, Any]], run: dict[str, Any], path: Path | None) -> dict[str, Any]:
-    """With the rows that the file has of other networks, each with the run that measured it."""
+    """Return a result with these rows and those of other networks that the file has.
+
+    Each row has the number of the run that measured it.
+    """
     file = path.with_suffix(".json") if path else None
     before = json.loads(file.read_text()) if file and file.exists() else {"runs": [], "rows": []}
     runs = [each for each in before["runs"] if each != run]

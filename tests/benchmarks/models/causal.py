@@ -1,4 +1,4 @@
-"""Language models of transformers' whose blocks hold a short causal convolution, made with random
+"""Language models of transformers whose blocks have a short causal convolution, built with random
 weights."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from torch import nn
 
 PREFIX = "transformers:"
 TOKENS = 1024
-"""In the vocabulary: no figure depends on it, as no head is on the models."""
+"""Size of the vocabulary. No figure depends on it, as the models have no head."""
 
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "lfm2-350m": (
@@ -51,14 +51,18 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
         {"num_hidden_layers": 4, "mlp_only_layers": [0, 1, 2, 3]},
     ),
 }
-"""By name, the configuration's class and what of it differs from its defaults: the layers' shapes
-are those of the published models. Of all but LFM2 there are fewer layers; of Qwen3-Next, each has a
-dense block in the place of its experts."""
+"""By name, the class of a model's configuration and the fields that differ from its defaults.
+
+The layers have the shapes of the published models. All models but LFM2 have fewer layers than
+these, and Qwen3-Next has dense blocks instead of experts."""
 
 
 def causal_model(name: str, device: str, dtype: torch.dtype) -> nn.Module:
-    """In evaluation mode, without a cache. Weights of convolutions let a signal keep its size, so
-    that what they compute is seen in the output."""
+    """Return a model in evaluation mode, without a cache.
+
+    The weights of its convolutions keep a signal's magnitude, so that an error in them shows in the
+    output.
+    """
     import transformers
 
     kind, fields = SHAPES[name]

@@ -1,4 +1,4 @@
-"""One network: tuned, replaced, and timed beside PyTorch's ways to run it."""
+"""One network, tuned, optimised, and timed beside PyTorch's ways to run it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ HOW = ("eager", "compiled", "frozen", "max-autotune")
 
 
 def measured(case: Case, layout: str, hows: Collection[str], source: Local) -> dict[str, Any]:
-    """A row of the result. ``layout`` is that of the optimised network; PyTorch has both. With
-    ``max-autotune`` among ``hows``, PyTorch is compiled so in that layout alone, and so is the
-    optimised network."""
+    """Tune a network and return its row of the result.
+
+    ``layout`` is that of the optimised network; PyTorch runs it in both layouts, but with
+    ``max-autotune`` in this one only. ``hows`` are the ways to run either, from ``HOW``.
+    """
     layout = layout if layout in case.layouts else ""
     row: dict[str, Any] = {"name": case.name, **case.fields, "layout": layout}
     calls = {}
@@ -63,7 +65,8 @@ def _optimized(model: Any, x: Any, source: Local, on_missing: Any) -> tuple[floa
 
 
 def seconds_of_jobs(keys: set[str], source: Local) -> float | None:
-    """What the last jobs of these workloads took together; None if one of them was interrupted."""
+    """Return the seconds that the last jobs of these workloads took together, or None if one of
+    them was interrupted and claimed again."""
     engine = open_engine(source.where)
     with reading(engine) as connection:
         found = connection.execute(
@@ -80,6 +83,6 @@ def seconds_of_jobs(keys: set[str], source: Local) -> float | None:
 
 
 def speedup(row: dict[str, Any]) -> float:
-    """Of the fastest optimised way over PyTorch's fastest."""
+    """Return how many times as fast as PyTorch's fastest way the fastest optimised one is."""
     ours = min(ms for name, ms in row["ms"].items() if name.startswith(OURS))
     return min(ms for name, ms in row["ms"].items() if not name.startswith(OURS)) / ours

@@ -1,4 +1,4 @@
-"""The networks that are measured, and what they are called with."""
+"""The networks that are measured, and inputs for them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from tuner.torch.model.dataflow import record_dataflow
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 SETTLED_ON = 8
-"""Images from which batch norms take their running sums."""
+"""The number of images from which batch norms take their running statistics."""
 LAYOUTS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A network of timm's by its name, or one of transformers' by ``transformers:NAME``, with
-    random weights, on ``batch`` inputs; of a language model, of ``length`` tokens each."""
+    """A network with random weights, and the size of its input.
+
+    ``network`` is a name of timm's, or ``transformers:NAME`` with a name of ``SHAPES``. ``length``
+    is the number of tokens of each input of a language model, and None for images.
+    """
 
     network: str
     batch: int
@@ -37,16 +40,18 @@ class Case:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Those that are given, of a row."""
+        """The fields of a row that describe the case, without those that are None."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
     @property
     def layouts(self) -> tuple[str, ...]:
-        """Those in which PyTorch is timed: a language model chooses its own."""
+        """The layouts in which PyTorch is timed; one without a name for a language model, which
+        chooses its own."""
         return tuple(LAYOUTS) if self.length is None else ("",)
 
     def model(self) -> nn.Module:
-        """In evaluation mode, its batch norms folded into the convolutions before them."""
+        """Return the network in evaluation mode, with batch norms folded into the convolutions
+        before them."""
         if self.length is not None:
             name = self.network.removeprefix(PREFIX)
             return causal_model(name, self.device, DTYPES[self.dtype])
@@ -59,6 +64,7 @@ class Case:
         return model.to(self.device, DTYPES[self.dtype])
 
     def example(self, model: Any, layout: str) -> torch.Tensor:
+        """Return a random input; images are in the layout."""
         if self.length is not None:
             return tokens(self.batch, self.length, self.device)
         x = torch.randn(self.batch, *self._shape(model), device=self.device)
@@ -70,10 +76,12 @@ class Case:
 
 
 def settle_(model: nn.Module, x: torch.Tensor) -> None:
-    """Give a new model the weights, scales and running sums with which its signals keep their size,
-    as training would, and put it in evaluation mode. As made, ConvNeXt scales its layers by 1e-6,
-    and others the last norm of a block by zero: what a layer computes would not be seen in the
-    output."""
+    """Give a new model weights, scales and running statistics with which its signals keep their
+    magnitude, as training would, and put it in evaluation mode.
+
+    A new ConvNeXt scales its layers by 1e-6, and other networks the last norm of a block by zero,
+    so that an error in a layer would not show in the output.
+    """
     model.eval()
     for module in model.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
@@ -86,7 +94,7 @@ def settle_(model: nn.Module, x: torch.Tensor) -> None:
         usual = [norm.momentum for norm in norms]
         for norm in norms:
             norm.reset_running_stats()
-            norm.momentum = None  # all that was seen counts alike
+            norm.momentum = None  # all batches count alike
             norm.train()
         if norms:
             model(x)
@@ -96,8 +104,11 @@ def settle_(model: nn.Module, x: torch.Tensor) -> None:
 
 
 def fold_(model: nn.Module, x: torch.Tensor) -> None:
-    """Fold each batch norm that alone takes a convolution's output into it, as a user of PyTorch
-    would before any measuring. A norm with an activation of its own leaves that in its place."""
+    """Fold each batch norm into the convolution before it, as a user of PyTorch would.
+
+    A norm is folded if it alone takes the convolution's output. If a norm has an activation, the
+    activation takes its place.
+    """
     flow = record_dataflow(model, (x,), {}, lambda module: isinstance(module, nn.Conv2d))
     for convolution, calls in flow.calls.items():
         if len(calls) != 1 or not calls[0].behind:
@@ -110,6 +121,7 @@ def fold_(model: nn.Module, x: torch.Tensor) -> None:
 
 
 def _replace(model: nn.Module, module: nn.Module, by: nn.Module) -> None:
+    """Replace a module of a model by another wherever it is."""
     for parent in list(model.modules()):
         for name, child in list(parent._modules.items()):
             if child is module:

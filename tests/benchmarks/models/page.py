@@ -1,4 +1,4 @@
-"""The page on models."""
+"""The page on whole models, and a picture of each network's layers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BARS = {
         for batch in (1, 32)
     },
 }
-"""On an H200, how many times as fast; 0.99 for all others."""
+"""By network and batch, the least speed-up on an H200; 0.99 for all others."""
 LANGUAGE_BAR = 1.1
 
 
@@ -35,12 +35,13 @@ _LANGUAGE = [
 
 
 def page(result: dict[str, Any], name: str = "models") -> str:
-    """Return the page of that name. The names of its pictures begin with it."""
+    """Return the page of a result. The names of its pictures begin with ``name``."""
     return "\n".join([*_head(result), *_table(result, name), *_every_way(result)]) + "\n"
 
 
 def draw(path: Path, result: dict[str, Any]) -> None:
-    """A picture of each network beside the page: its layers by PyTorch, and tuned."""
+    """Write a picture of each network beside the page: the times of its layers by PyTorch and
+    tuned."""
     for row in result["rows"]:
         if "error" not in row:
             layers = [
@@ -129,8 +130,11 @@ def _seconds(value: float | None) -> str:
 
 
 def _difference(row: dict[str, Any]) -> str:
-    """Of the output, by its largest value. Of the first rows it says nothing: what their networks'
-    layers computed was not seen in the output."""
+    """Return the error of the output, relative to its largest value, or "" if the row has none.
+
+    The oldest rows have none: with their networks' weights, a layer's error did not show in the
+    output.
+    """
     difference = row.get("difference")
     return "" if difference is None else f"{difference:.1e}"
 

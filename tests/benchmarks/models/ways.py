@@ -1,4 +1,4 @@
-"""The ways to run a network that are compared, and their times in turns."""
+"""The ways to run a network that are compared, and functions that time them in turns."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ Call = Callable[[], Any]
 
 
 def compiled(model: nn.Module, how: str) -> Any:
-    """The model as ``torch.compile`` makes it: by default, frozen, with its weights as constants,
-    or with max-autotune. CUDA graphs are left to :func:`ready`, which captures every way alike."""
+    """Return a model compiled by ``torch.compile``.
+
+    ``how`` is "compiled", "frozen" (with weights as constants) or "max-autotune". None of them
+    makes CUDA graphs, because :func:`ready` captures every way in the same manner.
+    """
     mode = "max-autotune-no-cudagraphs" if how == "max-autotune" else None
     options: dict[str, Any] | None = {"freezing": True} if how == "frozen" else None
     return torch.compile(model, mode=mode, options=options, fullgraph=True, dynamic=False)
 
 
 def ready(call: Call, device: str) -> Call:
-    """The call, warm; on a GPU captured in a CUDA graph, which is replayed."""
+    """Warm a call up and return it; on a GPU, return the replay of a CUDA graph of it."""
     with torch.inference_mode():
         if device == "cpu":
             for _ in range(WARM_UP_CALLS):
@@ -47,7 +50,8 @@ def ready(call: Call, device: str) -> Call:
 
 @dataclass
 class _Replay:
-    """``call`` keeps what the graph reads: the network and its input."""
+    """The replay of a CUDA graph. ``call`` keeps the network and its input alive, which the graph
+    reads."""
 
     graph: torch.cuda.CUDAGraph
     call: Call
@@ -57,7 +61,7 @@ class _Replay:
 
 
 def in_turns(calls: Mapping[str, Call], device: str) -> dict[str, float]:
-    """Each call's milliseconds: the median of samples that are taken in turns."""
+    """Return the milliseconds of each call, the median of samples that are taken in turns."""
     measure = on_cuda if device == "cuda" else on_cpu
     with torch.inference_mode():
         often = {
@@ -73,7 +77,7 @@ def in_turns(calls: Mapping[str, Call], device: str) -> dict[str, float]:
 
 
 def on_cpu(call: Call, count: int) -> float:
-    """Seconds of a call, of so many in a row."""
+    """Return the mean seconds of a call, of ``count`` in a row."""
     start = time.perf_counter()
     for _ in range(count):
         call()
@@ -81,7 +85,10 @@ def on_cpu(call: Call, count: int) -> float:
 
 
 def on_cuda(call: Call, count: int) -> float:
-    """The same, by the device's clock, while it is never idle before one."""
+    """Return the mean seconds of a call, of ``count`` in a row, by the GPU's clock.
+
+    An untimed call goes first, so that the GPU is busy when the timed ones are launched.
+    """
     start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     call()  # so that the device is busy when the first event is recorded
     start.record()

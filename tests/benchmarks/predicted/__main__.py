@@ -1,4 +1,4 @@
-"""The rankers of ``match=predicted``: trials recorded, rankers trained on them, and judged, on
+"""Record trials, train the rankers of ``match=predicted`` on them, and judge the rankers on
 recordings and live.
 
 python -m tests.benchmarks.predicted record --target cuda --trials 40 --builders 14 \
@@ -100,7 +100,7 @@ def _train(_: argparse.Namespace) -> None:
 
 
 def _learnt(operator: str, kind: str) -> list[tuple[bool, list[Example]]]:
-    """What there is to learn from, by whether it is of gradients."""
+    """Return (whether they are gradients, examples to learn from), without empty ones."""
     found = [(False, known(operator, kind)), (True, known_gradients(operator, kind))]
     return [(gradients, learnt) for gradients, learnt in found if learnt]
 

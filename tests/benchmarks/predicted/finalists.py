@@ -1,4 +1,4 @@
-"""Finalists of the jobs that other pages report on, as recorded trials."""
+"""The finalists of the jobs on the pages of limits, as recorded trials."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ FOLDER = Path(__file__).parents[3] / "docs/benchmarks"
 
 
 def is_judged(workload: Workload) -> bool:
-    """Whether that shape of a page, a quarter of them, is kept for judging."""
+    """Return whether a shape is kept for judging: by its key's hash, a quarter of all shapes."""
     return hashlib.sha256(workload.key.encode()).digest()[0] % 4 == 0
 
 
 def gathered(kind: str) -> Recordings:
-    """The last round of each job whose shape is not judged, of what is still in a space."""
+    """Return the finalists of each job on a page whose shape is not kept for judging.
+
+    Configurations that no template's space has any more are left out.
+    """
     page = json.loads((FOLDER / f"{PAGES[kind]}.json").read_text())
     made = Recordings(page["runs"][-1]["device"], page["runs"][-1]["date"], {}, [])
     for row in page["rows"]:

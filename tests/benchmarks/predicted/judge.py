@@ -24,8 +24,12 @@ TRIALS = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class Judged:
-    """One shape; ``reached`` is the recorded best's time over that of the fastest of the first 1,
-    2, 4 and 8 that the ranker expects; ``chance`` the same of as many at random, on average."""
+    """How well a ranker did on one shape.
+
+    ``reached`` is, for each count in ``TRIALS``, the recorded best's time over that of the fastest
+    of so many configurations that the ranker puts first. ``chance`` is the same for configurations
+    at random, on average.
+    """
 
     operator: str
     workload: dict[str, Any]
@@ -36,7 +40,8 @@ class Judged:
 
 
 def left_out(known: Sequence[Example], place: int) -> Judged:
-    """The example in that place, by a ranker that knows all others but those like it."""
+    """Judge a ranker that was trained on all examples but ``known[place]`` and those with the same
+    extents, on that example."""
     example = known[place]
     own = extents(example.shape.shape)
     ranker = train([each for each in known if extents(each.shape.shape) != own])
@@ -52,7 +57,7 @@ def left_out(known: Sequence[Example], place: int) -> Judged:
 
 
 def whole_space(ranker: Ranker, recorded: Recording) -> Judged:
-    """A space of which every configuration was timed."""
+    """Judge a ranker on a space of which every configuration was timed."""
     workload = templates.operator(recorded.operator).workload.model_validate(recorded.workload)
     limits = DeviceLimits.from_json(recorded.device["limits"])
     prior = partial(ranker.expected, workload, limits, recorded.features)
@@ -62,7 +67,7 @@ def whole_space(ranker: Ranker, recorded: Recording) -> Judged:
 
 
 def _differing(one: Config, other: Config) -> int:
-    """Knobs."""
+    """Return the number of knobs in which two configurations differ."""
     return sum(one.get(name) != other.get(name) for name in one | other)
 
 

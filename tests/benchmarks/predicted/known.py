@@ -1,4 +1,4 @@
-"""What is known of which shapes: recorded trials, from which rankers are trained."""
+"""The recorded trials from which rankers are trained."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from tests.benchmarks.predicted.train import Example, examples
 from tests.benchmarks.predicted.trials import FOLDER, Recordings
 
 SAMPLES = Path(__file__).parents[1] / "strategies/samples"
-"""Parts of large spaces."""
+"""Recordings of parts of large spaces."""
 GRADIENTS = Path(__file__).parent / "gradients"
-"""Of the templates that only gradients have: configurations that fill the device and neighbours of
-the fastest, and, on the same device, what a ranker expected to be fast for batches of 128 and
-planes."""
+"""Recordings of the templates that only gradients have: configurations that fill the device,
+neighbours of the fastest and, on the same device, those that a ranker expected to be fast for
+batches of 128 and planes."""
 
 
 def known(operator: str, kind: str) -> list[Example]:
-    """What the package's rankers learn from: all but shapes that are kept for judging."""
+    """Return the examples from which the package's rankers learn; shapes that are kept for judging
+    are left out."""
     sampled = [each for each in _of(SAMPLES, operator, kind) if not is_judged(each.shape.shape)]
     return [*_of(FOLDER, operator, kind), *sampled]
 
 
 def known_gradients(operator: str, kind: str) -> list[Example]:
-    """The same of the templates of gradients."""
+    """Return the examples from which the package's rankers of gradients learn."""
     return [*_of(GRADIENTS, operator, kind)]
 
 
 def others(workload: Workload, kind: str) -> list[Example]:
-    """All trials of shapes that are not like a workload."""
+    """Return the examples of shapes whose extents differ from a workload's."""
     found = (_of(folder, workload.operator, kind) for folder in (FOLDER, SAMPLES))
     return [each for each in chain(*found) if extents(each.shape.shape) != extents(workload)]
 
@@ -44,5 +45,6 @@ def _recorded(folder: Path) -> list[Recordings]:
 
 @cache
 def _of(folder: Path, operator: str, kind: str) -> tuple[Example, ...]:
-    """Each once: rankers without one shape or another learn from the same examples."""
+    """Return the examples of a folder. They are cached, as rankers that leave out different shapes
+    share them."""
     return (*examples([r for r in _recorded(folder) if r.device["kind"] == kind], operator),)

@@ -1,5 +1,8 @@
-"""Shapes that nobody has tuned: what ``match=predicted`` answers, then the search of the same shape
-by the same worker. The search's last round has the prediction, its best and PyTorch's peers."""
+"""Benchmark of predictions beside searches, on shapes that no ranker has learnt from.
+
+``match=predicted`` answers for a shape; then the same worker searches it. The search's last round
+times the prediction, the search's best and PyTorch's peers together.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ PYTORCH = "pytorch*"
 
 
 def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """One result of several from one kind of device, the worst prediction first."""
+    """Return one result of several from one kind of device, with the worst prediction first."""
     result = joined(parts)
     result["shapes"] = max(part["shapes"] for part in parts)
     result["rows"].sort(key=lambda row: 0.0 if "error" in row else as_fast_as_tuned(row))
@@ -30,7 +33,7 @@ def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
 def live(
     device: Device, options: Namespace, grown: Callable[[dict[str, Any]], object]
 ) -> dict[str, Any]:
-    """A part, as :func:`tests.benchmarks.parts.measured`."""
+    """Measure shapes and return a part, as :func:`tests.benchmarks.parts.measured` does."""
     drawn = [
         Shape(_name(each), each.operator, each.operator, each.explicit_fields)
         for each in to_judge(device.kind, options.shapes)
@@ -44,25 +47,28 @@ def live(
 
 
 def as_fast_as_tuned(row: Row) -> float:
-    """How many times as fast as what the search found the prediction is."""
+    """Return how many times as fast as the search's fastest the prediction is."""
     return float(tuned(row)["median_us"]) / predicted_us(row)
 
 
 def tuned(row: Row) -> dict[str, Any]:
-    """The fastest of the search's last round. On a CPU another may be the best, as it is delivered
-    in a process of its own."""
+    """Return the fastest configuration of the search's last round. On a CPU the best may be another
+    one, as it is timed in a process of its own."""
     return _finalists(row)[0]
 
 
 def predicted_us(row: Row) -> float:
-    """The prediction in that round."""
+    """Return the prediction's time in the search's last round, in µs."""
     return _in_the_round(row, row["predicted"]["config"])
 
 
 def as_fast_as_pytorch(row: Row) -> float | None:
-    """How many times as fast as the fastest of PyTorch's peers the prediction is, None if none was
-    timed. Beside a peer that is called from Python, the prediction's call is taken to cost as much
-    more than its kernel as the best's."""
+    """Return how many times as fast as PyTorch's fastest peer the prediction is, or None if no such
+    peer was timed.
+
+    A peer that is called from Python is compared with a call. The prediction's call was not timed:
+    its overhead over the kernel is taken to be the best's.
+    """
     slower = predicted_us(row) - _in_the_round(row, row["best"]["config"])
     return min(
         (

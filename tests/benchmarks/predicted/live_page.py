@@ -1,4 +1,4 @@
-"""The page of predictions on shapes that nobody has tuned."""
+"""The page on predictions beside searches of the same shapes."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ BARS: tuple[tuple[Bar, Callable[[Row], float | None]], ...] = (
 
 
 def verdicts(result: dict[str, Any]) -> list[Verdict]:
+    """Return whether a result reaches each bar."""
     return [_verdict(bar, figure, result) for bar, figure in BARS]
 
 

@@ -1,4 +1,4 @@
-"""The page on predictions."""
+"""The page on predictions, judged on recordings."""
 
 from __future__ import annotations
 
@@ -61,5 +61,5 @@ def markdown(rows: list[dict[str, Any]], trained: dict[str, str], command: str) 
 
 
 def _mean(reached: list[float]) -> str:
-    floored = np.maximum(reached, 0.01)  # nothing that worked counts as a hundredth
+    floored = np.maximum(reached, 0.01)  # 0, if no configuration worked, counts as a hundredth
     return f"**{np.exp(np.log(floored).mean()):.2f}** ({min(reached):.2f})"

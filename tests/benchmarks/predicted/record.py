@@ -1,4 +1,4 @@
-"""Measuring some configurations of many shapes, with a job's builder and runner."""
+"""Measure some configurations of many shapes, with a job's builder and runner."""
 
 from __future__ import annotations
 
@@ -27,22 +27,25 @@ from tuner.search.evolutionary import Evolutionary
 from tuner.search.strategy import Strategy
 
 AT_ONCE = {"cpu": 1, "cuda": 10}
-"""Shapes that are built for together. On a CPU nothing is built while something is timed."""
+"""The number of shapes that are recorded at once. On a CPU nothing is built while a trial runs."""
 
 Keep = Callable[[list[Recorded]], None]
 KEEP_SECONDS = 20.0
 
 
 class Sampled(Evolutionary):
-    """A first batch spread over all templates, then children of the fastest: what a ranker has to
-    tell apart, and where it has to be exact."""
+    """A search whose first batch is spread over all templates; later ones are children of the
+    fastest.
+
+    A ranker has to tell the first apart, and has to be exact among the others.
+    """
 
     def propose(self, count: int) -> list[int]:
         return super().propose(count) if self.results else self._founders(count, set())
 
 
 class _Shape:
-    """One that is being recorded."""
+    """A shape that is being recorded: its plan, builds, runner and trials."""
 
     def __init__(
         self, workload: Workload, device: Device, builder: Builder, folder: Path,
@@ -59,20 +62,25 @@ class _Shape:
         self.trials: list[Timed] = []
 
     def ask(self) -> bool:
-        """Whether there is more to measure, whose builds then have begun."""
+        """Begin the builds of the next batch, if there is one; return whether any builds are
+        left."""
         for config in self._plan.ask(self._batches.pop(0)) if self._batches else []:
             library = self._folder / f"{self.workload.operator}-{id(self)}-{next(self._numbers)}.so"
             self.builds[self._builder.submit(self._plan.order(config, library))] = config
         return bool(self.builds)
 
     def is_ready(self, built: Built) -> bool:
-        """Whether that can be measured now, or need not be. A process takes long to measure the
-        first time, for which others need not wait."""
+        """Return whether a build can be measured now, or need not be, because it failed.
+
+        A process's first measurement takes long. It is made in the background with the first
+        library, so that other shapes need not wait for it.
+        """
         if built.status == "ok" and self._warming is None:
             self._warming = self._runner.submit(built.order.library)
         return built.status != "ok" or (self._warming is not None and self._warming.done())
 
     def measure(self, done: Future[Built]) -> None:
+        """Measure a build that has ended, and tell its time to the search."""
         config, built, time_us = self.builds.pop(done), done.result(), None
         if built.status == "ok":
             result = self._runner.measure(built.order.library)
@@ -99,9 +107,12 @@ def record(
     settle_seconds: float = SETTLE_SECONDS,
     keep: Keep = lambda _: None,
 ) -> list[Recorded]:
-    """``batches`` of trials of each shape that a strategy proposes, until a time of
-    ``time.monotonic``. ``keep`` gets what there is from time to time. As in a job, rough times
-    are taken where nothing is to be settled."""
+    """Return recorded trials of each workload.
+
+    ``batches`` are the numbers of trials that the strategy proposes at a time. Recording ends at
+    ``until``, a time of ``time.monotonic``. ``keep`` is called with the recordings so far, about
+    every ``KEEP_SECONDS``. ``settle_seconds`` is the runner's: if it is 0, times are rough.
+    """
     left, shapes, made = iter(workloads), list[_Shape](), list[Recorded]()
     kept = time.monotonic()
     with ExitStack() as stack:
@@ -126,7 +137,7 @@ def record(
 
 
 def _measure_some(shapes: Sequence[_Shape], kind: str, until: float) -> None:
-    """What is built by now; on a CPU, once all is."""
+    """Measure the builds that have ended; on a CPU, none before all have."""
     builds = [build for shape in shapes for build in shape.builds]
     wait(builds, 1.0, FIRST_COMPLETED if kind == "cuda" else ALL_COMPLETED)
     if kind == "cpu" and not all(build.done() for build in builds):
@@ -149,6 +160,7 @@ def _told(shape: _Shape) -> Recorded:
 
 
 def recordings(device: Device, shapes: list[Recorded]) -> Recordings:
+    """Return the recordings of a device with today's date and the versions of its templates."""
     today = datetime.now(UTC).date().isoformat()
     versions = {
         f"{operator.name}.{template.name}": template.version

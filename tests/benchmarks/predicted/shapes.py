@@ -1,4 +1,4 @@
-"""Shapes to learn from and shapes to judge by, drawn by seeds."""
+"""Randomly drawn shapes to learn from, and others to judge rankers by."""
 
 from __future__ import annotations
 
@@ -14,32 +14,37 @@ from tests.benchmarks.limits.shapes import LAYERS, STRIDE_2
 
 SEED, LIVE_SEED = 1, 2
 RECORDED = 220
-"""So many are recorded if nothing else is said, and no shape to judge by is like one of them."""
+"""The default number of shapes to record. No shape to judge by has the extents of one of them."""
 MOST_FLOPS = {"cpu": 4e8, "cuda": 3e9}
 MOST_BYTES = {"cpu": 2e7, "cuda": 2e8}
-"""A shape must be checked and timed in a fraction of a second."""
+"""The most operations and bytes of a shape, by kind of device: a shape must be checked and timed in
+a fraction of a second."""
 LAYER_PLANES = frozenset(
     (channels, size, kernel) for channels, size, kernel in (*LAYERS, *STRIDE_2)
 )
-"""Those that other pages report on are drawn by no seed."""
+"""Layers of other pages, as (channels, height and width, kernel). They are never drawn."""
 EXTENTS = {"conv1d": ("M", "N"), "depthwise_conv2d": ("C", "H", "W", "K", "KH", "KW", "stride")}
 
 Draw = Callable[[np.random.Generator, str], dict[str, Any]]
 
 
 def to_learn(kind: str, count: int) -> list[Workload]:
-    """Different ones for that kind of device, the operators in turn; the first of more are the
-    same."""
+    """Return ``count`` different shapes for a kind of device; operators take turns.
+
+    A larger ``count`` begins with the same shapes.
+    """
     return _drawn(kind, count, SEED, set())
 
 
 def to_judge(kind: str, count: int) -> list[Workload]:
-    """The same, none like those to learn from."""
+    """Return ``count`` shapes as :func:`to_learn` does, none with the extents of one of its
+    first ``RECORDED``."""
     return _drawn(kind, count, LIVE_SEED, {*map(extents, to_learn(kind, RECORDED))})
 
 
 def extents(workload: Workload) -> tuple[Any, ...]:
-    """What makes shapes alike, whatever their batch, layout, dtype and epilogue."""
+    """Return an operator's name and the extents by which shapes count as alike, whatever their
+    batch, layout, dtype and epilogue."""
     fields = workload.model_dump()
     return workload.operator, *(fields.get(name) for name in EXTENTS[workload.operator])
 
@@ -53,7 +58,7 @@ def _drawn(kind: str, count: int, seed: int, unlike: set[tuple[Any, ...]]) -> li
         fields = draw(rng, kind)
         try:
             workload = templates.operator(operator).workload.model_validate(fields)
-        except ValidationError:  # a kernel longer than its signal, say
+        except ValidationError:  # for example, a kernel longer than its signal
             continue
         small = workload.flops <= MOST_FLOPS[kind] and workload.bytes <= MOST_BYTES[kind]
         if small and not _is_a_layer(fields) and extents(workload) not in unlike:

@@ -1,4 +1,4 @@
-"""Training a ranker on recorded trials."""
+"""Train a ranker on recorded trials."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tuner.plan.traits import config_traits, shape_traits
 
 ROUNDS = 150
 FAILED = 4.0
-"""A configuration that failed counts as so many doublings slower than the slowest."""
+"""A failed configuration counts as slower than the slowest by so many doublings."""
 PARAMS: dict[str, Any] = {
     "objective": "reg:squarederror",
     "max_depth": 6,
@@ -34,14 +34,14 @@ PARAMS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Example:
-    """One shape's trials on a device, of which one at least worked."""
+    """One shape's trials on a device; at least one of them worked."""
 
     shape: Recorded
     device: Recordings
 
     @cached_property
     def traits(self) -> tuple[dict[str, float], list[dict[str, float]]]:
-        """Those of the shape, and those of each configuration."""
+        """The traits of the shape, and those of each configuration."""
         workload, limits = self.shape.shape, self.device.limits
         derive = deriving(workload, limits)
         configs = [config_traits(config, derive(config)) for config, _ in self.shape]
@@ -49,7 +49,7 @@ class Example:
 
     @cached_property
     def slower(self) -> NDArray[np.float64]:
-        """log2 of each trial's time over the fastest."""
+        """log2 of each trial's time over the fastest's, of shape (trials,)."""
         best = self.shape.best_us
         times = [time_us for _, time_us in self.shape]
         slowest = max(time_us for time_us in times if time_us is not None)
@@ -57,13 +57,15 @@ class Example:
         return np.array([failed if time is None else np.log2(time / best) for time in times])
 
     def rows(self, names: Sequence[str]) -> NDArray[np.float32]:
-        """(trials, names)."""
+        """Return the traits ``names`` of all trials, of shape (trials, names), NaN if a trial lacks
+        one."""
         common, each = self.traits
         found = [{**common, **own} for own in each]
         return np.array([[one.get(name, np.nan) for name in names] for one in found], np.float32)
 
 
 def examples(devices: Iterable[Recordings], operator: str) -> list[Example]:
+    """Return the recorded shapes of an operator of which a trial worked."""
     return [
         Example(shape, device)
         for device in devices
@@ -73,9 +75,12 @@ def examples(devices: Iterable[Recordings], operator: str) -> list[Example]:
 
 
 def train(learnt: Sequence[Example]) -> Ranker:
-    """A ranker for the operator of those on their kind of device. It learns how much slower each
-    trial is than its shape's fastest: what all of a shape have in common ranks nothing. What is
-    fast counts more, as the slow need no order among themselves."""
+    """Return a ranker that has learnt from examples of one operator and kind of device.
+
+    It learns how much slower each trial is than its shape's fastest, because a factor that all
+    trials of a shape share does not change their order. Fast trials weigh more, as the order of the
+    slow ones does not matter.
+    """
     import xgboost
 
     names = sorted(
@@ -94,7 +99,7 @@ def train(learnt: Sequence[Example]) -> Ranker:
 
 
 def told(learnt: Sequence[Example]) -> str:
-    """What they are, by device."""
+    """Return how many trials of how many shapes there are, by device, as a text."""
     trials: dict[str, list[int]] = {}
     for each in learnt:
         device = each.device.device
@@ -106,7 +111,8 @@ def told(learnt: Sequence[Example]) -> str:
 
 
 def deriving(workload: Workload, limits: DeviceLimits) -> Derive:
-    """What today's templates derive from a configuration, as a job's plan has it."""
+    """Return a function from a configuration to the features that today's templates derive from
+    it, the same as in a job's plan."""
     by_name = {each.name: each for each in templates.templates_for(workload, limits)}
 
     def derive(config: Config) -> dict[str, float]:

@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent / "recordings"
 
 Config = dict[str, Any]
 Timed = tuple[Config, float | None]
-"""None if the configuration failed."""
+"""A configuration and its warm median in µs, None if it failed."""
 
 
 @dataclass
@@ -28,9 +28,9 @@ class Recorded:
     operator: str
     workload: dict[str, Any]
     knobs: list[list[str]] = field(default_factory=list)
-    """Each set of names that configurations have, "template" the first."""
+    """The different lists of names that configurations have, each with "template" first."""
     trials: list[list[Any]] = field(default_factory=list)
-    """The place of the names in `knobs`, the values, the warm median in µs."""
+    """Each is [place of its names in ``knobs``, *values, warm median in µs or None]."""
 
     @classmethod
     def of(cls, workload: Workload, trials: Sequence[Timed]) -> Recorded:
@@ -45,6 +45,7 @@ class Recorded:
 
     @cached_property
     def shape(self) -> Workload:
+        """The workload."""
         return templates.operator(self.operator).workload.model_validate(self.workload)
 
     def __iter__(self) -> Iterator[Timed]:
@@ -53,13 +54,13 @@ class Recorded:
 
     @property
     def best_us(self) -> float:
-        """0 if nothing worked."""
+        """The least time, or 0 if every trial failed."""
         return min((time_us for _, time_us in self if time_us is not None), default=0.0)
 
 
 @dataclass
 class Recordings:
-    """What one device gave. ``versions`` are those of the templates, too."""
+    """The recorded shapes of one device. ``versions`` has TVM's and the templates' versions."""
 
     device: dict[str, Any]  # fingerprint
     date: str

@@ -1,4 +1,4 @@
-"""Two GPUs of one host: two workers over PostgreSQL, and one worker over TVM's RPC tracker.
+"""Benchmark of two GPUs of one host: two workers with PostgreSQL, and one with an RPC tracker.
 
 python -m tests.benchmarks.several_gpus --write docs/benchmarks/several-gpus
 """
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def _measured_before(file: Path, device: dict[str, Any]) -> dict[str, Any]:
-    """The parts that the file has of this device."""
+    """Return the parts that a file has of this device's name and driver."""
     before = json.loads(file.read_text()) if file.exists() else {}
     same = all(before.get("device", {}).get(key) == device[key] for key in ("name", "driver"))
     return {part: before[part] for part in PARTS if same and part in before}

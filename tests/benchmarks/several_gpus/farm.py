@@ -1,4 +1,4 @@
-"""One worker with the GPU of its own machine, with one RPC server, and with two."""
+"""One worker that measures on its own GPU, on one RPC server, and on two."""
 
 from __future__ import annotations
 
@@ -27,20 +27,24 @@ from tests.benchmarks.tuned import pace
 
 TRIALS = 96
 BUILDERS = 28
-"""More than a worker has by default: what is to be seen is the measuring."""
+"""More than a worker has by default, so that the measuring takes longer than the builds."""
 BAR_PACE, BAR_WINNER = 1.6, 0.03
 HOWS = ("local", "1 server", "2 servers")
 SEARCH = "random"
-"""With one seed it proposes the same everywhere: what differs is the measuring."""
+"""With one seed it proposes the same configurations everywhere, so only the measuring differs."""
 SHAPES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("depthwise_conv2d", {"B": 64, "C": 128, "H": 56, "W": 56, "K": 31}),
     ("conv1d", {"M": 8_000_000, "N": 4095, "mode": "valid"}),
 )
-"""Of long trials: a tenth of a second and more. Shorter ones wait for the builders of one host."""
+"""Shapes whose trials take 0.1 s and more. Shorter trials would wait for the host's builders."""
 
 
 def measured(folder: Path) -> dict[str, Any]:
-    """Trials a second and the winner of each shape, by how it was measured."""
+    """Tune each shape in each of the ``HOWS``, and return the trials a second and the winners.
+
+    A row's ``pace`` is two servers' trials a second over one server's. Its ``winner`` is the
+    largest relative difference between a winner's time and the local one's.
+    """
     found: dict[str, list[dict[str, Any]]] = {how: _tuned(how, folder) for how in HOWS}
     rows = []
     for at, (operator, shape) in enumerate(SHAPES):

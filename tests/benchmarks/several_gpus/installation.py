@@ -1,4 +1,4 @@
-"""Workers, a tracker and its servers as processes of their own, as a user starts them."""
+"""Start workers, a tracker and RPC servers as processes, as a user does, and order jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEY = "gpu"
 def running(
     command: Sequence[str], log: Path, environment: dict[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The process, until the end of the block."""
+    """Run a process until the end of the block, with its output appended to a log."""
     with log.open("ab") as said:
         process = subprocess.Popen(
             command, env=os.environ | (environment or {}), stdout=said, stderr=said
@@ -40,7 +40,7 @@ def running(
 
 
 def worker(database: str, builders: int, *options: str) -> tuple[list[str], dict[str, str]]:
-    """Command and environment of ``tuner worker``."""
+    """Return the command and the environment of ``tuner worker``."""
     environment = {
         "TUNER_DATABASE_URL": database,
         "TUNER_BUILD_WORKERS": str(builders),
@@ -52,7 +52,7 @@ def worker(database: str, builders: int, *options: str) -> tuple[list[str], dict
 
 @contextmanager
 def tracker(log: Path) -> Iterator[str]:
-    """TVM's tracker; its host and port."""
+    """Run TVM's tracker during the block and yield its host and port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -64,7 +64,7 @@ def tracker(log: Path) -> Iterator[str]:
 
 @contextmanager
 def servers(address: str, gpus: str, log: Path) -> Iterator[None]:
-    """A server for each of the GPUs; they are there when the block begins."""
+    """Run an RPC server for each of the GPUs during the block; all have started when it begins."""
     offered = ["--tracker", address, "--key", KEY, "--gpus", gpus]
     with running([sys.executable, "-m", "tuner.cli.app", "rpc-server", *offered], log):
         wanted = len(gpus.split(","))
@@ -81,7 +81,10 @@ def submit(engine: Engine, operator: str, shape: dict[str, Any], **order: Any) -
 
 
 def ended(engine: Engine, jobs: Sequence[Job], seconds: float) -> list[Job]:
-    """The jobs once all have ended; none may have failed."""
+    """Wait until all jobs have ended, for ``seconds`` at most, and return them.
+
+    Raise AssertionError if one failed or the time is up.
+    """
     ids = [job.id for job in jobs]
 
     def look() -> list[Job] | None:
@@ -94,6 +97,7 @@ def ended(engine: Engine, jobs: Sequence[Job], seconds: float) -> list[Job]:
 
 
 def until(look: Callable[[], Any], seconds: float) -> Any:
+    """Return the first true result of ``look``; raise AssertionError if there is none in time."""
     deadline = time.monotonic() + seconds
     while not (found := look()):
         assert time.monotonic() < deadline, f"not within {seconds:g} s"

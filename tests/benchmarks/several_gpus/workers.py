@@ -1,4 +1,4 @@
-"""Loads of eight jobs for two workers on two GPUs, and for one on one, over one PostgreSQL."""
+"""Eight jobs in one PostgreSQL for two workers on two GPUs, and for one worker on one GPU."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.own_postgres import own_server
 TRIALS = 64
 BAR = 0.6
 BUILDERS = 14
-"""For each worker, whether it has the machine for itself or not."""
+"""The builders of each worker, whether it is the only one on the machine or not."""
 SETTLED_SECONDS = 10.0
-"""After their start workers warm their builders."""
+"""The wait after the workers' start, in which they warm their builders."""
 Shape = tuple[str, dict[str, Any]]
 LAYERS: tuple[Shape, ...] = tuple(
     ("depthwise_conv2d", {"B": 16, "C": channels, "H": size, "W": size, "K": taps})
@@ -35,12 +35,15 @@ MIXED: tuple[Shape, ...] = (
     ("depthwise_conv2d", {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7}),
     ("conv1d", {"M": 16_384, "N": 32}),
 )
-"""Of conv1d the finalists' round times peers on the CPU too, which both workers share."""
+"""The last round of conv1d also times peers on the CPU, which both workers share."""
 
 
 def measured(load: Sequence[Shape], folder: Path) -> dict[str, Any]:
-    """Seconds from the order to the end of the last job, by workers. Two of them come first: what
-    the machine has read from its disk by then is to the good of the one."""
+    """Return the seconds from the first order to the end of the last job, by number of workers.
+
+    Two workers are measured first. The one worker then finds the machine's disk cache filled, so
+    the order does not favour the two.
+    """
     seconds = {str(count): _seconds(count, load, folder) for count in (2, 1)}
     return {
         "jobs": len(load), "trials": TRIALS, "seconds": seconds,

@@ -1,4 +1,4 @@
-"""Search strategies compared on recorded spaces: trials until within 5 % of the optimum.
+"""Benchmark of search strategies on recorded spaces: trials until within 5 % of the optimum.
 
 python -m tests.benchmarks.strategies compare --write docs/benchmarks/strategies
 python -m tests.benchmarks.strategies record conv1d-1024x64
@@ -33,9 +33,10 @@ from tuner.compare.comparison import SETTLE_SECONDS
 from tuner.device.detect import detect
 
 AT_ONCE = 16
-"""Builds of a shape that are begun together."""
+"""The number of a shape's builds that begin together."""
 ROUGH = {"cpu": SETTLE_SECONDS, "cuda": 0.0}
-"""Two samples tell on a GPU, not on a CPU."""
+"""The runner's ``settle_seconds`` by kind of device. With 0, times are rough: two samples are
+enough on a GPU, but not on a CPU."""
 
 
 def main() -> None:

@@ -1,5 +1,5 @@
-"""Strategies against recorded spaces: how many trials until one is within 5 % of the optimum, and
-how far from it the best is meanwhile."""
+"""Compare search strategies on recorded spaces: the trials until one is within 5 % of the optimum,
+and how far from the optimum the best is after each trial."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tuner.plan.warm_start import MAX_DISTANCE, distance
 
 SEEDS = 30
 MOST = 64
-"""Trials of a curve."""
+"""The number of trials of a curve."""
 EARLIER_TRIALS = 64
-"""Of an earlier job, as many as a job has by default."""
+"""The number of trials of an earlier job, the default of a job."""
 ALONE = "xgb, no ranker"
 ALONE_WARM = "xgb, no ranker, warm"
 GUIDED = "xgb"
@@ -34,8 +34,12 @@ Trials = list[tuple[int, float | None]]
 
 @dataclass(frozen=True)
 class Row:
-    """One space. ``trials`` are those of each seed, ascending, by strategy. ``regret`` is the best
-    time after each trial over the optimum, its geometric mean over the seeds."""
+    """The results on one space, by strategy.
+
+    ``trials`` has each seed's number of trials until one is within 5 % of the optimum, ascending.
+    ``regret`` has the best time after each trial over the optimum, its geometric mean over the
+    seeds. ``judged`` is False for spaces that constants were chosen on.
+    """
 
     name: str
     kind: str
@@ -52,17 +56,21 @@ class Row:
     regret: dict[str, list[float]]
 
     def median(self, strategy: str) -> float:
+        """Return the number of trials that a strategy needs, the median over the seeds."""
         return median(self.trials[strategy])
 
     def ninth(self, strategy: str) -> int:
-        """Enough for nine seeds of ten."""
+        """Return the number of trials that is enough for nine seeds of ten."""
         return self.trials[strategy][round(0.9 * (len(self.trials[strategy]) - 1))]
 
 
 def compared(
     kind: str, name: str, strategies: Sequence[str] = (), seeds: int = SEEDS, most: int = MOST
 ) -> Row:
-    """These strategies, all unless some are named, on one space."""
+    """Replay strategies, all unless some are named, on one space, and return its row.
+
+    Warm strategies are left out if no other shape is near enough.
+    """
     here = recorded(kind, name)
     earlier = _others(kind, name)
     asked = strategies or _STRATEGIES
@@ -99,7 +107,8 @@ def compared(
 
 
 def _others(kind: str, name: str) -> list[str]:
-    """The other shapes of the operator, in the same list, that a job would learn from."""
+    """Return the names of the shapes in the same list, of the same operator, that a job would
+    learn from."""
     [shapes] = [each for each in (CHOSEN_ON[kind], JUDGED_ON[kind]) if name in each]
     here = recorded(kind, name).shape
     return [
@@ -127,7 +136,8 @@ def _guided(kind: str, name: str, seed: int) -> search.Strategy:
 def _warm(
     create: Callable[[str, str, int], search.Strategy],
 ) -> Callable[[str, str, int], search.Strategy]:
-    """The same, told an earlier job of each of the operator's other shapes."""
+    """Return a function that creates the same strategy and tells it an earlier job of each shape
+    that a job would learn from."""
 
     def warmed(kind: str, name: str, seed: int) -> search.Strategy:
         strategy = create(kind, name, seed)
@@ -155,7 +165,8 @@ def _prior(kind: str, name: str) -> search.Prior:
 
 @cache
 def _expected_there(kind: str, there: str, here: str) -> list[float]:
-    """What a ranker that lacks one shape expects of another's configurations."""
+    """Return the scores of all configurations of the shape ``there``, from a ranker that has not
+    learnt from shapes like ``here``."""
     other = recorded(kind, there)
     ranker = ranker_without(kind, recorded(kind, here).shape)
     expected = ranker.expected(other.shape, other.limits, other.features, list(other.space))
@@ -165,7 +176,8 @@ def _expected_there(kind: str, there: str, here: str) -> list[float]:
 def _earlier(
     kind: str, name: str, here: str, seed: int, prior: search.Prior | None
 ) -> list[search.Earlier]:
-    """What a job of the other shape measured."""
+    """Return the trials of an earlier job of the shape ``name``, as a strategy for the shape
+    ``here`` is told them."""
     there, space = recorded(kind, name), recorded(kind, here).space
     expected = [0.0] * len(there.times) if prior is None else _expected_there(kind, name, here)
     return [
@@ -182,7 +194,7 @@ def _earlier(
 
 @cache
 def _earlier_job(kind: str, name: str, seed: int) -> Trials:
-    """Its trials, with nothing known before it."""
+    """Return the trials of an earlier job, which began without any knowledge."""
     there = recorded(kind, name)
     strategy = _STRATEGIES[ALONE](kind, name, seed)
     made = replay(strategy, there.times, BATCH)
@@ -190,8 +202,8 @@ def _earlier_job(kind: str, name: str, seed: int) -> Trials:
 
 
 def _found(here: Known, strategy: search.Strategy, most: int) -> Trials:
-    """A search's trials until one is good enough, and at least ``most``, or as many as lead to the
-    optimum."""
+    """Return a search's trials: until one is the optimum, or until there are ``most`` and one of
+    them is within 5 % of it."""
     limit, best = good_enough(here.times), min(time for time in here.times if time is not None)
     made: Trials = []
     least = np.inf
@@ -204,7 +216,7 @@ def _found(here: Known, strategy: search.Strategy, most: int) -> Trials:
 
 
 def _bests(made: Trials, best: float, most: int) -> list[float]:
-    """The best time after each trial over the optimum."""
+    """Return, for each of ``most`` trials, the best time so far over the optimum."""
     found = [*accumulate((time_us or np.inf for _, time_us in made), min)]
     found += [found[-1]] * (most - len(found))
     return [time_us / best for time_us in found[:most]]

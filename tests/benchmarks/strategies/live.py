@@ -1,5 +1,5 @@
-"""Searches of a whole space on the device itself, several of them side by side. What one of them
-has measured, the others are told when they ask for it."""
+"""Several searches of a whole space on the device itself, side by side. A configuration that one of
+them has measured is not measured again for the others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass
 class Run:
-    """One search. ``times`` are those of its trials, in order, None for what failed."""
+    """One search. ``times`` are those of its trials in µs, in order, None if one failed."""
 
     guided: bool
     seed: int
@@ -45,8 +45,11 @@ def live(
     workload: Workload, device: Device, builder: Builder, runs: list[tuple[bool, int]],
     trials: int, until: float,
 ) -> tuple[list[Run], dict[int, float | None], Plan]:  # fmt: skip
-    """``trials`` of ``xgb`` for each (guided by a ranker, seed), until a time of
-    ``time.monotonic``."""
+    """Run a search ``xgb`` of ``trials`` trials for each (whether a ranker guides it, seed).
+
+    All end at ``until``, a time of ``time.monotonic``. Return the searches, all measured times by
+    index (None if a trial failed), and the plan with their space.
+    """
     plan = Plan(workload, device, "grid", 0)
     features = _once(plan.search.featurize)
     ranker = ranker_without(device.kind, workload)
@@ -88,7 +91,7 @@ def _advance(run: Run, times: _Times, trials: int) -> None:
 
 
 class _Times:
-    """Of configurations, each built and measured once."""
+    """The times of configurations by index, each built and measured once."""
 
     def __init__(self, plan: Plan, builder: Builder, runner: Runner, folder: Path) -> None:
         self.known: dict[int, float | None] = {}
@@ -102,7 +105,7 @@ class _Times:
             self._builds[index] = self._builder.submit(order)
 
     def wait(self) -> None:
-        """Until something has changed."""
+        """Wait, for a second at most, until a build or a run ends, and take the results."""
         wait([*self._builds.values(), *self._runs.values()], 1.0, FIRST_COMPLETED)
         for index, build in _done(self._builds):
             built = build.result()
@@ -122,7 +125,7 @@ class _Times:
 
 
 def _done(futures: dict[int, Future[T]]) -> Iterator[tuple[int, Future[T]]]:
-    """Those that have ended, which are taken out."""
+    """Yield the futures that have ended and remove them from ``futures``."""
     for index in [index for index, future in futures.items() if future.done()]:
         yield index, futures.pop(index)
 
@@ -132,7 +135,7 @@ def _name(config: Config) -> str:
 
 
 def _once(function: Callable[[Config], T]) -> Callable[[Config], T]:
-    """The same function, which keeps what it has found."""
+    """Return the function with a cache of its results by configuration."""
     found: dict[str, T] = {}
 
     def kept(config: Config) -> T:

@@ -1,4 +1,4 @@
-"""The page of the comparison."""
+"""The page on search strategies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.benchmarks.strategies.searches import found_after
 from tuner.plan.warm_start import MAX_DISTANCE
 
 AT_MOST = 0.5
-"""Of the trials of the search that it is compared with."""
+"""The bar: the largest share of the trials of the search that it is compared with."""
 STRATEGIES = ("random", "evolutionary", ALONE, ALONE_WARM, GUIDED, WARM)
 
 
@@ -96,7 +96,8 @@ def markdown(
 
 
 def mean_curves(rows: Sequence[Row]) -> dict[str, list[float]]:
-    """Of each strategy that has one on all spaces: the geometric mean over them."""
+    """Return the regret of each strategy that has one on all spaces, the geometric mean over
+    these."""
     return {
         name: [float(each) for each in np.exp(np.mean(np.log([r.regret[name] for r in rows]), 0))]
         for name in STRATEGIES

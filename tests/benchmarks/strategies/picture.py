@@ -12,8 +12,11 @@ RUNGS = (1.0, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0)
 
 
 def picture(title: str, curves: Mapping[str, Sequence[float]]) -> str:
-    """A line for each strategy: trials across, from 1; the best time over the optimum upwards, on a
-    logarithmic scale that begins at 1."""
+    """Return an SVG with a line for each curve.
+
+    The x axis is the trials, from 1. The y axis is the best time over the optimum, on a logarithmic
+    scale that begins at 1.
+    """
     most = max(len(curve) for curve in curves.values())
     highest = max(max(curve) for curve in curves.values())
 

@@ -1,4 +1,4 @@
-"""Rankers for replays: each knows all recorded shapes but those like the one that is searched."""
+"""Rankers for replays, trained on all recorded shapes but those like the one that is searched."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ Config = dict[str, Any]
 
 
 def ranker_without(kind: str, workload: Workload) -> Ranker:
-    """For a kind of device, from what is recorded on such."""
+    """Return a ranker for a kind of device that has not learnt from shapes like the workload."""
     return _trained(kind, workload.key)
 
 
 def prior_of(known: Known) -> Prior:
-    """What such a ranker expects of a recording's configurations, each computed once."""
+    """Return the prior of a replay: :func:`ranker_without`'s scores of a recording's
+    configurations, computed once."""
     ranker = ranker_without(known.device["kind"], known.shape)
     whole = ranker.expected(known.shape, known.limits, known.features, list(known.space))
 

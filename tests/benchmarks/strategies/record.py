@@ -1,4 +1,4 @@
-"""Measuring every configuration of a workload with the builder and the runner of jobs."""
+"""Measure every configuration of a workload, with a job's builder and runner."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from tuner.plan.plan import Plan
 
 BATCH = 32
 AGAIN, ROUNDS = 1.5, 3
-"""What is at most so many times slower than the fastest is timed again, so many times, and its
-least time is kept: what else the machine does only ever adds."""
+"""Configurations that take at most ``AGAIN`` times the fastest's time are timed ``ROUNDS`` times
+more, and the least time counts, as other load on the machine only adds to a time."""
 
 
 def record(name: str, device: Device, builders: int) -> Recording:
-    """All of a shape's space on this machine: hundreds of builds, a few minutes."""
+    """Record the whole space of a shape of ``CHOSEN_ON["cpu"]`` on this machine. It takes hundreds
+    of builds and a few minutes."""
     operator, fields = CHOSEN_ON["cpu"][name]
     workload = shapes.workload(operator, fields)
     plan = Plan(workload, device, "grid", 0)

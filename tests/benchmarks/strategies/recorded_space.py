@@ -1,4 +1,4 @@
-"""Configurations that were recorded, as a space of their own."""
+"""A search space of the configurations that were recorded."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from templates.spaces.search_space import SearchSpace
 
 
 class RecordedSpace(SearchSpace):
-    """It stays what it was when the templates change. The configurations of a template follow each
-    other."""
+    """A space with exactly the given configurations, which does not change with the templates.
+
+    All configurations of one template must follow each other.
+    """
 
     def __init__(self, configs: Sequence[Config]) -> None:
         self._configs = list(configs)
@@ -53,7 +55,7 @@ class RecordedSpace(SearchSpace):
 
     @cached_property
     def _alike(self) -> dict[str, list[int]]:
-        """The places of those that agree in all knobs but one."""
+        """The places of configurations that agree in all knobs but one."""
         found = defaultdict(list)
         for place, config in enumerate(self._configs):
             for key in _without_one(config):

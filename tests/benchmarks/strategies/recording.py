@@ -25,8 +25,8 @@ FOLDER = Path(__file__).parents[1] / "spaces"
 
 
 class Known(ABC):
-    """What a replay needs. ``times`` has one a configuration, in the order of ``space``, None if it
-    failed."""
+    """A recorded space, as a replay needs it. ``times`` has each configuration's time in µs, in the
+    order of ``space``, None if it failed."""
 
     operator: str
     workload: dict[str, Any]
@@ -40,7 +40,7 @@ class Known(ABC):
 
     @property
     def good(self) -> int:
-        """How many are within 5 % of the optimum."""
+        """The number of configurations within 5 % of the optimum."""
         limit = good_enough(self.times)
         return sum(time is not None and time <= limit for time in self.times)
 
@@ -61,7 +61,7 @@ class Known(ABC):
         return {}
 
     def features(self, config: dict[str, Any]) -> dict[str, float]:
-        """What today's template derives from the configuration."""
+        """Return the features that today's template derives from a configuration."""
         name = json.dumps(config)
         if name not in self._features:
             derived = self._templates[config["template"]].features(self.shape, config, self.limits)
@@ -72,7 +72,8 @@ class Known(ABC):
 
 @dataclass(frozen=True)
 class Recording(Known):
-    """A whole space, which is stored with it: it stays what it was when the templates change."""
+    """A recording of a whole space. The space is stored too, so it does not change with the
+    templates."""
 
     operator: str
     workload: dict[str, Any]
@@ -93,7 +94,7 @@ class Recording(Known):
 
 
 class Sample(Known):
-    """Part of a space."""
+    """A recording of part of a space."""
 
     def __init__(self, recorded: Recorded, device: Recordings) -> None:
         self.operator, self.workload = recorded.operator, recorded.workload
@@ -109,17 +110,18 @@ class Sample(Known):
 
 @cache
 def load(name: str) -> Recording:
-    """A stored one, by its name."""
+    """Return the stored recording of a name."""
     return Recording(**json.loads(gzip.decompress((FOLDER / f"{name}.json.gz").read_bytes())))
 
 
 def names() -> list[str]:
+    """Return the names of the stored recordings of whole spaces."""
     return sorted(path.name.removesuffix(".json.gz") for path in FOLDER.glob("*.json.gz"))
 
 
 @cache
 def samples() -> dict[str, Sample]:
-    """All that are stored, by the key of their workload and the kind of their device."""
+    """Return all stored samples, by "KIND KEY": the kind of device and the workload's key."""
     devices = [Recordings.load(path) for path in sorted(SAMPLES.glob("*.json.gz"))]
     return {
         f"{device.device['kind']} {each.shape.key}": Sample(each, device)

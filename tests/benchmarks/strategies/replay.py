@@ -1,4 +1,4 @@
-"""A search replayed on a space whose times are all known: nothing is built or run."""
+"""Replay a search on a space whose times are all known, without building or running anything."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,8 +11,11 @@ WITHIN = 1.05
 def replay(
     strategy: Strategy, times: Sequence[float | None], batch: int
 ) -> Iterator[tuple[int, float | None]]:
-    """Each index with its time, in the order of its trial. ``times`` has one a configuration, None
-    if it failed; as in a job, a batch is asked for when the one before has been told."""
+    """Yield the index and the time of each trial, in order.
+
+    ``times`` has each configuration's time, None if it failed. As in a job, a batch is asked for
+    after the results of the one before have been told.
+    """
     while asked := strategy.ask(batch):
         for index in asked:
             yield index, times[index]
@@ -20,13 +23,16 @@ def replay(
 
 
 def good_enough(times: Sequence[float | None]) -> float:
-    """The time that counts as found. Raises ValueError if all failed."""
+    """Return the longest time that counts as found. Raise ValueError if all failed."""
     return WITHIN * min(time for time in times if time is not None)
 
 
 def trials_to_good(strategy: Strategy, times: Sequence[float | None], batch: int) -> int:
-    """How many trials it takes until one is good enough. Raises ValueError if all failed, or
-    the strategy was told of the good ones."""
+    """Return the number of trials until one is good enough.
+
+    Raise ValueError if all configurations failed, or if the strategy proposes no good one because
+    it was told these before.
+    """
     limit = good_enough(times)
     for number, (_, time_us) in enumerate(replay(strategy, times, batch), 1):
         if time_us is not None and time_us <= limit:

@@ -1,4 +1,4 @@
-"""Searches of whole spaces that were made on a device, and what is told of them."""
+"""Stored searches of whole spaces on a device, and their numbers of trials."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ FOLDER = Path(__file__).parent / "searches"
 
 
 def searches() -> list[dict[str, Any]]:
-    """All that are stored; ``times`` of each run are those of its trials, in order."""
+    """Return all stored searches. The ``times`` of a run are those of its trials in µs, in
+    order."""
     return [json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))]
 
 
 def found_after(search: dict[str, Any], *, guided: bool) -> list[int | None]:
-    """For each run, after how many trials it was within 5 % of the fastest that any run of these
-    has seen; None if it ended before."""
+    """Return, for each run that was guided or not, the number of trials until it was within 5 % of
+    the fastest time in any run; None if it ended before."""
     limit = good_enough([time for run in search["runs"] for time in run["times"]])
     return [
         next((n for n, t in enumerate(run["times"], 1) if t is not None and t <= limit), None)

@@ -1,5 +1,5 @@
-"""Shapes that search strategies are replayed on. Constants and models are chosen on some; what a
-page says of a strategy is measured on the others."""
+"""Shapes that search strategies are replayed on. Constants of the strategies are chosen on some
+shapes; the page's bars are measured on the others."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ JUDGED_ON: dict[str, Shapes] = {
 
 
 def listed() -> list[tuple[str, str]]:
-    """Kind of device and name of each, those that are judged on first."""
+    """Return (kind of device, name) of each shape, those of ``JUDGED_ON`` first."""
     return [
         (kind, name)
         for shapes in (JUDGED_ON, CHOSEN_ON)
@@ -77,7 +77,7 @@ def workload(operator: str, fields: dict[str, Any]) -> Workload:
 
 
 def recorded(kind: str, name: str) -> Known:
-    """What is recorded of a shape: the whole space if it was."""
+    """Return a shape's recording: of the whole space if there is one, else of a part of it."""
     operator, fields = (CHOSEN_ON[kind] | JUDGED_ON[kind])[name]
     if name in names():
         return load(name)

@@ -1,5 +1,5 @@
-"""A space as JSON, as recordings hold it: its knobs, and as run lengths which of their combinations
-it has. Its knobs have no conditions and no lists."""
+"""Write a space as JSON and read it: its knobs, and the run lengths of invalid and valid
+combinations in turn. Its knobs must have no conditions, and no lists as values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def to_json(union: UnionSpace) -> dict[str, Any]:
 
 
 def from_json(document: dict[str, Any]) -> UnionSpace:
-    """The same indices and configurations."""
+    """Return a space with the same configurations at the same indices."""
     return UnionSpace([_space_from_json(space) for space in document["spaces"]])
 
 
@@ -52,5 +52,5 @@ def _space_from_json(document: dict[str, Any]) -> ConfigSpace:
 
 
 def _combinations(knobs: dict[str, Any]) -> list[dict[str, Any]]:
-    """All of them, the last knob varying fastest."""
+    """Return all combinations of the knobs' values; the last knob varies fastest."""
     return [dict(zip(knobs, values, strict=True)) for values in product(*knobs.values())]

@@ -1,4 +1,4 @@
-"""Parts of a space that are spaces themselves: a few values of each knob, all combinations."""
+"""A search that measures parts of a space: a few values of each knob in all combinations."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from templates.spaces.search_space import SearchSpace
 from tuner.search.strategy import Strategy
 
 EVEN = 1 / 4
-"""The rate at which the slowest knob gets its values, as a share of the fastest's."""
+"""The rate at which one knob gets its values is at least this share of another knob's."""
 
 
 class Subgrids(Strategy):
-    """Every configuration, those of a small part first, then those that a larger part adds: the
-    first thousand of a large space lie close together, so that most have neighbours among
-    themselves. Which values come first is drawn. Templates take turns."""
+    """Proposes every configuration: those of a small part of the space first, then those that a
+    larger part adds.
+
+    So the first thousand trials of a large space lie close together, and most have neighbours among
+    themselves. The order of a knob's values is random. Templates take turns.
+    """
 
     name = "subgrids"
     _order: Iterator[int] | None = None
@@ -37,8 +40,11 @@ class Subgrids(Strategy):
 
 
 def _growing(space: SearchSpace, part: range, rng: np.random.Generator) -> list[int]:
-    """A configuration comes when the last of its values does. Each knob gets one value after the
-    other, at a rate of its own."""
+    """Return the indices of a template's configurations in the order of proposal.
+
+    Each knob gets its values one after the other, at a random rate. A configuration comes when all
+    of its values have come.
+    """
     configs = [space[index] for index in part]
     comes = np.zeros(len(configs))
     for name in dict.fromkeys(chain(*configs)):
@@ -48,6 +54,7 @@ def _growing(space: SearchSpace, part: range, rng: np.random.Generator) -> list[
 
 
 def _arrivals(values: list[str], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return when each value comes, a number in [0, 1), in a random order of distinct values."""
     distinct = sorted(set(values))
     order = dict(zip(distinct, rng.permutation(len(distinct)) / len(distinct), strict=True))
     return np.array([order[value] for value in values])

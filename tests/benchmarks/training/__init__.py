@@ -1,1 +1,1 @@
-"""Gradients beside PyTorch's: of layers, and of whole training steps."""
+"""Benchmarks of training: gradients of layers, and whole training steps, beside PyTorch's."""

@@ -1,9 +1,9 @@
-"""Gradients of depthwise layers beside PyTorch's, on a GPU; and whole training steps.
+"""Benchmark of gradients of depthwise layers on a GPU, and of whole training steps.
 
 python -m tests.benchmarks.training layers --trials 128 --write docs/benchmarks/training
 python -m tests.benchmarks.training steps --network timm:convnext_tiny --batch 128 --write PAGE
 
-The first can be made in parts, each written as it grows, and joined:
+The first can be made in parts, each written as it grows, which are joined afterwards:
 
 python -m tests.benchmarks.training layers --seconds 500 --write part1
 python -m tests.benchmarks.training layers --skip part1.json --write part2
@@ -81,7 +81,7 @@ def _steps(parser: argparse.ArgumentParser) -> None:
 
 
 def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """One result of several from one device, in the order of the rows."""
+    """Return one result of several from one device, in the order of the shapes."""
     result = joined(parts)
     order = [shape.name for shape in shapes()]
     return result | {"rows": sorted(result["rows"], key=lambda row: order.index(row["name"]))}
@@ -102,7 +102,7 @@ def _measured(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _told(result: dict[str, Any], path: Path | None) -> str:
-    """The page; written with the figures if there is a path for them."""
+    """Return the page of a result. If there is a path, write the page and the figures too."""
     text = markdown(result)
     if path:
         write(path, result | {"bars": [each.to_json() for each in verdicts(result)]}, text)

@@ -1,8 +1,8 @@
-"""Gradients of ConvNeXt-T's layers beside PyTorch's, on a CPU.
+"""Benchmark of gradients of ConvNeXt-T's layers on a CPU, beside PyTorch's.
 
 python -m tests.benchmarks.training.cpu --torch PYTHON --write docs/benchmarks/training-cpu
 
-PyTorch runs in a process of its own, by an interpreter that has it.
+PYTHON is an interpreter that has PyTorch, which runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _device() -> str:
 
 
 def _ours(channels: int, size: int) -> dict[str, Any]:
-    """The fastest configuration and its ms, by direction."""
+    """Return the fastest configuration of a layer and its time in ms, by direction."""
     from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 
     found = {}
@@ -103,7 +103,8 @@ def _ours(channels: int, size: int) -> dict[str, Any]:
 
 
 def _programs(workload: Any) -> Iterator[tuple[dict[str, Any], Callable[[], None]]]:
-    """A few configurations of the channels-last form, on all threads, and calls of them."""
+    """Yield a few configurations of the template for channels last, on all threads, each with a
+    function that calls it."""
     import numpy as np
     import tvm
 
@@ -117,7 +118,7 @@ def _programs(workload: Any) -> Iterator[tuple[dict[str, Any], Callable[[], None
     (template,) = (t for t in templates.templates_for(workload, cpu.limits) if t.name == name)
     space = template.space(workload, cpu.limits)
     rng = np.random.default_rng(0)
-    given = [rng.standard_normal(argument.shape).astype("f4") for argument in workload.given]
+    given = [rng.standard_normal(argument.shape).astype("f4") for argument in workload.inputs]
     tensors = [shared_view(each) for each in (*given, np.empty(workload.output.shape, "f4"))]
     for config in _configs(name):
         if config in space:
@@ -144,7 +145,7 @@ def _configs(name: str) -> list[dict[str, Any]]:
 
 
 def _timed(call: Callable[[], None]) -> float:
-    """Median ms."""
+    """Return the median time of a call in ms."""
     call()
     times = []
     for _ in range(CALLS):

@@ -15,13 +15,16 @@ CAUSAL = "causal 1×12288×16384 k4 SiLU, all gradients"
 
 
 def named(stride: int) -> list[str]:
-    """The layers of a stride."""
+    """Return the names of the layers of a stride."""
     end = "" if stride == 1 else f" s{stride}"
     return [f"{channels}×{size}² k{kernel}{end}" for channels, size, kernel in STRIDES[stride]]
 
 
 def shapes() -> list[Shape]:
-    """Every layer in every direction, batches of 32, channels last, bfloat16; then the others."""
+    """Return every layer in every direction, then a float32 and a causal one.
+
+    The layers have batches of 32, channels last, in bfloat16.
+    """
     found = []
     for stride, layers in STRIDES.items():
         for name, (channels, size, kernel) in zip(named(stride), layers, strict=True):

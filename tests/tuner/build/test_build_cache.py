@@ -1,4 +1,4 @@
-"""What is built again is taken from where it was kept, if it comes from all the same."""
+"""The build cache: a library is reused if program, target, compiler and options are equal."""
 
 import errno
 import os
@@ -48,7 +48,8 @@ def test_the_same_is_taken_and_anything_else_is_built(
     (name,) = [name for name, entry in found.items() if entry == whole]
     assert len(found) == 1 + len(LINKED["llvm"])
 
-    build_cache.write(folder, name, OTHER)  # which nobody would build
+    # No build would make these bytes: if they come back, they came from the cache.
+    build_cache.write(folder, name, OTHER)
     again = builder.submit(ordered(tmp_path / "again.so")).result()
     assert (again.order.library.read_bytes(), again.source) == (OTHER.binary, OTHER.source)
     assert (again.status, again.workspace) == (first.status, first.workspace)

@@ -1,5 +1,9 @@
+"""The builder compiles candidates to libraries in child processes. Builds may fail or hang."""
+
 import itertools
+import re
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -96,7 +100,8 @@ def test_a_configuration_that_is_not_in_the_space_is_a_schedule_error(
 
 
 def test_a_build_that_hangs_is_killed_and_the_next_goes_on(device: Device, tmp_path: Path) -> None:
-    """The process is another one, which may well take longer than that for a build."""
+    """The next build runs in a new process. It is no build here: on a busy machine one could take
+    longer than the timeout of 0.5 s."""
     with Builder(workers=1, timeout=0.5) as builder:
         pid = builder.call(remote.pid, timeout=60)
         built = builder.submit(planted(device, tmp_path, "build_hang")).result()
@@ -118,7 +123,7 @@ def test_a_crash_harms_no_other_build(builder: Builder, device: Device, tmp_path
 
 
 def test_builds_run_side_by_side(builder: Builder, tmp_path: Path) -> None:
-    """Each of two waits for the other's file."""
+    """Each of two calls waits for the file that the other writes, so both must run at once."""
     files = [tmp_path / "a", tmp_path / "b"]
     with ThreadPoolExecutor(2) as threads:
         met = threads.map(
@@ -148,7 +153,8 @@ def test_closing_ends_what_runs_and_drops_what_waits(device: Device, tmp_path: P
 
 
 def test_a_folder_that_is_left_is_removed_with_what_was_built_into_it(device: Device) -> None:
-    """One build has made its library, one runs, one waits."""
+    """At the exception one build has made its library, one runs, and one waits for a process. The
+    running one is killed, the waiting one is cancelled, and the builder remains usable."""
     with Builder(workers=1, timeout=60) as builder:
         with pytest.raises(KeyError), builder.folder("convtune-test-") as folder:
             assert builder.submit(planted(device, folder, "right")).result().status == "ok"
@@ -165,7 +171,8 @@ def test_a_folder_that_is_left_is_removed_with_what_was_built_into_it(device: De
 
 
 def test_what_a_linker_writes_last_hides_no_error(tmp_path: Path) -> None:
-    """It is killed with its build, and may live for a moment longer."""
+    """A linker is killed with its build but may live and write for a moment longer. A failure to
+    remove the folder because of such a file must not replace the error that ended the block."""
     over = threading.Event()
 
     def write(folder: Path) -> None:
@@ -195,19 +202,32 @@ def test_leaving_a_folder_ends_no_build_elsewhere(device: Device, tmp_path: Path
 
 
 def test_without_a_linker_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", "/nowhere/c++")
-    with pytest.raises(NoLinker, match="install g"):
-        Builder(workers=1)
+    for named in ("/nowhere/c++", f"{linker()} -O2"):
+        monkeypatch.setenv("CXX", named)
+        with pytest.raises(NoLinker, match=rf"CXX is '{re.escape(named)}', .* without options"):
+            Builder(workers=1)
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(NoLinker, match="install g"):
         Builder(workers=1)
 
 
+def test_the_linker_is_tried_where_temporary_files_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python passes over a TMPDIR that can't be written, as on a full disk; a compiler does not."""
+    compiler = tmp_path / "g++"
+    compiler.symlink_to(Path(linker()).resolve())
+    monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setenv("TMPDIR", "/proc")
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    Builder(workers=1).close()
+
+
 def test_a_compiler_without_its_linker_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a container has it that brings no binutils."""
+    """A container without binutils has g++ but no ld. Builder and doctor name the package."""
     (tmp_path / "g++").symlink_to(Path(linker()).resolve())
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -1,3 +1,5 @@
+"""CUDA source is compiled to machine code by NVRTC, which needs no GPU."""
+
 import pytest
 
 from tuner.build.cuda_compile import cubin

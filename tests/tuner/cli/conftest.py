@@ -1,4 +1,4 @@
-"""A database of its own for the commands of a test."""
+"""Fixture: a new database, which the commands of one test use."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests import databases
 
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    """That of the database which the commands find."""
+    """Yield the engine of a new database, which TUNER_DATABASE_URL names to the commands."""
     opened = databases.opened(tmp_path / "convtune.db")
     monkeypatch.setenv("TUNER_DATABASE_URL", f"sqlite:///{tmp_path / 'convtune.db'}")
     yield opened

@@ -1,4 +1,4 @@
-"""``tuner db``: what the shell says, and its exit codes."""
+"""``tuner db``: backup, restore, pruning and checking, with what is printed and the exit codes."""
 
 import json
 import sys
@@ -28,7 +28,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def engine(url: str, libraries: dict[str, Path]) -> Engine:
-    """Closed, with a best."""
+    """Make the database with one best; return its engine, whose connections are closed."""
     opened = open_engine(url)
     migrate(opened)
     store(opened, libraries["same-serial"])
@@ -50,6 +50,8 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_there_and_back(engine: Engine, run: Run, tmp_path: Path) -> None:
+    """A backup is written and restored. No file is overwritten without ``--force``, and the
+    replaced database is kept aside."""
     file = tmp_path / "copy.db"
     made = json.loads(run("backup", "copy.db", "--json"))
     assert (made["file"], made["bytes"]) == (str(file), file.stat().st_size)

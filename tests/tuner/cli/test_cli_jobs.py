@@ -1,4 +1,4 @@
-"""``tuner jobs``, the help and the completion: what the shell shows."""
+"""``tuner jobs``, ``tuner serve``, the help and the completion: what the shell shows."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""``tuner keys``: what the shell shows, and that a key is shown once."""
+"""``tuner keys``: keys are made, listed and revoked, and a key is shown only when it is made."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,8 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def ran(capsys: pytest.CaptureFixture[str], arguments: str) -> tuple[str, str, bool]:
-    """Standard output, standard error, whether it succeeded."""
+    """Run ``tuner keys ARGUMENTS``; return standard output, standard error, and whether it
+    succeeded."""
     code, out, err = shell.ran(capsys, "keys", *arguments.split())
     return out, err, code == 0
 

@@ -1,4 +1,4 @@
-"""``tuner model``: a file of workloads as one order, tuned here or by a service."""
+"""``tuner model`` with a file of workloads: it is one order, tuned here or by a service."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def written(folder: Path, workloads: Any = LAYERS, name: str = "small_net.json")
 
 
 def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, str, str]:
-    """Exit code, standard output, standard error."""
+    """Run ``tuner model ARGUMENTS``; return exit code, standard output, and standard error."""
     return shell.ran(capsys, "model", *arguments)
 
 
@@ -52,6 +52,8 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_it_is_tuned_here_and_again_costs_nothing(
     engine: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A model is tuned in this process. If the same layers are ordered again, by the command or
+    from Python, no new jobs are made."""
     file = written(tmp_path)
     order = ("tune", file, "--target", "cpu", "--trials", "1", "--label", "of a net")
     order += ("--baselines", "none")
@@ -124,7 +126,8 @@ def test_the_list_one_of_them_and_its_end(
     assert "name      first [b]\nstate     queued\n" in shown
     assert json.loads(said(capsys, "show", made[0].id, "--json"))["layers"][0]["calls"] == 4
     assert said(capsys, "cancel", made[0].id) == f"cancelled {made[0].id}\n"
-    assert {job.state for job in queue.list_jobs(engine).items} == {"queued"}  # the second's, too
+    # The second model has the same jobs, so they go on.
+    assert {job.state for job in queue.list_jobs(engine).items} == {"queued"}
     told = json.loads(said(capsys, "cancel", made[1].id, "--json"))
     assert {layer["state"] for layer in told["layers"]} == {"cancelled"}
 

@@ -1,4 +1,4 @@
-"""``tuner model tune`` of a model by its name: built, called without data, and ordered."""
+"""``tuner model tune`` with a model's name: it is built, called without data, and ordered."""
 
 import sys
 import time
@@ -83,6 +83,7 @@ def create_model(name, pretrained):
 
 @pytest.fixture(autouse=True)
 def nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Put a module ``own_nets`` with models into the current folder, and forget it afterwards."""
     (tmp_path / "own_nets.py").write_text(NETS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -95,6 +96,7 @@ def nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a stand-in for timm before the installed one, if any."""
     (tmp_path / "timm.py").write_text(TIMM)
     monkeypatch.syspath_prepend(tmp_path)
     sys.modules.pop("timm", None)
@@ -162,7 +164,7 @@ def test_a_model_that_cant_be(
     name: str, shape: Any, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name.startswith("timm"):
-        monkeypatch.setitem(sys.modules, "timm", None)  # as if it were not there
+        monkeypatch.setitem(sys.modules, "timm", None)  # its import fails as if not installed
     with pytest.raises(TunerError, match=says):
         workloads_of(name, 1, "float32", None, shape)
 
@@ -175,6 +177,9 @@ def test_a_layout_of_other_axes() -> None:
 def test_it_is_ordered(
     service: Service, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The options reach the model's workloads in the order at a service, and the failure of its job
+    is the command's."""
+
     def work() -> None:
         while not queue.list_jobs(service.engine, JobFilter(state="queued")).items:
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""``tuner export --package``: of all bests, a model's layers, or a list."""
+"""``tuner export --package``: a package of all bests, of a model's layers, or of a list."""
 
 import json
 import sys
@@ -24,7 +24,7 @@ Run = Callable[..., tuple[str, str]]
 def url(
     tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]
 ) -> Iterator[tuple[str, Engine]]:
-    """With two bests: ``full`` and ``depthwise``."""
+    """Yield the URL and the engine of a database with two bests: ``full`` and ``depthwise``."""
     named = f"sqlite:///{tmp_path_factory.mktemp('database') / 'convtune.db'}"
     engine = open_engine(named)
     migrate(engine)

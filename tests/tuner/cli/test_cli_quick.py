@@ -1,4 +1,4 @@
-"""What a shell asks while somebody types: it waits for nothing that the answer does not need."""
+"""Completion and help must be quick: they import no slow package that the answer does not need."""
 
 import os
 import re
@@ -30,7 +30,8 @@ STRATEGIES = ["xgb", "evolutionary", "random", "grid", "predicted", "metaschedul
 def completed(
     folder: Path, words: str, url: str = "sqlite:///convtune.db"
 ) -> tuple[list[str], set[str]]:
-    """What a Tab at the end of the words offers, and the packages that were imported for it."""
+    """Complete ``words`` as bash does at Tab; return the offers, and the packages that the command
+    imported for them."""
     environment = {
         "_TUNER_COMPLETE": "complete_bash",
         "COMP_WORDS": words,
@@ -41,6 +42,8 @@ def completed(
 
 
 def ran(folder: Path, environment: dict[str, str], *words: str) -> tuple[list[str], set[str]]:
+    """Run ``tuner WORDS`` in a new process; return the words that it prints and the packages that
+    it imports."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "tuner", *words],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)} | environment,
@@ -63,7 +66,8 @@ def test_a_tab_for_a_command_validates_nothing(tmp_path: Path, words: str) -> No
 
 @pytest.fixture
 def jobs(tmp_path: Path) -> Iterator[list[str]]:
-    """Two jobs of a database in the folder; the second is cancelled."""
+    """Make a database in the folder with two jobs, of which the second is cancelled; yield their
+    ids."""
     engine = databases.opened(tmp_path / "convtune.db")
     yield two_jobs(engine)
     engine.dispose()
@@ -99,7 +103,7 @@ def test_a_tab(tmp_path: Path, words: str, offers: list[str]) -> None:
     offered, imported = completed(tmp_path, words)
     assert offered == offers
     assert imported & SLOW == set()
-    assert list(tmp_path.iterdir()) == []  # no database is made
+    assert list(tmp_path.iterdir()) == []  # completion makes no database
 
 
 def test_a_tab_offers_jobs(tmp_path: Path, jobs: list[str]) -> None:

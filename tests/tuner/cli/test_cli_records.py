@@ -49,6 +49,7 @@ def run(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture(autouse=True)
 def tuned(url: str) -> None:
+    """Store one best of a conv1d with a time of 2 µs."""
     engine = open_engine(url)
     device = cpu_facts.device()
     workload = templates.operator("conv1d").workload.model_validate({"M": 300, "N": 8})
@@ -83,10 +84,13 @@ def tuned(url: str) -> None:
 
 
 def beside_the_database(folder: Path) -> list[str]:
+    """Return the names of all files in the folder that do not belong to the database."""
     return sorted(each.name for each in folder.iterdir() if not each.name.startswith("one.db"))
 
 
 def test_there_and_back(run: Run, tmp_path: Path) -> None:
+    """An exported best is imported again, as a job of its one configuration. Importing it twice
+    orders nothing new."""
     text = run("export", "--of", "bests")
     assert json.loads(text)["time_us"] == 2.0
     assert run("export", "--of", "bests", "--job", json.loads(text)["job"][:8]) == text
@@ -166,8 +170,16 @@ def test_refusals(run: Run, arguments: str, says: str, code: int, tmp_path: Path
     assert beside_the_database(tmp_path) == []
 
 
+@pytest.mark.parametrize("name", ["convtune", "metaschedule"])
+def test_a_dash_is_standard_output(run: Run, tmp_path: Path, name: str) -> None:
+    order = ("export", "--of", "bests", "--format", name)
+    assert run(*order, "--out", "-") == run(*order)
+    assert beside_the_database(tmp_path) == []
+
+
 def test_what_is_no_plain_file_is_written_to_and_stays(run: Run, tmp_path: Path) -> None:
-    """Behind a link of our own: of root's /dev/stdout nothing would be left."""
+    """A pipe or a link is written through and stays; only a plain file is replaced. The test names
+    /dev/stdout by a link of its own: if the code were wrong, root would lose the real one."""
     link, plain = tmp_path / "link", run("export", "--of", "bests")
     link.symlink_to("/dev/stdout")
     written = subprocess.run(

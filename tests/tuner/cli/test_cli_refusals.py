@@ -16,12 +16,13 @@ DEPTHWISE = "depthwise_conv2d --B 1 --C 2 --H 5 --W 5"
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty folder to be in."""
+    """Let each test run in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
 
 def refusal(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, int]:
-    """The one line on standard error, and the exit code."""
+    """Run ``tuner ARGUMENTS``, which must write one line to standard error and nothing to standard
+    output; return that line and the exit code."""
     code, out, err = ran(capsys, *arguments.split())
     assert out == ""
     assert err.count("\n") == 1, err
@@ -139,7 +140,7 @@ def test_a_machine_that_can_not_link(
 ) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     said, code = refusal(command, capsys)
-    assert said.startswith("tuner: no C++ compiler to link with: install g++ or clang++")
+    assert said.startswith("tuner: CXX is 'no-such-compiler', which is no program")
     assert code == 1
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""``tuner signers``: whose signatures there are, and how one is withdrawn."""
+"""``tuner signers``: workers' public keys are listed, and one is withdrawn."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""``tuner tune`` with a shape that is tuned already."""
+"""``tuner tune`` with a shape that already has a best."""
 
 from pathlib import Path
 
@@ -19,7 +19,8 @@ def test_a_best_that_is_deleted_after_its_job_has_answered(
     libraries: dict[str, Path],
 ) -> None:
     job = store(engine, libraries["full-serial"])
-    monkeypatch.setattr(tune, "stop_on_signals", lambda: None)  # this process goes on
+    # The command must not change the signal handlers and the log of this process.
+    monkeypatch.setattr(tune, "stop_on_signals", lambda: None)
     monkeypatch.setattr(logs, "configure_warnings_only", lambda _: None)
     monkeypatch.setattr(bests, "lookup", lambda *_, **__: [])
     code, out, err = ran(

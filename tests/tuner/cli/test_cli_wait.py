@@ -1,4 +1,4 @@
-"""``tuner jobs wait``, jobs by the beginning of their id, and lists of nothing."""
+"""``tuner jobs wait``; jobs that are named by the beginning of their id; empty lists."""
 
 import json
 from dataclasses import replace
@@ -25,6 +25,7 @@ ORDER = JobOrder.of(WORK, target="cpu", trials=3, search="random", on_existing="
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at jobs every 20 ms."""
     monkeypatch.setattr(commands, "POLL_SECONDS", 0.02)
 
 
@@ -34,6 +35,7 @@ def job(engine: Engine) -> Job:
 
 
 def alive(engine: Engine, kind: str) -> None:
+    """Register a worker that is alive, for a device of that kind."""
     found = devices.upsert_device(engine, cpu_facts.device().fingerprint() | {"kind": kind})
     workers.beat(engine, "w", host="h", pid=1, device_id=found.id, version="0", job_id=None)
 

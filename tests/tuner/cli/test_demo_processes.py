@@ -1,4 +1,4 @@
-"""The processes of the demo: all are ended with it, however they behave."""
+"""``tuner demo`` ends all its processes, also those that ignore SIGTERM."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""``tuner import`` of a log from anywhere: all of it is stored, or nothing, and it says why."""
+"""``tuner import`` of an untrusted log stores all of it, or nothing and says why."""
 
 import io
 import sys
@@ -28,6 +28,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
 
 
 def rows(engine: Engine) -> dict[str, int]:
+    """Return how many rows each table has."""
     with reading(engine) as connection:
         return {
             table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
@@ -57,7 +58,7 @@ def test_all_or_nothing(engine: Engine, log: bytes) -> None:
 def test_more_bytes_than_a_log_may_have(engine: Engine, tmp_path: Path) -> None:
     endless = tmp_path / "endless"
     with endless.open("wb") as stream:
-        stream.truncate(10 * records.MAX_BYTES)  # of which a file system stores nothing
+        stream.truncate(10 * records.MAX_BYTES)  # a sparse file: it takes no disk space
     before = rows(engine)
     with endless.open("rb") as stream, pytest.raises(UnusableFile, match="split it"):
         records.read_log(stream, "endless")

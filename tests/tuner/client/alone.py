@@ -1,5 +1,5 @@
-"""``python alone.py URL``: what a host does that only calls kernels, with nothing else to import
-than what docs/how-to tells it to install."""
+"""``python alone.py URL``: use the client as a host that only calls kernels. Nothing can be
+imported but the distributions that docs/how-to/use-a-kernel-in-pytorch.md tells it to install."""
 
 import sys
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ INSTALLED = {
     "cryptography": {"cryptography", "cffi", "_cffi_backend", "pycparser"},
     "convtune": {"tuner", "templates", "db"},
 }  # fmt: skip
-"""Distributions, with those that come with them, and their modules."""
+"""The modules of each installed distribution, and of the distributions that it requires."""
 FOUND_ONLY = "tvm"
-"""Its folder is where the runtime's library lies."""
+"""A package that may be found, since TVM's runtime library lies in its folder, but not imported."""
 
 
 class Refused(Loader):
-    """Of a package that may be found and not imported."""
+    """A loader that refuses to import the package that was found."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         raise ImportError(f"{spec.name} is not to be imported")
@@ -32,7 +32,8 @@ class Refused(Loader):
 
 
 class Gate(MetaPathFinder):
-    """Lets nothing else through than the standard library and what is installed."""
+    """A finder, put before all others, that refuses every module but the standard library's and
+    those of INSTALLED."""
 
     allowed = sys.stdlib_module_names | set().union(*INSTALLED.values())
 
@@ -41,7 +42,7 @@ class Gate(MetaPathFinder):
     ) -> ModuleSpec | None:
         first = name.partition(".")[0]
         if first in self.allowed or first.startswith("_sysconfigdata"):
-            return None  # the next finder's
+            return None  # the next finder finds it
         if name == FOUND_ONLY and (spec := PathFinder.find_spec(name)):
             spec.loader = Refused()
             return spec

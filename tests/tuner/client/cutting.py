@@ -1,4 +1,4 @@
-"""A TCP proxy before a service that cuts event streams short."""
+"""A TCP proxy that cuts a service's event streams short."""
 
 import re
 import select
@@ -15,9 +15,11 @@ RESET = struct.pack("ii", 1, 0)
 
 
 class Cutter(ThreadingTCPServer):
-    """``budget`` says for each stream how many bytes of the answer pass, None for all, and whether
-    it is reset or closed then. ``resumed`` has each stream's Last-Event-ID, None where it began
-    anew."""
+    """A proxy in front of the service at ``upstream``.
+
+    ``budget`` is called for each event stream. It returns how many bytes of the answer pass (None:
+    all), and whether the connection is then reset (True) or closed. ``resumed`` lists each stream's
+    Last-Event-ID, or None for a stream that started from the beginning."""
 
     daemon_threads = True
 
@@ -52,7 +54,7 @@ class _Handler(BaseRequestHandler):
                         continue
                     self.request.sendall(data[:left])
                 except OSError:
-                    return  # one of the two has gone
+                    return  # client or service has closed its end
                 if left is not None:
                     left -= len(data)
                     if left <= 0:
@@ -66,5 +68,6 @@ class _Handler(BaseRequestHandler):
 def cutting(
     upstream: str, budget: Callable[[], tuple[int | None, bool]] = lambda: (None, False)
 ) -> Iterator[Cutter]:
+    """Run a :class:`Cutter` in front of the service; by default it cuts nothing."""
     with running(Cutter(upstream, budget)) as server:
         yield server

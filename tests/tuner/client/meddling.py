@@ -1,4 +1,5 @@
-"""A proxy that passes everything on, and the bytes of a library as the test wants them."""
+"""An HTTP proxy that passes all answers on unchanged, except for libraries (ELF files), whose bytes
+the test's function changes."""
 
 from collections.abc import Callable
 from urllib.request import urlopen
@@ -7,6 +8,8 @@ from tests.tuner.answering import Answering
 
 
 class Meddler(Answering):
+    """A proxy in front of the service at ``upstream``; ``meddle`` changes a library's bytes."""
+
     def __init__(self, upstream: str, meddle: Callable[[bytes], bytes]) -> None:
         super().__init__()
         self.upstream, self.meddle = upstream, meddle

@@ -1,4 +1,4 @@
-"""The service, with a comment on a silent stream every 50 ms instead of every 15 s."""
+"""The service's app, which comments on a silent event stream every 50 ms instead of every 15 s."""
 
 import fastapi.routing
 

@@ -1,4 +1,4 @@
-"""The client against the service as a process, with libraries that were really built."""
+"""The client against a real service process: orders, jobs, trials, bests, and refusals."""
 
 import socket
 from collections.abc import Iterator
@@ -191,7 +191,8 @@ def test_a_prediction_is_ordered_and_waited_for(service: Service, client: Client
 
 
 def verify(engine: Engine, lent: Best, held: queue.Job | None = None) -> None:
-    """As a worker would, without the files."""
+    """Store a best with the lent configuration for a claimed job, as a worker that verified it
+    would, but without files."""
     held = held or claimed(engine)
     (device,) = (each for each in list_devices(engine) if each.name == lent.device.name)
     new = storage.NewBest(
@@ -258,6 +259,7 @@ def test_a_refusal_names_what_is_wrong(
 
 
 def free_url() -> str:
+    """Return a URL of this machine at whose port nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return f"http://127.0.0.1:{taken.getsockname()[1]}"
 
@@ -280,7 +282,7 @@ def test_a_url_that_is_none(url: str) -> None:
 @pytest.mark.parametrize("port", [None, "http"])
 def test_a_password_in_the_url_is_not_shown(port: str | None) -> None:
     url = free_url().replace("//", "//me:secret@")
-    if port is not None:  # no port at all
+    if port is not None:  # "http" is no port number
         url = url.rpartition(":")[0] + f":{port}"
     with pytest.raises(ServiceUnreachable) as raised, Client(url) as nowhere:
         nowhere.job("x")
@@ -321,7 +323,7 @@ def test_a_service_of_this_machine_is_asked_without_a_proxy(
         with Client(url) as client:
             client.signers()
     with Client("http://192.0.2.1") as client, pytest.raises(ServiceUnreachable, match="refused"):
-        client.signers()  # by the proxy
+        client.signers()  # the proxy, which refuses, is asked for any other host
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 10**9, "5", None])
@@ -331,7 +333,7 @@ def test_a_timeout_that_is_none(timeout: Any) -> None:
 
 
 class Stranger(BaseHTTPRequestHandler):
-    """Another kind of server on that port."""
+    """An HTTP server that is no convtune service: it answers with HTML."""
 
     def do_GET(self) -> None:
         self.send_response(502 if "trials" in self.path else 200)

@@ -1,4 +1,4 @@
-"""The client where only what it needs is installed: no compiler, no storage, no service."""
+"""The client on a host with only its requirements: no compiler, no storage, no service."""
 
 import os
 import re
@@ -56,7 +56,7 @@ def test_the_page_installs_just_that() -> None:
 
 
 def needed(name: str) -> set[str]:
-    """The distribution's and those that it brings here, as their modules are called."""
+    """Return the modules of the distribution and of all distributions that it requires here."""
     found = {name.replace("-", "_")}
     found |= {module for module, owners in packages_distributions().items() if name in owners}
     for each in map(Requirement, requires(name) or []):

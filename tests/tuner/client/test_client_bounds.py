@@ -1,4 +1,5 @@
-"""What a client takes from a service that is not honest: so many bytes, and paths of its own."""
+"""Limits on what a client takes from a dishonest service: the bytes of an answer, and links that
+lead elsewhere."""
 
 import gzip
 import zlib
@@ -25,7 +26,8 @@ HONEST = b"/jobs/1/events"
 
 
 class Answering(ThreadingHTTPServer):
-    """One answer to everything, and the headers of what asked for it."""
+    """A server that gives the same answer to every request; ``asked`` lists the requests' headers.
+    A test may change status, encoding and content."""
 
     status, encoding, content = 200, "identity", JOB % HONEST
 
@@ -73,7 +75,7 @@ def test_a_compressed_answer_is_asked_for_and_read(server: Answering, client: Cl
 def test_an_answer_without_end_is_refused(
     server: Answering, client: Client, status: int, encoding: str
 ) -> None:
-    """Compressed, it is small."""
+    """The limit counts decompressed bytes: the compressed answer is small."""
     long = b" " * (4 * MOST)
     server.content = gzip.compress(long) if encoding == "gzip" else long
     server.status, server.encoding = status, encoding
@@ -99,7 +101,7 @@ def test_a_link_that_is_no_path_is_refused(server: Answering, client: Client, li
 
 
 def test_a_link_of_two_slashes_stays_with_the_service(server: Answering, client: Client) -> None:
-    """It would be another host's to a browser."""
+    """A browser would take ``//host/path`` for a link to another host."""
     server.content = JOB % b"//elsewhere.invalid/events"
     with pytest.raises(ServiceError, match="no convtune service"):
         client.wait("1", timeout=5)

@@ -1,4 +1,4 @@
-"""The client at a service that asks for keys."""
+"""The client and a service that requires API keys."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +16,7 @@ SHAPE = {"M": 100, "N": 3}
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Yield a service that requires an API key even to read."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TUNER_REQUIRE_KEY_TO_READ", "1")
         running = Service(tmp_path_factory.mktemp("guarded"))
@@ -59,7 +60,8 @@ def test_what_is_no_key_is_refused_and_not_shown(
 def test_a_key_that_is_made_and_revoked_while_the_service_runs(
     guarded: Service, tmp_path: Path
 ) -> None:
-    """It looks for keys once a second (tests/api/test_api_access.py), if its host lets it."""
+    """The service looks for keys once a second (tests/api/test_api_access.py), but later on a busy
+    host; so the test waits instead of sleeping for a second."""
     secret = keys.create(guarded.engine, "passing", "submit")[1]
     with Client(guarded.url, cache=tmp_path, key=secret) as client:
 

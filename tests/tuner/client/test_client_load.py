@@ -1,4 +1,4 @@
-"""Libraries from the service: downloaded, checked against their sha256, called."""
+"""Libraries are downloaded from the service, checked against their SHA-256, cached and called."""
 
 import os
 import subprocess
@@ -45,6 +45,7 @@ def test_a_library_is_downloaded_once(service: Service, tmp_path: Path) -> None:
 
 
 def flipped(content: bytes) -> bytes:
+    """Return the bytes with one bit of byte 9000 flipped."""
     return content[:9000] + bytes([content[9000] ^ 1]) + content[9001:]
 
 
@@ -73,7 +74,8 @@ def test_a_download_that_was_meddled_with_is_refused(
 def test_a_cached_file_that_rotted_is_refused_and_removed(client: Client) -> None:
     best = client.best("conv1d", SHAPE)
     path = client.load(best).path
-    rotten = path.with_name("rotten")  # not in place: the loaded library is mapped from it
+    # The file is replaced, not changed in place, as the loaded library is mapped from it.
+    rotten = path.with_name("rotten")
     rotten.write_bytes(flipped(path.read_bytes()))
     rotten.replace(path)
     with pytest.raises(BrokenArtifact, match="must hash to"):

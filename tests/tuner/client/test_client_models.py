@@ -1,4 +1,4 @@
-"""Models from Python, against the service as a process."""
+"""The client's models against a real service process: ordered, listed, waited for, cancelled."""
 
 import inspect
 import time
@@ -25,7 +25,7 @@ def layers(*lengths: int, calls: int = 2) -> list[dict[str, Any]]:
 
 
 def ending(service: Service, *states: Any) -> Thread:
-    """A worker, to which so many jobs come to such ends."""
+    """Start a thread that claims one job for each of ``states`` and finishes it in that state."""
 
     def work() -> None:
         for state in states:
@@ -77,6 +77,7 @@ def test_a_fault_is_named_by_its_place(client: Client) -> None:
 
 
 def test_it_takes_the_terms_of_an_order_by_name() -> None:
+    """``submit_model`` has a parameter for each of an order's terms."""
     assert list(inspect.signature(Client.submit_model).parameters)[3:] == list(TERMS)
 
 

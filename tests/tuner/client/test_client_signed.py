@@ -1,4 +1,4 @@
-"""The client at a service that is not honest: nothing is loaded that no pinned key has signed."""
+"""The client and a dishonest service: only libraries that a pinned key has signed are loaded."""
 
 import hashlib
 import json
@@ -31,13 +31,14 @@ flips = settings(max_examples=40, suppress_health_check=[HealthCheck.function_sc
 
 @pytest.fixture(autouse=True)
 def another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: Service) -> None:
-    """The service's worker ran elsewhere: its key is not this machine's own."""
+    """Give this machine a new, empty configuration folder: the service's libraries were signed by
+    another machine's key."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
 @pytest.fixture
 def hostile(service: Service) -> Iterator[Hostile]:
-    """Honest yet."""
+    """Yield a service that a test makes hostile; until then it serves an honest service's best."""
     with running(Hostile(*taken_over(service.url, PATH))) as server:
         yield server
 
@@ -49,12 +50,14 @@ def client(hostile: Hostile, tmp_path: Path) -> Iterator[Client]:
 
 
 def flipped(content: bytes, bit: int) -> bytes:
+    """Return the bytes with the given bit flipped."""
     changed = bytearray(content)
     changed[bit // 8] ^= 1 << bit % 8
     return bytes(changed)
 
 
 def loads(client: Client) -> None:
+    """Ask for the best and load its library."""
     client.load(client.best("conv1d", SHAPE))
 
 
@@ -72,7 +75,7 @@ def test_the_first_keys_are_pinned_and_hold(client: Client, hostile: Hostile) ->
 def test_a_flipped_bit_under_hashes_that_fit_is_refused(
     client: Client, hostile: Hostile, data: st.DataObject
 ) -> None:
-    """And of the library nothing is fetched where its manifest is what was touched."""
+    """Whichever file has a flipped bit, the best is refused and no library is in the cache."""
     Pins().replace(hostile.url, hostile.keys)
     sound = hostile.files
     kind = data.draw(st.sampled_from(sorted(sound)))
@@ -94,7 +97,8 @@ def test_a_flipped_bit_in_the_cache_is_refused(client: Client, data: st.DataObje
     client.load(best)
     [path] = client.cache.folder.glob(f"*{suffix}")
     content = path.read_bytes()
-    rotten = path.with_name("rotten")  # not in place: the loaded library is mapped from it
+    # The file is replaced, not changed in place, as the loaded library is mapped from it.
+    rotten = path.with_name("rotten")
     rotten.write_bytes(flipped(content, data.draw(st.integers(0, 8 * len(content) - 1))))
     rotten.replace(path)
     with pytest.raises(BrokenArtifact, match="must hash to"):
@@ -117,7 +121,7 @@ def test_another_key_is_refused_with_the_way_out(client: Client, hostile: Hostil
     loads(client)
     signature = signed.sign(MALLORY, hostile.files["manifest"])
     hostile.files["signature"] = signature.to_json()
-    hostile.keys.append(public_key_of(MALLORY))  # it is served, and not pinned
+    hostile.keys.append(public_key_of(MALLORY))  # the service lists it; the client has no pin of it
     with pytest.raises(UntrustedSigner) as raised:
         loads(client)
     said = str(raised.value)
@@ -143,7 +147,7 @@ def test_another_workloads_library_is_refused(
     honest, hostile.files = hostile.files, files
     with pytest.raises(BrokenArtifact, match="a manifest of another workload"):
         loads(client)
-    hostile.best = best  # all of it rightly signed, for another question
+    hostile.best = best  # a rightly signed best, but of another workload than asked for
     with pytest.raises(ServiceError, match=r"asked for .* it answers with depthwise_conv2d"):
         loads(client)
     hostile.files = honest
@@ -223,7 +227,8 @@ def test_what_this_machine_signed_is_its_own(
 
 @pytest.mark.parametrize("url", ["http://elsewhere/x", "HTTPS://elsewhere/x", "elsewhere", ""])
 def test_no_file_is_fetched_elsewhere(client: Client, url: str) -> None:
-    """An answer in the cache may be another's: nobody else is to be sent the API key."""
+    """A link to another host is refused: that host would be sent the API key. Cached answers are
+    checked too, as somebody else may have written them."""
     best = client.best("conv1d", SHAPE).model_dump(mode="json")
     best["artifacts"]["library"]["url"] = url
     content = json.dumps(best).encode()
@@ -232,7 +237,7 @@ def test_no_file_is_fetched_elsewhere(client: Client, url: str) -> None:
 
 
 def test_every_answer_may_lie(client: Client, hostile: Hostile) -> None:
-    """A workload that this client takes for none."""
+    """Even the best's workload may be invalid: a length of -1 is an error of the service."""
     best: dict[str, Any] = hostile.best
     hostile.best = best | {"workload": best["workload"] | {"M": -1}}
     with pytest.raises(ServiceError, match="it answers with"):

@@ -1,5 +1,5 @@
-"""Waiting for a job: its events from the service as a process, through whatever befalls the
-connections."""
+"""The client waits for a job by the events of a real service process, also if connections are cut
+and the service is frozen or restarted."""
 
 import random
 import signal
@@ -40,12 +40,12 @@ OTHER = {"M": 100, "N": 3}
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A first look is answered, however busy this machine is."""
+    """Give each request at least 30 s, so that a busy machine answers the first one in time."""
     monkeypatch.setattr(requests, "MIN_REQUEST_SECONDS", 30.0)
 
 
 class Work:
-    """What a worker does to a job's rows."""
+    """A stand-in for a worker: it claims the queued job and writes its trials, progress and end."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -261,6 +261,7 @@ def test_what_progress_raises_comes_out(client: Client) -> None:
 
 @pytest.fixture(scope="module")
 def pinging(tmp_path_factory: pytest.TempPathFactory, service: Service) -> Iterator[Service]:
+    """Yield a service that comments on silent streams every 50 ms."""
     running = Service(tmp_path_factory.mktemp("pinging"), "tests.tuner.client.often_pinging:app")
     yield running
     running.close()

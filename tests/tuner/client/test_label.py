@@ -1,4 +1,4 @@
-"""``label`` from a program and on the command line."""
+"""The ``label`` of a job: set and searched by the command line and the client."""
 
 import json
 from pathlib import Path
@@ -36,6 +36,7 @@ def test_the_shell_tunes_under_it_and_finds_it(
 def test_it_goes_with_a_tuning_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A label given to ``tuner tune`` is the label of the local job."""
     url = f"sqlite:///{tmp_path / 'convtune.db'}"
     monkeypatch.setenv("TUNER_DATABASE_URL", url)
     monkeypatch.setenv("TUNER_SIGNING_KEY", str(tmp_path / "key"))

@@ -1,5 +1,5 @@
-"""Orders from Python: NumPy's integers are integers, and a bad one is refused before it is stored,
-as a TunerError that names the field."""
+"""Orders from Python. NumPy's integers are accepted as integers. A bad order is refused, before it
+is stored, with a TunerError that names the field."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,11 +50,13 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 
 
 def named(value: Any) -> str:
+    """Return a parameter's id for pytest: a string itself, or a dictionary's keys."""
     return value if isinstance(value, str) else "-".join(value)
 
 
 @pytest.fixture
 def local(tmp_path: Path) -> Iterator[Local]:
+    """Yield a local source; no job may be stored in its database by the end of the test."""
     settings = Settings(database_url=f"sqlite:///{tmp_path / 'convtune.db'}")
     with Local(settings, cache=tmp_path / "cache") as opened:
         yield opened

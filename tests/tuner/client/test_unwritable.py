@@ -1,4 +1,4 @@
-"""A home, or a folder, that this user may not write: one line that names it and the way out."""
+"""If a home or a folder is not writable, one line names it and the way out."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ with Client(sys.argv[1]) as client:
         print(error)
 """
 OWNER_ONLY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"]
-"""Root without what lets it write everywhere."""
+"""The command that runs a program as root without the capabilities to write everywhere."""
 
 
 @pytest.fixture
@@ -36,7 +36,8 @@ def unwritable(tmp_path: Path) -> Iterator[Path]:
 
 
 def run(home: Path, *command: str, cwd: Path | None = None, **variables: object) -> list[str]:
-    """What it says, with that home; it writes nothing there."""
+    """Run ``python COMMAND`` with that home; return the lines of its output. It must write nothing
+    into the home."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "TUNER_"))
     }

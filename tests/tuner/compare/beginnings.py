@@ -1,4 +1,4 @@
-"""Ways in which a process of peers may begin. They run there in place of what compiles."""
+"""Functions that a test runs in a process of peers in place of its import or its compilation."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from tests.tuner.measure import remote
 
 
 def ticking(workload_key: str, cases: Path, kind: str, group: str) -> None:
-    """Another line a hundredth of a second, until there is a file "enough"."""
+    """Write a line to the file "ticks" every 10 ms until there is a file "enough"."""
     with (cases / "ticks").open("w", buffering=1) as ticks:
         while not (cases / "enough").exists():
             ticks.write(f"{os.getpid()}\n")
@@ -17,7 +17,7 @@ def ticking(workload_key: str, cases: Path, kind: str, group: str) -> None:
 
 
 def for_ever(group: str) -> None:
-    """In place of what imports the libraries: it never has done so."""
+    """Stand in for the import of the libraries, and never end."""
     remote.hang()
 
 
@@ -28,7 +28,7 @@ def pytorchs_threads() -> int:
 
 
 def threads_of_a_product() -> int:
-    """Of this process, which has made those of linear algebra for it."""
+    """Multiply two matrices, for which NumPy starts its threads; return this process's threads."""
     import numpy as np
 
     square = np.ones((512, 512))

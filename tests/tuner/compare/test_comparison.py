@@ -1,4 +1,5 @@
-"""Who takes which turn, and when a round is settled. The processes are stand-ins."""
+"""Which subject of a round takes which turn, and when the round is settled. The processes are
+stand-ins with scripted times."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -15,7 +16,8 @@ from tuner.measure.clock import Sample
 
 
 class Process:
-    """Its subjects take seconds as their functions say; ``log`` keeps who was asked."""
+    """A stand-in for a child process: each subject's function returns the seconds of its next
+    sample, and ``log`` lists the sampled subjects in order."""
 
     def __init__(self, log: list[str], **times: Callable[[], float]) -> None:
         self._log, self._times = log, times
@@ -31,6 +33,8 @@ class Process:
 def staged(
     log: list[str], seconds: float = 1e-4, *, peers: bool = False, **times: Callable[[], float]
 ) -> Stage:
+    """Return a stage of prepared subjects, whose samples come from the functions in ``times`` and
+    whose calls are expected to take ``seconds``."""
     process: Any = Process(log, **times)
     stage = Stage(process)
     ready = {name: Subject(seconds, 1, "kernel", 1e-7, is_peer=peers) for name in times}

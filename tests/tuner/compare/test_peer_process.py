@@ -1,4 +1,5 @@
-"""Processes of peers are begun while a job searches. What goes wrong there costs a peer nothing."""
+"""Processes of peers start and compile while a job searches. If something fails there, the peers
+are prepared again in the round."""
 
 import os
 import subprocess
@@ -56,7 +57,7 @@ def process() -> Iterator[PeerProcess]:
 
 
 def there(folder: Path) -> Future[None]:
-    """That the cases are in the folder."""
+    """Write the test cases into the folder; return a future that says they are there."""
     cases: Future[None] = Future()
     write_cases(WORKLOAD.key, folder, 0)
     cases.set_result(None)
@@ -73,6 +74,7 @@ def within(seconds: float, reached: Any) -> None:
 def test_it_compiles_once_and_is_the_process_of_the_round(
     process: PeerProcess, tmp_path: Path
 ) -> None:
+    """The process that compiles peers ahead also prepares and times them in the round."""
     process.compile(WORKLOAD.key, there(tmp_path), tmp_path)
     stage = process.stage()
     pid = process._child.pid
@@ -94,7 +96,7 @@ def test_it_waits_for_the_cases_and_does_nothing_while_it_is_paused(
     cases.set_result(None)
     within(SECONDS, lambda: ticks.exists() and ticks.stat().st_size)
     with process.paused():
-        time.sleep(0.05)  # what it was writing is written
+        time.sleep(0.05)  # a line that it was writing is complete
         before = ticks.stat().st_size
         time.sleep(0.2)
         assert ticks.stat().st_size == before
@@ -197,7 +199,7 @@ def test_a_spare_process_is_the_next_job_s() -> None:
     processes = PeerProcesses("cpu")
     with closing(processes):
         processes.refill()
-        assert processes._spare == {}  # nobody took one yet
+        assert processes._spare == {}  # only groups that were taken before have spare processes
         first = processes.take([HOST])[HOST]
         processes.refill()
         processes.refill()
@@ -259,7 +261,8 @@ print(pids.pop().pid)
 
 
 def test_a_program_that_ends_waits_for_none() -> None:
-    """That of a client that was not closed, say."""
+    """A program with a client that was never closed exits without waiting for the process of peers,
+    which ends as well."""
     command = [sys.executable, "-c", LEFT]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
     within(SECONDS, lambda: gone(int(done.stdout)))
@@ -268,6 +271,7 @@ def test_a_program_that_ends_waits_for_none() -> None:
 def test_they_end_with_a_runner_that_can_not_begin(
     device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """If a runner cannot start, it ends the processes of peers that it was given."""
     before = started()
     with closing(PeerProcess("cpu", HOST)) as process:
         process.wait()

@@ -1,4 +1,4 @@
-"""What comes of libraries that are right, wrong, deadly and endless."""
+"""The runner's results for libraries that are right, are wrong, crash, or never return."""
 
 import time
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ LIMIT = 2.0
 
 @pytest.fixture(scope="module")
 def libraries(device: Device, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Of each behaviour."""
+    """Build a library of each planted behaviour; return their paths by behaviour."""
     folder, template = tmp_path_factory.mktemp("libraries"), Planted()
     found = {}
     for behaviour in template.behaviours:
@@ -48,7 +48,7 @@ def libraries(device: Device, tmp_path_factory: pytest.TempPathFactory) -> dict[
 @pytest.fixture(scope="module")
 def runner(device: Device) -> Iterator[Runner]:
     with Runner(WORKLOAD.key, device) as runner:
-        runner.ready()
+        runner.wait_for_cases()
         yield runner
 
 
@@ -105,6 +105,15 @@ def test_a_library_that_can_not_be_loaded_is_an_error_in_one_line(
     assert "Traceback" not in measured.error
 
 
+def test_a_gpu_whose_memory_others_hold_blames_the_machine(
+    runner: Runner, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "measure", remote.find_no_device_memory)
+    measured = runner.measure(libraries["right"])
+    assert measured.status == "machine_error"
+    assert measured.error == "RuntimeError: CUDA: CUDA_ERROR_OUT_OF_MEMORY"
+
+
 def test_a_library_of_another_shape_is_an_error(device: Device, libraries: dict[str, Path]) -> None:
     with Runner(WORKLOAD.model_copy(update={"M": 99}).key, device) as other:
         measured = other.measure(libraries["right"])
@@ -144,7 +153,7 @@ def test_a_process_has_tvm_without_its_compiler_and_the_devices_threads(device: 
 def test_the_inputs_are_drawn_while_others_work(
     device: Device, libraries: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the very process that measures later, which outlives the wait."""
+    """The process that draws the inputs is the one that measures later."""
     go = tmp_path / "go"
     monkeypatch.setenv("GO", str(go))
     monkeypatch.setattr(room, "write_cases", remote.write_cases_later)
@@ -160,6 +169,7 @@ def test_the_inputs_are_drawn_while_others_work(
 
 @pytest.fixture
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make runners behave as on a GPU, which is made ready before the first library comes."""
     monkeypatch.setattr(Runner, "overlaps_builds", True)
 
 
@@ -167,7 +177,7 @@ def test_what_checks_is_on_a_gpu_before_the_first_library(
     device: Device, as_on_a_gpu: None, libraries: dict[str, Path]
 ) -> None:
     with Runner(WORKLOAD.key, device) as runner:
-        wait([runner._thread.submit(runner.ready)])
+        wait([runner._thread.submit(runner.wait_for_cases)])
         pid = runner._child.pid
         assert runner._child.call(remote.tensors, timeout=LIMIT) == 1
         assert runner.measure(libraries["right"]).status == "ok"
@@ -191,7 +201,8 @@ def test_a_library_waits_for_a_gpu_that_is_made_ready(
     libraries: dict[str, Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A farm's server and a ladder measure in a thread of their own."""
+    """``measure`` may be called from another thread than the one that prepares the GPU, as a farm's
+    server and a ladder do; it waits for the preparation."""
     monkeypatch.setattr(room, "warm_up", remote.take_a_while)
     with Runner(WORKLOAD.key, device) as runner:
         measured = runner.measure(libraries["right"])

@@ -1,4 +1,4 @@
-"""What a target says of a CPU whose hypervisor hides some of its instructions."""
+"""The target of a CPU leaves out the instructions that a hypervisor hides."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tuner.device import cpu_facts
         ({*cpu_facts.FEATURES, "avx512_fp16"}, set()),
         ({*cpu_facts.FEATURES} - {"avx512fp16"}, {"-avx512fp16"}),
         ({*cpu_facts.FEATURES, "avx512_fp16"} - {"f16c"}, {"-f16c"}),
-        (set(), set()),  # a system that does not say
+        (set(), set()),  # the system does not list the CPU's features
     ],
 )
 def test_hidden_instructions_are_left_out(

@@ -1,4 +1,4 @@
-"""Which GPUs are chosen."""
+"""Which GPUs workers are started for, as CUDA_VISIBLE_DEVICES and the user name them."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tuner.device.gpus import chosen
 def test_what_cuda_does_not_see_is_not_chosen(
     named: str | None, visible: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CUDA sees no GPU from the first wrong one in the list on."""
+    """CUDA ignores the first invalid entry of CUDA_VISIBLE_DEVICES and all entries after it."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if named is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
@@ -23,7 +23,8 @@ def test_what_cuda_does_not_see_is_not_chosen(
 
 
 def test_each_of_several_mig_instances_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CUDA shows one instance to a process, and each worker is a process."""
+    """CUDA counts only one MIG instance in a process, but each worker is a process of its own, so
+    each instance gets one."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-5c89, MIG-1d54")
     monkeypatch.setattr(cuda_facts, "missing", lambda: None)
     monkeypatch.setattr(cuda_facts, "count", lambda: 1)

@@ -1,4 +1,4 @@
-"""An RPC server whose measurements are none."""
+"""An RPC server whose answers are no valid measurements."""
 
 from typing import Any
 

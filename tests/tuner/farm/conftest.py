@@ -1,3 +1,5 @@
+"""Fixtures: a tracker and two RPC servers, started once for each module of tests."""
+
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +22,7 @@ def tracker(folder: Path) -> Iterator[Tracker]:
 
 @pytest.fixture(scope="module")
 def servers(folder: Path, tracker: Tracker) -> Iterator[list[Server]]:
-    """Two under the key ``pair``."""
+    """Yield two ready servers under the tracker's key ``pair``."""
     started = [Server(folder, f"server-{n}", tracker, "pair") for n in range(2)]
     yield [each.ready() for each in started]
     for each in started:

@@ -1,4 +1,4 @@
-"""A tracker and its servers as processes of their own, on loopback."""
+"""Start a farm for tests: a tracker and RPC servers as processes on the loopback interface."""
 
 import json
 import os
@@ -22,8 +22,8 @@ SECONDS = 90.0
 
 
 class Process:
-    """A process with what it says, in a file. It has a session of its own, and may be in another
-    network namespace."""
+    """A ``python -m`` process whose output goes to the file ``log``. It has a POSIX session of its
+    own. ``namespace`` names the network namespace it runs in; if empty, it is this process's."""
 
     def __init__(
         self, folder: Path, name: str, *command: str, namespace: str = "", **settings: str
@@ -44,14 +44,14 @@ class Process:
         return event in self.log.read_text()
 
     def sessions(self) -> list[psutil.Process]:
-        """The processes of sessions that workers have with it now: not what forks its children."""
+        """Return the child processes that serve workers' sessions, without the fork server."""
         return [each for each in psutil.Process(self.process.pid).children() if not forks(each)]
 
     def kill(self) -> None:
-        """``kill -9``, of what it has forked too: as a host that loses its power."""
+        """Send SIGKILL to the process and all its descendants, as if the host had lost power."""
         own = psutil.Process(self.process.pid)
         for each in [own, *own.children(recursive=True)]:
-            with suppress(psutil.NoSuchProcess):  # a session that has just ended
+            with suppress(psutil.NoSuchProcess):  # a session may just have ended
                 each.kill()
         self.process.wait()
 
@@ -62,12 +62,14 @@ class Process:
 
 
 class Tracker(Process):
+    """TVM's RPC tracker on a free port; the constructor returns when it answers."""
+
     def __init__(self, folder: Path, host: str = "127.0.0.1", namespace: str = "") -> None:
         self.address = (host, free_port())
         port = self.address[1]
         listening = ("--host", host, "--port", str(port), "--port-end", str(port + 1))
         module = "tvm.exec.rpc_tracker"
-        runtime = {"TVM_USE_RUNTIME_LIB": "1"}  # to import the compiler takes twice as long
+        runtime = {"TVM_USE_RUNTIME_LIB": "1"}  # without its compiler TVM imports twice as fast
         super().__init__(folder, "tracker", module, *listening, namespace=namespace, **runtime)
         until(self._answers)
 
@@ -77,7 +79,7 @@ class Tracker(Process):
 
 
 class Server(Process):
-    """``module`` is what runs; the servers of the product by default."""
+    """An RPC server. ``module`` is its main module: by default the product's, else a test's."""
 
     def __init__(
         self,
@@ -100,13 +102,14 @@ class Server(Process):
 
 
 def forks(process: psutil.Process) -> bool:
-    with suppress(psutil.Error):  # it has just ended
+    """Return whether the process is a fork server."""
+    with suppress(psutil.Error):  # the process may just have ended
         return "tuner.process.fork_server" in process.cmdline()
     return False
 
 
 def connect_and_reset(tracker: tuple[str, int], key: str) -> None:
-    """Begin a session, and end this process so that the server's socket is reset."""
+    """Begin a session, then end this process so that its connection is reset, not closed."""
     link.connect(tracker, key)
     for opened in psutil.Process().net_connections("tcp"):
         if opened.raddr:
@@ -116,6 +119,7 @@ def connect_and_reset(tracker: tuple[str, int], key: str) -> None:
 
 
 def until(look: Callable[[], object], seconds: float = SECONDS) -> None:
+    """Call ``look`` until it is true; fail the test if that takes longer than ``seconds``."""
     deadline = time.monotonic() + seconds
     while not look():
         assert time.monotonic() < deadline, f"not within {seconds:g} s"

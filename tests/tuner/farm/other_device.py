@@ -1,4 +1,4 @@
-"""An RPC server that says it has another device than this machine's."""
+"""An RPC server that claims a device other than this machine's."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ def another(_: str) -> Device:
 
 
 if __name__ == "__main__":
-    from tests.tuner.farm import other_device  # a child finds it by that name
+    from tests.tuner.farm import other_device  # not __main__: children import it by its name
 
     server.detect = other_device.another
     server.main()

@@ -1,5 +1,5 @@
-"""An RPC server that has drawn its inputs when a file is there, and whose sessions end after
-seconds without work."""
+"""An RPC server that draws its inputs only when a file exists, and that ends a session after
+IDLE_SECONDS without work."""
 
 import os
 import time
@@ -9,7 +9,7 @@ from typing import Any
 from tuner.farm import server, session
 
 DRAWN = "CONVTUNE_TEST_DRAWN"
-"""The variable that names the file."""
+"""The environment variable that names the file."""
 IDLE_SECONDS = 4.0
 
 

@@ -1,4 +1,4 @@
-"""An RPC server whose machine has no room for any job's inputs."""
+"""An RPC server that has too little memory for any job's inputs."""
 
 from typing import Any
 

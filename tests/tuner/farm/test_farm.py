@@ -1,4 +1,4 @@
-"""Measuring on RPC servers: real tracker, real servers, real libraries."""
+"""Measuring on RPC servers, with a real tracker, real servers and real libraries."""
 
 import time
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ LIMIT = 6.0
 
 @pytest.fixture(scope="module")
 def libraries(folder: Path) -> dict[str, Path]:
-    """Of each behaviour, and the empty program."""
+    """Build a library of each planted behaviour, and the empty program; return paths by name."""
     target, template = cpu_facts.device().target, Planted()
     found = {}
     for behaviour in (*template.behaviours, EMPTY_NAME):
@@ -56,7 +56,7 @@ def libraries(folder: Path) -> dict[str, Path]:
 
 
 def described(library: Path) -> dict[str, Any]:
-    """A manifest of those bytes, not yet signed."""
+    """Return a manifest of the library's bytes, not yet signed."""
     device, template = cpu_facts.device(), Planted()
     return artifact.manifest(
         WORKLOAD,
@@ -85,6 +85,7 @@ def runner(farm: Farm) -> Iterator[FarmRunner]:
 
 
 def test_its_device_is_the_servers(farm: Farm) -> None:
+    """The farm's device is the one that its servers report."""
     here = cpu_facts.device()
     assert (farm.device.name, farm.device.arch, farm.device.target) == (
         here.name,
@@ -172,10 +173,12 @@ def test_what_is_under_way_at_the_end_ends_too(farm: Farm, libraries: dict[str, 
 def test_where_no_process_can_be_started_what_waits_is_told(
     farm: Farm, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
+    """If the worker cannot start a process for a session, waiting libraries get the error."""
     farm.await_free()
     with monkeypatch.context() as patched:
         patched.setattr("sys.executable", str(folder / "absent"))
-        patched.setattr(lanes, "IMPORTED", (*lanes.IMPORTED, "colorsys"))  # another server's
+        # Other modules need another fork server; the running one would not need the executable.
+        patched.setattr(lanes, "IMPORTED", (*lanes.IMPORTED, "colorsys"))
         with farm.runner(WORKLOAD.key, 3, LIMIT) as runner, pytest.raises(FileNotFoundError):
             runner.submit(libraries["right"]).result(60)
 
@@ -183,7 +186,7 @@ def test_where_no_process_can_be_started_what_waits_is_told(
 def test_a_connection_that_is_reset_ends_its_session_alone(
     tmp_path: Path, tracker: Tracker
 ) -> None:
-    """As by a worker that dies with an answer unread."""
+    """A worker that dies with an unread answer resets its connection. The server goes on."""
     server = Server(tmp_path, "server", tracker, "reset").ready()
     child = Child(lanes.ENVIRONMENT)
     try:
@@ -220,8 +223,8 @@ def test_a_server_that_is_stopped_takes_its_sessions_along(
 def test_a_server_that_draws_inputs_is_waited_for_and_kept(
     folder: Path, tracker: Tracker, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Longer than one that is not free is waited for, though the other is another worker's; and it
-    is there still when it was asked nothing for longer than it stays by itself."""
+    """A server that draws inputs is waited for longer than one that is not free, even if another
+    worker has the only other server. Later, its idle session is kept alive beyond IDLE_SECONDS."""
     monkeypatch.setattr(lanes, "CONNECT_SECONDS", 6.0)
     monkeypatch.setattr(lanes, "KEEPALIVE_SECONDS", 0.5)
     drawn = folder / "drawn"
@@ -316,8 +319,8 @@ def test_a_server_of_another_device_is_left_out(
 def test_a_server_that_can_not_draw_the_inputs_is_left_out(
     folder: Path, tracker: Tracker, libraries: dict[str, Path]
 ) -> None:
-    """It is met again and again while the other is another worker's, and counts once. A job fails
-    where all are like that."""
+    """If no server can draw the inputs, the job fails. Else the job waits for a server that can;
+    one that cannot is met again and again meanwhile, and counts once."""
     sizes = (tracker.address, "sizes")
     small = Server(folder, "small", tracker, "sizes", "tests.tuner.farm.small").ready()
     with closing(Child(lanes.ENVIRONMENT)) as another_worker, ExitStack() as stack:
@@ -345,7 +348,7 @@ def test_a_server_that_can_not_draw_the_inputs_is_left_out(
 def test_a_server_that_answers_nonsense_is_lost(
     folder: Path, tracker: Tracker, libraries: dict[str, Path]
 ) -> None:
-    """And what was sent to it fails where there is no other."""
+    """If there is no other server, the library that was sent to it fails with the reason."""
     babbling = Server(folder, "babbling", tracker, "nonsense", "tests.tuner.farm.babbling").ready()
     with ExitStack() as stack:
         stack.callback(babbling.stop)

@@ -1,4 +1,5 @@
-"""What crosses between worker and server arrives as it was sent."""
+"""Messages between worker and RPC server: what is sent arrives unchanged, and an answer that does
+not fit its format is refused."""
 
 import json
 from dataclasses import replace
@@ -24,6 +25,7 @@ failures = st.sampled_from(["wrong_answer", "run_error", "run_timeout"])
 
 
 def carried(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the message as it arrives: through JSON and back."""
     arrived: dict[str, Any] = json.loads(json.dumps(value))
     return arrived
 

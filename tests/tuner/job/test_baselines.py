@@ -1,4 +1,5 @@
-"""What failed or is wrong stands beside a best as such, and never hides."""
+"""The baselines of a best: comparisons are fair, and peers that failed or are wrong are listed as
+such, in the answer and in print."""
 
 import time
 from collections.abc import Collection, Sequence
@@ -76,7 +77,7 @@ def test_the_wrong_and_the_failed_are_listed_as_such() -> None:
 
 
 def test_like_is_compared_with_like() -> None:
-    """What is called from Python with our call, a kernel with our kernel."""
+    """A peer's call from Python is compared with the best's call; a kernel with its kernel."""
     rows = {row["name"]: (row["speedup"], row["level"]) for row in rows_of_all()}
     assert rows["right"] == (2.0, "call")
     assert rows["naive"] == (20.0, "kernel")
@@ -88,7 +89,7 @@ def test_a_nan_is_wrong_and_can_be_stored_as_json() -> None:
 
 
 def shown(**changes: Any) -> dict[str, str]:
-    """The lines that a best is printed in, by how they begin."""
+    """Return the printed lines of a best by their first column. ``changes`` replace its fields."""
     facts: dict[str, Any] = {
         "operator": "conv1d",
         "device": SimpleNamespace(kind="cuda", name="a GPU", arch="sm_90"),
@@ -145,7 +146,8 @@ def test_the_roofline_is_told_in_words() -> None:
 
 
 class Runner:
-    """Its rounds crash while one of the libraries or peers is in them that do."""
+    """A runner whose round crashes if one of the ``crashing`` libraries, or a peer called "peer" in
+    ``crashing``, takes part."""
 
     def __init__(self, *crashing: str) -> None:
         self._crashing = crashing
@@ -220,7 +222,7 @@ class Slow(Planted):
 
 
 class Compiled(Planted):
-    """It fails in one step, and counts how often it was compiled."""
+    """A planted peer that counts its compilations, and may fail in one step."""
 
     compilations = 0
 
@@ -229,14 +231,14 @@ class Compiled(Planted):
         self._fail("compile")
         self._given = x, w
 
-    def ready(self) -> Kernel:
+    def kernel(self) -> Kernel:
         return self.prepare(*self._given)
 
 
 def test_what_was_compiled_before_is_not_compiled_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that could not be is prepared in the round, whatever the reason was."""
+    """A peer that failed to compile ahead is prepared in the round, whatever the reason was."""
     work = Conv1dWorkload(M=64, N=8)
     write_cases(work.key, tmp_path, 0)
     monkeypatch.setattr(Compiled, "compilations", 0)
@@ -245,7 +247,7 @@ def test_what_was_compiled_before_is_not_compiled_again(
     stage.compile_peers(work.key, tmp_path, "cpu", "host")
     assert Compiled.compilations == 3
     order = RunOrder(work.key, tmp_path / "none.so", tmp_path, "cpu", 2**20)
-    for _ in range(2):  # the second time nothing was compiled before
+    for _ in range(2):  # the first call uses up what was compiled ahead; the second has nothing
         found = stage.prepare_peers(order, "host")
         assert found.subjects.keys() == {"right", "not compiled"}
         assert found.dropped == {"fails": "RuntimeError: no prepare today"}

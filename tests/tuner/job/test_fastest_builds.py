@@ -1,4 +1,4 @@
-"""What is kept of a search for its last round."""
+"""The libraries of a search that are kept for the round at its end: those of the fastest trials."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ def test_the_fastest_are_kept_each_with_its_own_library(
         config, one = built(folder, number)
         configs.append(config)
         fastest.offer(config, one, time_us)
-        one.order.library.unlink(missing_ok=True)  # as the search does
+        one.order.library.unlink(missing_ok=True)  # the search removes each library after its trial
     assert len([*folder.iterdir()]) == min(KEPT, len(times))
     kept = {times.index(time_us) for time_us in sorted(times)[:KEPT]}
     for number, config in enumerate(configs):

@@ -1,5 +1,5 @@
-"""Who wins, and what is told of the others, also if not all of them hold. Builder and runner are
-stand-ins that say what the real ones would of each library."""
+"""The round that decides a job: which finalist wins, what is stored of the others, and what happens
+if some of them fail. Builder and runner are stand-ins with scripted results."""
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
@@ -42,6 +42,9 @@ CHOSEN = [Planted().config("right"), Planted().config("partial")]
 
 
 class Builder:
+    """A builder that writes a library's name into its file. A build fails if its file's name
+    contains ``failing``."""
+
     def __init__(self, failing: str = "") -> None:
         self._failing = failing
 
@@ -56,9 +59,12 @@ class Builder:
 
 
 class Runner:
-    """``broken`` are wrong when they are loaded once more. A delivered kernel takes as long as in
-    the round, or as ``delivered`` says, and its call one microsecond more. ``rounds`` tells what
-    was delivered together, ``looked_at`` what was measured before the round."""
+    """A runner with the kernel times of TIMES, in microseconds.
+
+    ``broken`` are the finalists that are wrong when they are loaded again from the delivered file.
+    ``delivered`` has the delivered kernels' times that differ from the round's; a call takes 1 µs
+    more than its kernel. ``rounds`` lists the finalists and groups of peers that were delivered
+    together, ``looked_at`` the libraries that were measured before the round."""
 
     def __init__(
         self,
@@ -117,6 +123,7 @@ def entry(name: str, time: float, error: float = 1e-7, level: str = "kernel") ->
 def decided(
     folder: Path, runner: Runner, builder: Any = None, beside: dict[str, Built] | None = None
 ) -> Winner:
+    """Return the first winner of :func:`decision`."""
     return decision(folder, runner, builder, beside).winners[0]
 
 
@@ -131,6 +138,7 @@ def decision(
     fastest: FastestBuilds | None = None,
     begun: bool = False,
 ) -> Decision:
+    """Run the final round of a small conv1d with the stand-ins; return its decision."""
     device = Device("cpu", "a CPU", "znver4", 2**34, "Linux", LIMITS, {"kind": "llvm"})
     among = [template or Planted()]
     plan = Plan(WORKLOAD, device, "grid", 1, among=among)
@@ -159,7 +167,7 @@ def test_the_fastest_of_the_round_wins_and_the_rest_are_its_baselines(tmp_path: 
     ]
     assert compared == [
         ("default", 7.0, 1.4, "kernel"),
-        ("numpy.convolve", 20.0, 20 / 6, "call"),  # against our call, not our kernel
+        ("numpy.convolve", 20.0, 20 / 6, "call"),  # compared with the best's call, not its kernel
         ("naive", 40.0, 8.0, "kernel"),
     ]
     assert winner.timing["call"]["median_us"] == 6.0
@@ -199,7 +207,7 @@ def test_a_winner_on_several_threads_is_followed_by_the_fastest_on_one(tmp_path:
         (serial, 1, 7.0),
     ]
     assert runner.rounds == [(["finalist 1", "default"], ["host", "pytorch"])]
-    for each in found:  # an answer is never without its peers, whichever of them it is
+    for each in found:  # either winner may be a user's answer, so both have the peers
         told = {row["name"]: row["speedup"] for row in each.baselines}
         assert told["numpy.convolve"] == 20.0 / (each.time_us + 1)
 
@@ -208,7 +216,7 @@ def test_a_winner_on_several_threads_is_followed_by_the_fastest_on_one(tmp_path:
 def test_one_thread_wins_if_several_are_no_faster_as_delivered(
     tmp_path: Path, as_delivered: float
 ) -> None:
-    """Else the job would show another best than whoever asks for its workload's."""
+    """The job's first winner must be the best that a look-up of its workload answers."""
     template = templates_for(WORKLOAD, LIMITS)[0]
     serial = template.default(WORKLOAD, LIMITS)
     parallel = serial | {"threading": "parallel"}
@@ -281,12 +289,14 @@ def test_kept_peers_are_not_timed_again(tmp_path: Path) -> None:
     rows = {row["name"]: row for row in found.winners[0].baselines}
     assert list(rows) == ["default", "numpy.convolve", "naive", "scipy"]
     dated = {"measured_at": day.isoformat()}
-    assert rows["numpy.convolve"] == KEPT_ROW | dated | {"speedup": 20 / 6}  # over our call of now
+    # The speedup of a kept peer is over the call that was timed in this round.
+    assert rows["numpy.convolve"] == KEPT_ROW | dated | {"speedup": 20 / 6}
     assert rows["scipy"] == slow | dated | {"speedup": None}
     assert "measured_at" not in rows["naive"]
 
 
 def test_one_that_is_wrong_from_disk_gives_way_to_the_next(tmp_path: Path) -> None:
+    """If the fastest finalist is wrong when its delivered file is loaded, the next fastest wins."""
     winner = decided(tmp_path, Runner("finalist 1"))
     assert (winner.config, winner.time_us) == (Planted().config("right"), 7.0)
     assert winner.library == b"final-default"

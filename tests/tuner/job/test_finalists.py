@@ -1,4 +1,4 @@
-"""Which configurations are measured again."""
+"""Which configurations of a search become finalists, and so are measured again in its round."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ Trials = list[tuple[dict[str, Any], float]]
 
 
 def chosen(trials: Trials, stored: list[dict[str, Any]] | None = None) -> list[int]:
+    """Return the numbers ``n`` of the configurations that become finalists, fastest first."""
     found = finalists(trials, stored or [], lambda config: config.get("threads", 2))
     return [config["n"] for config in found]
 

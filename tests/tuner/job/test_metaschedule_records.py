@@ -1,4 +1,4 @@
-"""MetaSchedule, given our records, makes our kernels of them."""
+"""From the records that the project exports, MetaSchedule makes the same kernels."""
 
 import json
 from pathlib import Path
@@ -57,5 +57,6 @@ def test_the_record_gives_the_same_kernel(
     assert tvm_ffi.structural_equal(applied.without_attr("tirx.is_scheduled"), wanted)
     found = meta_schedule.tir_integration.compile_tir(database, module, tvm.target.Target(target))
     steps = record["tuning_record"][0][0]
-    assert (found is not None) == bool(steps)  # a program written out whole has no steps
+    # The record of a template that writes its program out whole has no schedule steps to replay.
+    assert (found is not None) == bool(steps)
     assert not steps or tvm_ffi.structural_equal(found.mod["main"], wanted)

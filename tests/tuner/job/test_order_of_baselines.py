@@ -1,4 +1,4 @@
-"""What an order's ``baselines`` has the best compared with."""
+"""The field ``baselines`` of an order: which baselines the best is compared with."""
 
 import json
 from importlib.util import find_spec

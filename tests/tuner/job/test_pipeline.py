@@ -1,5 +1,5 @@
-"""The order in which candidates are built and run. Builder and runner are stand-ins: on a GPU the
-two overlap, which is to be seen without one."""
+"""The order in which a search's candidates are built and run. Builder and runner are stand-ins, so
+that the overlap of builds and runs on a GPU can be tested without one."""
 
 from concurrent.futures import Future
 from pathlib import Path
@@ -24,7 +24,8 @@ class Wide(Planted):
 
 
 class Builder:
-    """Builds at once what ``late`` does not name."""
+    """A builder that completes each build at once, except that of ``late``, which a test completes.
+    The build of "right 1" fails."""
 
     workers = 2
 
@@ -46,8 +47,8 @@ class Builder:
 
 
 class Runner:
-    """Measures ``max_in_flight`` libraries side by side: each is done when the one so many
-    later has come, or no more are to come."""
+    """A runner that measures up to ``max_in_flight`` libraries side by side: all of them complete
+    as soon as that many are in flight, or when :meth:`finish` is called."""
 
     def __init__(self, events: list[str], kind: str, max_in_flight: int = 1) -> None:
         self.events, self.max_in_flight = events, max_in_flight
@@ -68,7 +69,7 @@ class Runner:
         return future
 
     def finish(self) -> None:
-        """The last first."""
+        """Complete all runs in flight, the last submitted first."""
         for _, future in reversed(self.in_flight):
             if not future.done():
                 future.set_result(FAST)
@@ -101,12 +102,13 @@ def test_results_come_in_order_and_libraries_go(kind: str, tmp_path: Path) -> No
     assert [result[0] for result in results] == [f"right {n}" for n in range(20)]
     assert results[1] == ("right 1", "build_error", None)
     assert results[2] == ("right 2", "ok", "ok")
-    assert [path.stem for path in tmp_path.iterdir()] == ["1"]  # only the failed build's own
+    # The stand-in writes a library for the failed build too, and only that one is left.
+    assert [path.stem for path in tmp_path.iterdir()] == ["1"]
     assert len([event for event in events if event.startswith("build")]) == 20
 
 
 def ahead(events: list[str]) -> list[int]:
-    """At each run, how many builds had been started that were not run."""
+    """Return for each run how many builds had been started by then for later runs."""
     found, built, done = [], 0, 0
     for event in events:
         built += event.startswith("build")
@@ -143,7 +145,8 @@ def test_a_library_is_there_until_its_result_is_taken(kind: str, tmp_path: Path)
 
 
 def test_a_slow_build_keeps_nobody_waiting_on_a_gpu(tmp_path: Path) -> None:
-    """Others are taken, and new ones proposed and built, until it is the last."""
+    """Other candidates are proposed, built and measured meanwhile; the slow one's result comes
+    last."""
     events: list[str] = []
     builder = Builder(events, late="right 3")
 
@@ -170,7 +173,7 @@ def test_when_no_more_is_wanted_what_waits_is_dropped(tmp_path: Path) -> None:
 
 
 class Busy(Runner):
-    """What it was given can't be taken back."""
+    """A runner that starts each run at once, so that no run can be cancelled."""
 
     def submit(self, library: Path) -> Future[Measured]:
         future = super().submit(library)
@@ -179,7 +182,7 @@ class Busy(Runner):
 
 
 def test_what_runs_when_no_more_is_wanted_ends_first(tmp_path: Path) -> None:
-    """The round that follows has the device for itself."""
+    """The pipeline waits for the runs in flight: the round that follows needs the device alone."""
     runner, builder = Busy([], "cuda", max_in_flight=SIZE), Builder([], late="right 0")
     wanted = iter([20, 0])
 
@@ -197,8 +200,9 @@ def test_what_runs_when_no_more_is_wanted_ends_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "runs"), [("cpu", 0), ("cuda", 18)])
 def test_a_check_may_end_the_wait_for_a_build(kind: str, runs: int, tmp_path: Path) -> None:
-    """On a CPU for any of its batch, on a GPU when all others of the twenty, of which one fails to
-    be built, are measured."""
+    """The check is called while the pipeline waits for a build. On a CPU no candidate of the batch
+    has been run by then; on a GPU all others have, which are 18, as one of the 20 fails to build
+    and one is late."""
     events: list[str] = []
     builder = Builder(events, late="right 4")
 
@@ -211,6 +215,35 @@ def test_a_check_may_end_the_wait_for_a_build(kind: str, runs: int, tmp_path: Pa
     assert len([event for event in events if event.startswith("run")]) == runs
 
 
+class Starved(Builder):
+    """Its sixth build fails for want of memory while others run, which ``late`` holds up."""
+
+    def submit(self, order: BuildOrder) -> Future[Built]:
+        future = super().submit(order)
+        if len(self.futures) == 6:
+            self.futures[-1] = future = Future()
+            future.set_result(Built("machine_error", order))
+        return future
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_what_memory_was_lacking_for_is_built_again_alone(kind: str, tmp_path: Path) -> None:
+    events: list[str] = []
+    builder = Starved(events, late="right 7")
+
+    def check() -> None:
+        if not builder.futures[7].done():
+            order = BuildOrder("", "", None, {}, tmp_path / "7.so")
+            builder.futures[7].set_result(Built("build_timeout", order))
+            events.append("late")
+
+    results = run(kind, tmp_path, 8, builder, Runner(events, kind), check=check)
+    assert sorted(results)[5] == ("right 5", "ok", "ok")
+    assert events.count("build right 5") == 2
+    assert events[-1 - events[::-1].index("build right 5") :][1] == "run 5"
+    assert events.index("late") < len(events) - events[::-1].index("build right 5")
+
+
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_a_space_that_runs_out_ends_it(kind: str, tmp_path: Path) -> None:
     events: list[str] = []
@@ -219,7 +252,7 @@ def test_a_space_that_runs_out_ends_it(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("max_in_flight", [2, 6, 12])
 def test_a_farm_is_given_several_at_once(max_in_flight: int, tmp_path: Path) -> None:
-    """Of those that are there, the first proposed come first."""
+    """Up to ``max_in_flight`` libraries run at once, and results come in the order of proposals."""
     events: list[str] = []
     runner = Runner(events, "cuda", max_in_flight)
     wanted = SIZE - SIZE % max_in_flight

@@ -1,4 +1,4 @@
-"""The time to go, in numbers worked out by hand."""
+"""The estimated time to a job's end, compared with numbers worked out by hand."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tuner.job.progress import eta_seconds
         ({"left": 40, "patience_left": 15}, 30.0),
         ({"left": 5, "patience_left": 15}, 10.0),
         ({"left": 40, "patience_left": 0}, 0.0),
-        ({"left": 40, "patience_left": -2}, 0.0),  # what was built ahead
+        ({"left": 40, "patience_left": -2}, 0.0),  # builds that were ahead are measured beyond it
         ({"left": 40, "budget_seconds": 70.0}, 50.0),
         ({"left": 40, "budget_seconds": 70.0, "patience_left": 20}, 40.0),
         ({"left": 40, "budget_seconds": 70.0, "patience_left": 30}, 50.0),

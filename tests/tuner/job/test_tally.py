@@ -1,3 +1,5 @@
+"""The tally of a job's trials: the best, the failures with their first reason, and the patience."""
+
 from tuner.job.tally import Tally
 
 

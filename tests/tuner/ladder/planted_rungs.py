@@ -1,4 +1,4 @@
-"""Rungs that go wrong on purpose, found by builders' children by import path."""
+"""Rungs that fail on purpose. They are in a module as builders' processes import them by name."""
 
 import time
 from typing import Any
@@ -42,6 +42,6 @@ def unschedulable(workload: Conv1dWorkload, kind: str) -> Any:
 
 
 class NeverRight(Planted):
-    """A template for a search that finds nothing."""
+    """A template whose every configuration is wrong: a search of it finds nothing."""
 
     behaviours = ("wrong", "partial")

@@ -1,4 +1,4 @@
-"""Ladders climbed on this CPU: real rungs, rungs that go wrong, the table and its picture."""
+"""Ladders climbed on this CPU: real rungs, rungs that fail, and the table and picture of them."""
 
 import io
 import json
@@ -44,13 +44,13 @@ def builder() -> Iterator[Builder]:
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rungs are climbed without peers, which take a second to import."""
+    """Leave out peers, whose libraries take a second to import."""
     monkeypatch.setattr(ladder, "groups", lambda _: ())
 
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A database of its own."""
+    """Set TUNER_DATABASE_URL to a new database; return the monkeypatch that did."""
     monkeypatch.setenv("TUNER_DATABASE_URL", f"sqlite:///{tmp_path / 'convtune.db'}")
     return monkeypatch
 
@@ -149,8 +149,8 @@ def test_a_rung_that_fails_is_a_line_with_its_reason(builder: Builder) -> None:
 
 @pytest.mark.timeout(120)
 def test_stopped_it_ends_what_is_built() -> None:
-    """Or else that would write into a folder that is being removed, and keep the next one waiting:
-    there is one process."""
+    """A build in progress is killed if the command is stopped. If it ran on, it would write into a
+    folder that is being removed, and the builder's single process would not be free."""
     stop_on_signals()
     timer = Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
     timer.start()
@@ -243,7 +243,7 @@ def test_the_picture_has_a_bar_for_each_time_on_a_logarithmic_scale() -> None:
         for group in root.iter(f"{svg}g")
     }
     assert list(bars) == ["000 naive", "best", "floor"]
-    # decades from 0.1 to 100,000: a bar of a thousand is as long as four of them
+    # The scale goes from 0.1 to 100,000: a bar of 1000 spans four decades, a bar of 1 one.
     assert bars["000 naive"] / bars["best"] == pytest.approx(4 / 1, abs=0.01)
     assert len(list(root.iter(f"{svg}path"))) == 1
     width = float(root.attrib["width"])

@@ -1,4 +1,5 @@
-"""Libraries called on NumPy arrays and PyTorch tensors, and what they refuse."""
+"""Load libraries and call them on NumPy arrays and PyTorch tensors; damaged files and unfit tensors
+are refused."""
 
 import ctypes
 import hashlib
@@ -70,7 +71,7 @@ def test_the_manifest_has_the_signature_of_the_function(libraries: dict[str, Pat
 
 
 def test_a_manifest_of_the_release_before_loads(libraries: dict[str, Path], tmp_path: Path) -> None:
-    """Its arguments had a name, a shape and a dtype."""
+    """The previous release's manifests give arguments no role and no layout."""
     signature = described(libraries)["signature"]
     for argument in signature["arguments"]:
         del argument["role"], argument["layout"]
@@ -83,7 +84,7 @@ def test_a_manifest_of_the_release_before_loads(libraries: dict[str, Path], tmp_
 def test_tensors_need_no_alignment_but_their_elements(
     libraries: dict[str, Path], built: str
 ) -> None:
-    """In a process of its own: an aligned access to an unaligned address would end it."""
+    """The calls run in a child process, as a wrongly assumed alignment would end the process."""
     with closing(Child(importing=("tuner.library.load",))) as child:
         assert child.call(called_at_all_offsets, libraries[built], timeout=60) == 48
 
@@ -215,7 +216,7 @@ def described(libraries: dict[str, Path]) -> dict[str, Any]:
 
 
 def doctored(libraries: dict[str, Path], folder: Path, **changes: Any) -> Path:
-    """A library whose manifest is another, and rightly signed."""
+    """Copy a library with a changed manifest, signed by this machine's key; return its path."""
     path = folder / "doctored.so"
     path.write_bytes(libraries["full-serial"].read_bytes())
     seal(path, described(libraries) | changes)
@@ -256,7 +257,8 @@ def test_a_manifest_that_is_none(libraries: dict[str, Path], tmp_path: Path) -> 
 def test_a_file_that_is_no_kernel(
     libraries: dict[str, Path], tmp_path: Path, content: bytes | None
 ) -> None:
-    content = content or Path(np.random.bit_generator.__file__).read_bytes()  # loads, has no main
+    # The other file is a real shared library, which loads but has no function main.
+    content = content or Path(np.random.bit_generator.__file__).read_bytes()
     path = tmp_path / "other.so"
     path.write_bytes(content)
     named = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
@@ -329,7 +331,8 @@ def test_a_negated_view_is_refused(libraries: dict[str, Path]) -> None:
 
 
 def test_what_was_checked_is_what_is_loaded(libraries: dict[str, Path], tmp_path: Path) -> None:
-    """Whoever may write there may be fast: the file is another once it has been read."""
+    """If somebody replaces the file right after it was read, the bytes that were checked are loaded
+    nevertheless."""
     path, (x, w) = tmp_path / "library.so", arrays(workload("same"))
     name = "same-serial"
     for suffix in (".so", ".json", ".sig"):

@@ -1,4 +1,4 @@
-"""A library's call by the addresses of its tensors."""
+"""Calls of a library by the memory addresses of its tensors, without any checks."""
 
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from tuner.library.load import load
 
 @pytest.mark.parametrize("name", ["full-parallel", "depthwise-serial", "bfloat16-serial"])
 def test_it_computes_what_a_call_does(libraries: dict[str, Path], name: str) -> None:
+    """A call by addresses gives exactly the output of an ordinary call."""
     library = load(libraries[name])
     given = arrays(library.workload)
     expected = library(*given)
@@ -36,7 +37,7 @@ def test_two_libraries_keep_apart(libraries: dict[str, Path]) -> None:
 
 
 class Module:
-    """What a library with only some functions looks like."""
+    """A stand-in for TVM's module of a library that has only the given functions."""
 
     def __init__(self, **functions: Any) -> None:
         self._functions = functions

@@ -1,4 +1,4 @@
-"""Arrays that a library is lent, converts or refuses."""
+"""Which arrays a library takes as they are, which it casts, and which it refuses."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -138,8 +138,8 @@ def test_pytorch_tensors_are_cast(libraries: dict[str, Path]) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.filterwarnings("ignore:::torch")  # PyTorch's own, of what it deprecates
-@pytest.mark.filterwarnings("ignore:Converting a tensor to a Python")  # PyTorch's, as it traces
+@pytest.mark.filterwarnings("ignore:::torch")  # PyTorch warns of its own deprecated functions
+@pytest.mark.filterwarnings("ignore:Converting a tensor to a Python")  # PyTorch's tracer warns
 def test_what_pytorch_would_not_see_is_refused(libraries: dict[str, Path]) -> None:
     import torch
     from torch.autograd import forward_ad

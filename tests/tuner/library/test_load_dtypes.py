@@ -1,4 +1,4 @@
-"""Libraries of float16 and bfloat16, and what they take."""
+"""Libraries of float16 and bfloat16: which arrays they take."""
 
 from pathlib import Path
 

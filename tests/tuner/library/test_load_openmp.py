@@ -1,4 +1,5 @@
-"""Parallel loops on the threads of PyTorch's OpenMP."""
+"""A library's parallel loops run on the threads of PyTorch's OpenMP if PyTorch is loaded, else on
+TVM's."""
 
 from pathlib import Path
 
@@ -22,10 +23,12 @@ x, w = np.arange(16384, dtype=np.float32) % 7, np.arange(32, dtype=np.float32) %
 def right():
     return bool(np.array_equal(library(x, w), np.convolve(x, w)))
 """
-"""The sums are whole numbers that float32 holds."""
+"""The beginning of each program. All sums are integers that float32 holds exactly, so ``right`` can
+compare with ==."""
 
 
 def said(libraries: dict[str, Path], code: str, first: str = "import torch") -> str:
+    """Run the program after BEGIN beside PyTorch on ``full-parallel``; return what it prints."""
     return run(BEGIN.format(first=first) + code, libraries["full-parallel"])
 
 
@@ -71,7 +74,8 @@ with ThreadPoolExecutor(4) as pool:
 
 
 def test_a_forked_process_calls_it_as_pytorch_says(libraries: dict[str, Path]) -> None:
-    """OpenMP's threads are not there any more; PyTorch's loaders of data set one thread."""
+    """A forked child has lost OpenMP's threads, so it must compute on one thread. PyTorch's data
+    loaders set one thread in each child; the test's child does the same."""
     code = """
 import warnings
 warnings.simplefilter("ignore")
@@ -120,7 +124,8 @@ def task(number, group, data):
     said.append((number, group[1] & 0xFFFFFFFF))
     return FAILS
 """
-"""A loop's launch, called as the library calls it; the number of tasks stands behind a pointer."""
+"""The beginning of programs that call TVM's launcher of parallel loops as a library does. A task
+reads the number of tasks from the second word of its group."""
 
 
 def test_a_loop_has_no_more_tasks_than_its_manifest_has_threads(libraries: dict[str, Path]) -> None:
@@ -129,20 +134,21 @@ def test_a_loop_has_no_more_tasks_than_its_manifest_has_threads(libraries: dict[
 
 
 def test_a_loop_that_asks_for_tasks_is_tvms(libraries: dict[str, Path]) -> None:
-    """They may wait for each other, as TVM's know how to."""
+    """The tasks of a loop that asks for a number of them may wait for each other, which only TVM's
+    threads support."""
     code = LAUNCHED.replace("FAILS", "0") + "print(launch(Task(task), None, 2), sorted(said))"
     assert run(code, libraries["full-parallel"]) == "0 [(0, 2), (1, 2)]"
 
 
 def test_a_task_that_fails_is_left_to_tvm(libraries: dict[str, Path]) -> None:
-    """The loop runs once more, there."""
+    """If a task fails on OpenMP's threads, TVM runs the whole loop again and reports the error."""
     code = LAUNCHED.replace("FAILS", "-1 if number == 1 else 0")
     code += "launch(Task(task), None, 0); print(sorted(said))"
     assert run(code, libraries["full-parallel"]) == "[(0, 2), (0, 2), (1, 2), (1, 2)]"
 
 
 def test_a_library_of_an_earlier_release_keeps_tvms_threads(tmp_path: Path) -> None:
-    """It was linked without openmp.c."""
+    """Earlier releases linked libraries without openmp.c."""
     made, asked = tmp_path / "library.so", "import torch\nfrom tuner.library import openmp\n"
     code = """
 import sys

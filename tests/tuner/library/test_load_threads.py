@@ -1,4 +1,4 @@
-"""How many threads of the CPU a library runs on."""
+"""The number of CPU threads that a library runs on."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from tuner.library.load import load
 
 
 def test_a_parallel_library_runs_as_it_was_timed(libraries: dict[str, Path]) -> None:
-    """On all threads that its manifest names, where TVM takes half of them and binds the calling
-    one to as many processors."""
+    """A parallel library runs on all threads that its manifest names, and the caller's affinity
+    stays. TVM by itself takes half the threads and binds the caller to that many processors."""
     code = """
 import os, sys
 from pathlib import Path
@@ -40,7 +40,8 @@ print(tvm_ffi.get_global_func("runtime.NumThreads")())
 
 
 def test_a_child_that_is_forked_computes_by_itself(libraries: dict[str, Path]) -> None:
-    """It has none of TVM's threads, which the parent has begun to use."""
+    """A forked child lacks the TVM threads that its parent has started, so it must not wait for
+    them."""
     code = """
 import os, signal, sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A library that gives several outputs: all gradients of a causal layer."""
+"""A library with several outputs: all gradients of a causal layer."""
 
 import inspect
 from pathlib import Path
@@ -27,13 +27,14 @@ def given(library: Library) -> tuple[Any, ...]:
 
 
 def new(library: Library) -> tuple[Any, ...]:
+    """Return an array of NaNs for each output."""
     return tuple(np.full(each.shape, np.nan, each.dtype) for each in library.workload.outputs)
 
 
 def test_it_gives_a_tuple_by_position_and_by_name(library: Library, given: tuple[Any, ...]) -> None:
     assert [each.name for each in library.workload.outputs] == NAMES
     parameters = inspect.signature(library).parameters
-    assert list(parameters) == [*(each.name for each in library.workload.given), "out", "cast"]
+    assert list(parameters) == [*(each.name for each in library.workload.inputs), "out", "cast"]
     found = library(*given)
     assert type(found) is tuple
     exact = templates.operator("conv1d").references(library.workload, *given)

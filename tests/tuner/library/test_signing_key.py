@@ -1,4 +1,5 @@
-"""The file of the key to sign with: made once, for its owner alone, and refused where it is not."""
+"""The file of the signing key: it is made once, readable by its owner only, and refused if others
+could use or replace it."""
 
 import os
 import subprocess
@@ -51,12 +52,14 @@ def test_an_empty_variable_names_none(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_user_without_a_home_is_told_what_to_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.setenv("HOME", "~")  # as where the user has no entry and HOME is unset
+    # With this HOME Python finds no home, as for a user without HOME and without a passwd entry.
+    monkeypatch.setenv("HOME", "~")
     with pytest.raises(UnusableFile, match="XDG_CONFIG_HOME"):
         default_path()
 
 
 def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key lies in the user's configuration folder unless TUNER_SIGNING_KEY names a file."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for value in ("", "relative"):
         monkeypatch.setenv("XDG_CONFIG_HOME", value)
@@ -82,7 +85,7 @@ def test_one_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> None:
     path.chmod(mode)
     with pytest.raises(BadSigningKey, match=rf"mode is {mode:04o}; .* chmod 600 {path}"):
         own_key(path)
-    path.chmod(0o400)  # as secrets are mounted
+    path.chmod(0o400)  # containers mount secrets with this mode
     own_key(path)
 
 
@@ -92,7 +95,7 @@ def test_one_in_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> Non
     folder.chmod(0o770)
     with pytest.raises(BadSigningKey, match=f"mode is 0770; if nobody did: chmod go-w {folder}"):
         own_key(folder / "key.pem")
-    folder.chmod(0o1777)  # sticky: the file can't be replaced
+    folder.chmod(0o1777)  # the sticky bit keeps others from replacing the file
     own_key(folder / "key.pem")
 
 

@@ -1,4 +1,5 @@
-"""What is pinned, ``tuner trust``, and files of a library without a service."""
+"""Trust in libraries: pins of services' keys, ``tuner trust``, and library files that come without
+a service."""
 
 import json
 import os
@@ -37,7 +38,7 @@ PUBLIC = public_key_of(KEY)
 
 @pytest.fixture
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pins:
-    """A machine that knows nobody, and has no key of its own."""
+    """Give the machine an empty configuration folder: no pins, no key of its own."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return Pins()
 
@@ -45,7 +46,7 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pins:
 def test_pins_are_of_one_service(fresh: Pins) -> None:
     assert (fresh.of(URL), fresh.all()) == (None, frozenset())
     assert fresh.meet(URL, KEYS[:2]) == frozenset(KEYS[:2])
-    assert fresh.meet(f"{URL}/", KEYS[2:]) == frozenset(KEYS[:2])  # met already
+    assert fresh.meet(f"{URL}/", KEYS[2:]) == frozenset(KEYS[:2])  # the first keys stay pinned
     assert fresh.of("http://gpu-host:8001") is None
     fresh.replace("http://other", KEYS[1:3])
     assert fresh.replace(URL, KEYS[3:]) == fresh.of(URL) == frozenset(KEYS[3:])
@@ -113,7 +114,7 @@ def test_the_keys_of_a_service_are_accepted(
     assert not code
     assert f"new     {signed.fingerprint(KEYS[0])}  {KEYS[0]}  evil" in out
     assert fresh.of(service.url) == frozenset(KEYS[:1])
-    out, _, code = ran(capsys, service.url)  # nothing to be asked
+    out, _, code = ran(capsys, service.url)  # no --yes: nothing is new, so it does not ask
     assert not code
     assert out.startswith("pinned  SHA256:")
     service.keys = KEYS[1:3]
@@ -123,6 +124,7 @@ def test_the_keys_of_a_service_are_accepted(
 
 
 def test_who_is_not_asked_accepts_nothing(fresh: Pins, service: Hostile) -> None:
+    """Only "y" on standard input accepts keys; "n" or the end of the input changes nothing."""
     for answer, expected in (("n\n", None), ("", None), ("y\n", frozenset(KEYS[:1]))):
         asked = subprocess.run(
             [sys.executable, "-m", "tuner.cli.app", "trust", service.url],
@@ -149,7 +151,7 @@ def test_a_service_without_keys(
 
 @pytest.fixture
 def library(libraries: dict[str, Path], tmp_path: Path) -> Path:
-    """The files of one, signed by another machine's key."""
+    """Return the path of a library whose manifest is signed by another machine's key."""
     path = tmp_path / "library.so"
     shutil.copy(libraries["full-serial"], path)
     seal(path, json.loads(libraries["full-serial"].with_suffix(".json").read_text()), KEY)
@@ -209,6 +211,7 @@ JSON = st.recursive(
 
 
 def paths_of(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the keys that lead to each value in nested dictionaries, the dictionaries included."""
     inside = value.items() if isinstance(value, dict) else ()
     return [at] * bool(at) + [p for key, each in inside for p in paths_of(each, (*at, key))]
 
@@ -218,7 +221,8 @@ def paths_of(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 def test_a_hostile_manifest_that_a_trusted_key_signed(
     fresh: Pins, library: Path, tmp_path: Path, data: st.DataObject
 ) -> None:
-    """A field of a real one replaced; it may be loaded still, where nobody reads the field."""
+    """A real manifest with one replaced field either loads, if nothing reads the field, or is
+    refused with a TunerError of reasonable length. No other exception is raised."""
     manifest = json.loads(library.with_suffix(".json").read_text())
     *outer, last = data.draw(st.sampled_from(paths_of(manifest)))
     place = manifest
@@ -262,7 +266,8 @@ def test_bytes_that_are_no_signature(fresh: Pins, library: Path, content: bytes)
 
 
 def test_what_is_signed_is_signed_as_a_manifest(library: Path) -> None:
-    """The same key's signature over the bare bytes, for whatever else, is none."""
+    """The same key's signature over the bare bytes, which it may have made for another purpose, is
+    no signature of a manifest."""
     content = library.with_suffix(".json").read_bytes()
     right = signed.parse(library.with_suffix(".sig").read_bytes())
     bare = signed.Signature(right.manifest, right.public_key, KEY.sign(content).hex())
@@ -275,7 +280,8 @@ def test_what_is_signed_is_signed_as_a_manifest(library: Path) -> None:
 def test_a_local_database_is_of_the_key_that_its_settings_name(
     fresh: Pins, libraries: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of another's database nothing is loaded unless its key is named."""
+    """From a database of another user or machine, nothing is loaded unless its key is named by
+    settings or TUNER_SIGNERS."""
     monkeypatch.setenv("TUNER_SIGNING_KEY", str(tmp_path / "theirs.pem"))
     theirs = own_key(tmp_path / "theirs.pem")
     library = tmp_path / "full-serial.so"

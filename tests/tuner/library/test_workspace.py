@@ -1,4 +1,4 @@
-"""A workspace: asked for by the program, allocated by whoever calls the library."""
+"""A workspace: the program asks for it, and the caller of the library allocates it."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,5 @@
-"""A library is called on arrays that begin anywhere. This runs in a child process."""
+"""Call a library on arrays at unaligned addresses. Tests run it in a child process, which a fault
+would end."""
 
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ OFFSETS = 16
 
 
 def called_at_all_offsets(path: Path) -> int:
-    """How many outputs were the same, with each argument so many elements after an address that is
-    divisible by 32 of them."""
+    """Call the library at ``path`` once for each argument and each offset; return how many of the
+    outputs equal the first.
+
+    One argument starts ``offset`` elements (0 <= offset < OFFSETS) after an address that is a
+    multiple of 32 elements, the others at such an address."""
     library = load(path)
     work = library.workload
 

@@ -1,5 +1,5 @@
-"""Programs whose parameters are more or others than their workload's, found by builders' children
-by import path."""
+"""Programs that have other parameters than their workload's arguments, such as a workspace. They
+are in a module as builders' processes import them by name."""
 
 from typing import Any
 
@@ -11,7 +11,8 @@ from templates.kernels.parameters import placeholders
 
 
 def sums(workload: Conv1dWorkload, kind: str) -> Schedule:
-    """The valid correlation; the sum over each tap's products lies in a workspace of L."""
+    """Return the valid correlation by way of a workspace: its L elements hold the sums, which are
+    then copied to the output."""
     return Schedule(_correlation(workload, (workload.length,)))
 
 

@@ -1,4 +1,5 @@
-"""A template whose build takes memory without end, found by builders' children by import path."""
+"""A template whose build takes memory without end. It is in a module as builders' processes import
+it by name."""
 
 import ctypes
 import os
@@ -12,8 +13,8 @@ BLOCK = 1 << 28
 
 
 class GreedyBuild(Planted):
-    """``right``, or one whose compilation takes memory: ``python``, where MemoryError is raised,
-    or ``native``, where the compiler aborts as LLVM does."""
+    """Behaviours: ``right`` builds. The others ask for more memory than they may have: ``python``
+    so that Python raises MemoryError, ``native`` so that the process aborts as LLVM does."""
 
     name = "greedy_build"
     behaviours = ("right", "python", "native")
@@ -24,14 +25,15 @@ class GreedyBuild(Planted):
 
 
 class Greedy:
-    """Instead of a schedule: its module is asked for when it is compiled."""
+    """A stand-in for a schedule, which takes memory when the compiler asks for its module."""
 
     def __init__(self, behaviour: str) -> None:
         self._behaviour = behaviour
 
     @property
     def mod(self) -> None:
-        """Untouched, so that the machine's memory stays free. More than there is: it was let."""
+        """Allocate as much memory as the machine has, which the builder's limit should prevent.
+        Nothing is written to it, so the machine's memory stays free even if it does not."""
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
         if self._behaviour == "python":
             bytearray(machine)

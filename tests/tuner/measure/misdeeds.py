@@ -1,4 +1,4 @@
-"""Libraries that misbehave on the host, compiled from ``misdeeds.c``, and what comes of each."""
+"""Libraries that try to harm the host, compiled from ``misdeeds.c``, and the errors of trials."""
 
 import os
 import shutil
@@ -62,11 +62,11 @@ MISDEEDS = {
     "write_on": "write: File too large",
     "write_on_unaware": "signal SIGXFSZ",
 }
-"""By name, what the trial's error says. Each is a ``run_error``."""
+"""The misdeeds by name, and a part of the trial's error. Each trial ends as ``run_error``."""
 
 
 def compiler() -> str:
-    """A C compiler. Skips the test where there is none."""
+    """Return the path of a C compiler; skip the test if there is none."""
     found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if found is None:
         pytest.skip("no C compiler is here")
@@ -75,15 +75,16 @@ def compiler() -> str:
 
 @dataclass
 class Surroundings:
-    """What a candidate could harm: a folder with a file, a socket that listens there, and one that
-    takes what anybody sends."""
+    """Things that a candidate could harm: a folder with a file, a listening stream socket in it
+    (``listener``), and a datagram socket (``log``)."""
 
     folder: Path
     listener: socket.socket
     log: socket.socket
 
     def library(self, misdeed: str, to: Path, text: bytes = b"") -> Path:
-        """The library that does it; some have a text to say."""
+        """Compile the library of a misdeed into the folder ``to``; return its path. ``text`` is
+        what the misdeeds that write to the parent process write."""
         defined = {
             "MISDEED": misdeed,
             "WORKER": str(os.getpid()),
@@ -105,7 +106,7 @@ class Surroundings:
         names = sorted(path.name for path in self.folder.iterdir())
         assert names == ["log", "socket", "there"]
         self.listener.setblocking(False)
-        with pytest.raises(BlockingIOError):  # nobody called
+        with pytest.raises(BlockingIOError):  # no connection is waiting
             self.listener.accept()
         self.log.setblocking(False)
         with pytest.raises(BlockingIOError):
@@ -114,7 +115,7 @@ class Surroundings:
 
 @contextmanager
 def surroundings(folder: Path) -> Iterator[Surroundings]:
-    """In a new folder below that one."""
+    """Yield new surroundings in ``folder / "outside"``, which must not exist yet."""
     inside = folder / "outside"
     inside.mkdir()
     (inside / "there").write_text("mine")
@@ -132,7 +133,8 @@ def surroundings(folder: Path) -> Iterator[Surroundings]:
 def check_costs_one_trial(
     runner: Runner, around: Surroundings, misdeed: str, right: Path, to: Path
 ) -> None:
-    """The misdeed is refused and told, harms nothing, and the next library is measured."""
+    """Assert that the misdeed fails with its error, harms nothing, and that the same runner then
+    measures the library ``right``."""
     measured = runner.measure(around.library(misdeed, to))
     assert (measured.status, measured.timing) == ("run_error", {})
     assert measured.error is not None and MISDEEDS[misdeed] in measured.error

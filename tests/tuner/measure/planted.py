@@ -1,7 +1,10 @@
-"""Templates whose programs go wrong on purpose, found by builders' children by import path."""
+"""Templates whose programs or builds fail on purpose. They are in a module as builders' processes
+import them by name."""
 
 import ctypes
 import os
+import signal
+from pathlib import Path
 from typing import Any, Literal
 
 from templates.conv1d.workload import Conv1dWorkload
@@ -11,10 +14,10 @@ from templates.template import Config, Template
 
 
 class Planted(Template[Conv1dWorkload]):
-    """conv1d on the CPU: ``behaviour`` says what happens when the program is run.
+    """A conv1d for the CPU, whose single knob ``behaviour`` says what a call does.
 
-    ``right``: the answer. ``wrong``: one more than it. ``partial``: the last output is left as it
-    was. ``crash``: the process aborts. ``hang``: the call never returns.
+    ``right``: computes the answer. ``wrong``: adds 1 to each output. ``partial``: leaves the last
+    output unwritten. ``crash``: aborts the process. ``hang``: never returns.
     """
 
     name = "planted"
@@ -50,7 +53,7 @@ class Planted(Template[Conv1dWorkload]):
 
 
 class PlantedSlow(Planted):
-    """The right answer, later than any other template has it."""
+    """A conv1d that is right, but slower than any other template, as it sleeps 20 ms first."""
 
     name = "planted_slow"
     behaviours = ("slow",)
@@ -60,7 +63,7 @@ class PlantedSlow(Planted):
 
 
 class PlantedHang(Planted):
-    """Its call never returns."""
+    """A conv1d whose call never returns."""
 
     name = "planted_hang"
     behaviours = ("hang",)
@@ -70,11 +73,11 @@ class PlantedHang(Planted):
 
 
 class PlantedBuild(Planted):
-    """What happens while the program is built.
+    """A conv1d whose ``behaviour`` says how its build fails; ``right`` builds.
 
-    ``unschedulable``: the schedule raises. ``uncompilable``: the compiler does. ``build_crash``:
-    the building process dies. ``build_hang``: it sleeps in native code that holds the
-    interpreter's lock.
+    ``unschedulable``: the schedule raises. ``uncompilable``: the compiler raises. ``build_crash``:
+    the building process aborts. ``build_hang``: the building process sleeps in native code that
+    holds the interpreter's lock.
     """
 
     name = "planted_build"
@@ -93,5 +96,24 @@ class PlantedBuild(Planted):
         if behaviour == "build_hang":
             ctypes.PyDLL(None).sleep(3600)
         if behaviour == "uncompilable":
-            return naive(workload, "cuda")  # threads of a GPU, on a CPU
+            return naive(workload, "cuda")  # it has GPU threads, and the target is a CPU
         return Schedule(self.computation(workload, config))
+
+
+class PlantedHungry(Planted):
+    """Beside ``right`` a folder: its file ``tries`` gets a line with each build, whose process
+    is killed, as if memory ran out, unless there is a file ``enough``."""
+
+    name = "planted_hungry"
+
+    def __init__(self, folder: Path = Path()) -> None:
+        self.behaviours = ("right", str(folder))
+
+    def schedule(self, workload: Conv1dWorkload, config: Config) -> Any:
+        if config["behaviour"] != "right":
+            folder = Path(config["behaviour"])
+            with (folder / "tries").open("a") as tries:
+                tries.write("tried\n")
+            if not (folder / "enough").exists():
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().schedule(workload, self.config("right"))

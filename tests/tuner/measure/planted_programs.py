@@ -1,5 +1,5 @@
-"""The programs of :mod:`tests.tuner.measure.planted`. TVMScript is read from source, so that no
-postponed annotations may stand in this file."""
+"""The programs of :mod:`tests.tuner.measure.planted`. TVMScript evaluates the annotations in its
+source, so this file must not postpone them by ``from __future__ import annotations``."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from tvm.script import tirx as T  # noqa: N812  # as TVM writes it
 from templates.conv1d.workload import Conv1dWorkload
 
 CALLED = {"crash": "abort", "hang": "pause", "slow": "usleep"}
-"""Functions of the C library that a behaviour calls before anything else, with..."""
+"""The C library's function that a behaviour calls, with SLOW_US, before it computes."""
 SLOW_US = 20_000
-"""...this: the first two do without it."""
+"""The time that ``slow`` sleeps, in microseconds. ``abort`` and ``pause`` ignore it."""
 
 
 def program(workload: Conv1dWorkload, behaviour: str) -> Any:
-    """A naive convolution that goes wrong in the way its behaviour says."""
+    """Return a naive convolution that fails in the way that ``behaviour`` says."""
     M, N, L, left = workload.M, workload.N, workload.length, workload.left
     flip = workload.kind == "convolve"
     called, calls = CALLED.get(behaviour, "abort"), int(behaviour in CALLED)

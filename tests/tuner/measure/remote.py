@@ -1,4 +1,4 @@
-"""What tests run in child processes, which find it by its import path."""
+"""Functions that tests run in child processes, which import them by name."""
 
 import ctypes
 import fcntl
@@ -25,13 +25,13 @@ def same(value: Any) -> Any:
 
 
 def typed(path: Path, confinement: Confinement) -> tuple[Path, dict[str, float], Confinement]:
-    """Of each kind something that is not JSON's own."""
+    """Return values of the kinds that JSON lacks: a path, NaN and a dataclass."""
     assert confinement.folder is not None
     return path / confinement.folder[1:], {"nan": float("nan"), "whole": 1}, confinement
 
 
 def tensors() -> int:
-    """How many sets of tensors candidates will find here."""
+    """Return how many workloads' tensors this process has ready for candidates."""
     from tuner.measure import trial
 
     return trial._tensors.cache_info().currsize
@@ -43,6 +43,14 @@ def take_a_while(workload_key: str, directory: Path, kind: str, cache_bytes: int
 
 def get_no_device(workload_key: str, directory: Path, kind: str, cache_bytes: int) -> None:
     raise OSError("no device")
+
+
+def find_no_device_memory(order: Any) -> None:
+    raise RuntimeError("CUDA: CUDA_ERROR_OUT_OF_MEMORY")
+
+
+def kill_itself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def fail(message: str) -> None:
@@ -62,7 +70,7 @@ def variable(name: str) -> str | None:
 
 
 def crash() -> None:
-    """As a wild pointer does."""
+    """Die by SIGSEGV after a line on standard error, as by a wild pointer."""
     os.write(2, b"about to fall\n")
     os.kill(os.getpid(), signal.SIGSEGV)
 
@@ -72,12 +80,12 @@ def leave(code: int) -> None:
 
 
 def hang() -> None:
-    """In native code that holds the interpreter's lock, so that no thread of Python can act."""
+    """Wait for ever in native code that holds the interpreter's lock, so no Python thread runs."""
     ctypes.PyDLL(None).pause()
 
 
 def meet(mine: Path, other: Path) -> bool:
-    """Whether the other comes while this one is here."""
+    """Create the file ``mine``; return whether the file ``other`` appears within 20 s."""
     mine.touch()
     deadline = time.monotonic() + 20
     while not other.exists() and time.monotonic() < deadline:
@@ -102,7 +110,7 @@ def long_text(size: int) -> str:
 
 
 def descriptors() -> list[int]:
-    """Of sockets: the way to the parent."""
+    """Return the descriptors of this process's sockets, which lead to its parent."""
     opened = (int(path.name) for path in Path("/proc/self/fd").iterdir())
     return [each for each in opened if _is_socket(each)]
 
@@ -110,12 +118,13 @@ def descriptors() -> list[int]:
 def _is_socket(descriptor: int) -> bool:
     try:
         return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
-    except OSError:  # that of the folder itself
+    except OSError:  # the descriptor of the listed folder itself is closed already
         return False
 
 
 def speak(text: list[int], stay: float) -> int:
-    """As a candidate does that finds the way to the parent; then sleep for so many seconds."""
+    """Write the bytes ``text`` to the parent, as a candidate could that finds the socket; then
+    sleep for ``stay`` seconds."""
     for each in descriptors():
         os.write(each, bytes(text))
     time.sleep(stay)
@@ -139,7 +148,7 @@ def remove(path: Path) -> None:
 
 
 def write_beyond(path: Path, size: int) -> None:
-    """The last byte that is allowed, and one more."""
+    """Write to the last byte that a limit of ``size`` bytes allows, then one byte more."""
     with path.open("wb", buffering=0) as file:
         file.seek(size - 1)
         assert file.write(b"ab") == 1
@@ -180,7 +189,7 @@ def change_owner(path: Path) -> None:
 
 
 def name_threads(name: str) -> str:
-    """As CUDA does: another thread's name, by its file."""
+    """Name another thread by its file in /proc, as CUDA does; return the name that is read back."""
     go = threading.Event()
     other = threading.Thread(target=go.wait)
     other.start()
@@ -198,7 +207,8 @@ def write_number(path: Path, number: int) -> None:
 
 
 def arrange_itself() -> None:
-    """As TVM's, CUDA's and other runtimes do."""
+    """Make the system calls by which TVM's, CUDA's and other runtimes arrange their own threads,
+    sockets and memory."""
     go = threading.Event()
     other = threading.Thread(target=go.wait)
     other.start()
@@ -220,7 +230,7 @@ def arrange_itself() -> None:
 
 
 def call(number: int) -> int:
-    """The errno of a bare system call, 0 where it is none."""
+    """Make a system call by its number, with zeros; return its errno, or 0 if it succeeds."""
     libc = ctypes.CDLL(None, use_errno=True)
     return ctypes.get_errno() if libc.syscall(number, 0, 0, 0) < 0 else 0
 
@@ -237,7 +247,8 @@ def limit_process(process: int) -> None:
 
 
 def confined_below(confinement: Confinement, lower: int) -> dict[str, tuple[int, int]]:
-    """The limits of a process that had lower ones before: a soft one and hard ones."""
+    """Set a lower soft limit on memory and lower hard limits on files and core dumps, then confine
+    this process; return its limits."""
     resource.setrlimit(resource.RLIMIT_DATA, (lower, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_FSIZE, (lower, lower))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -246,7 +257,7 @@ def confined_below(confinement: Confinement, lower: int) -> dict[str, tuple[int,
 
 
 def fork_in(_: Path) -> None:
-    """As a driver does that starts a program."""
+    """Fork, as a driver does that starts a program."""
     fork()
 
 
@@ -255,7 +266,7 @@ def write_in(folder: Path) -> None:
 
 
 def fail_in(_: Path) -> None:
-    """As a driver does that is out of order."""
+    """Fail for another reason than confinement, as a broken driver does."""
     fail("planted")
 
 
@@ -286,7 +297,7 @@ def signal_process(process: int) -> None:
 
 
 def signal_by_file(process: int, number: int) -> None:
-    """Have the kernel signal the process when something can be read."""
+    """Have the kernel send a signal to the process as soon as a socket can be read."""
     mine, far = socket.socketpair()
     with mine, far:
         fcntl.fcntl(mine, fcntl.F_SETOWN, process)
@@ -304,16 +315,16 @@ def noisy(lines: int) -> None:
 
 
 def grandchild(then: Literal["crash", "hang"] | None, told: Path) -> None:
-    """Start a long process, write its id, and do the next thing."""
+    """Start a process of 600 s, write its id to the file ``told``, then crash, hang or return."""
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     told.write_text(str(process.pid))
-    process.returncode = 0  # or its finalizer would remark that it runs on
+    process.returncode = 0  # else Popen's finalizer would warn that the process still runs
     if then is not None:
         {"crash": crash, "hang": hang}[then]()
 
 
 def gone(process: int, within: float = 10.0) -> bool:
-    """Whether the process has ended, at the latest after so many seconds; a zombie has."""
+    """Return whether the process ends within so many seconds. A zombie has ended."""
     deadline = time.monotonic() + within
     while time.monotonic() < deadline:
         status = Path(f"/proc/{process}/stat")
@@ -327,8 +338,8 @@ def gone(process: int, within: float = 10.0) -> bool:
 
 
 def write_cases_later(workload_key: str, directory: Path, seed: int) -> None:
-    """When the file is there that the variable GO names."""
-    from tuner.measure.trial import write_cases  # not for all: its imports take a while
+    """Write the cases once the file exists that the environment variable GO names."""
+    from tuner.measure.trial import write_cases  # imported here, as it is slow and rarely needed
 
     while not Path(os.environ["GO"]).exists():
         time.sleep(0.01)
@@ -349,6 +360,6 @@ def imported(module: str) -> bool:
 
 
 def open_files() -> int:
-    """Beside the standard ones and sockets."""
+    """Return the number of open files without the three standard streams and sockets."""
     opened = {int(path.name) for path in Path("/proc/self/fd").iterdir()}
     return len(opened - {0, 1, 2} - set(descriptors()))

@@ -1,4 +1,4 @@
-"""In place of what a round's process is first asked to do: it tells of itself."""
+"""A function that a round's process runs instead of ``prepare_libraries`` to report its limits."""
 
 import json
 import os
@@ -10,7 +10,8 @@ from tuner.measure.trial import RunOrder
 
 
 def prepare_and_tell(order: RunOrder, libraries: dict[str, Path]) -> Prepared:
-    """Into the file that the variable TOLD names."""
+    """Write this process's limits, its database URL and a program's exit code as JSON to the file
+    that the environment variable TOLD names; prepare nothing."""
     told = {**limits(), "TUNER_DATABASE_URL": variable("TUNER_DATABASE_URL")}
     Path(os.environ["TOLD"]).write_text(json.dumps({**told, "program": run_program()}))
     return Prepared({}, {})

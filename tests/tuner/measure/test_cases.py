@@ -1,3 +1,5 @@
+"""The test cases of a workload: their inputs, exact references, and limits of the dtypes."""
+
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -31,7 +33,7 @@ def test_each_case_has_the_workloads_shapes_and_its_reference(
     found = written(workload, tmp_path)
     assert [case.name for case in found] == ["normal", "positive", "impulse", "decaying", "offset"]
     for case in found:
-        for array, argument in zip(case.inputs, workload.given, strict=True):
+        for array, argument in zip(case.inputs, workload.inputs, strict=True):
             assert (array.shape, array.dtype) == (argument.shape, argument.dtype)
         exact = "float64" if workload.dtype == "float32" else "float32"
         assert (case.references["output"].shape, case.references["output"].dtype) == (
@@ -45,7 +47,8 @@ def test_each_case_has_the_workloads_shapes_and_its_reference(
 def test_the_reference_is_of_the_very_inputs_beside_it(workload: Workload, tmp_path: Path) -> None:
     for case in written(workload, tmp_path):
         exact = np.convolve(*(array.astype(np.float64) for array in case.inputs))
-        rtol = 1e-12 if workload.dtype == "float32" else 2.0**-24  # rounded once, to float32
+        # The references of short floats are stored in float32, so they are rounded once.
+        rtol = 1e-12 if workload.dtype == "float32" else 2.0**-24
         np.testing.assert_allclose(case.references["output"], exact, rtol=rtol)
 
 
@@ -95,17 +98,19 @@ def test_an_offset_is_far_above_what_stands_on_it(tmp_path: Path) -> None:
     given = written(Conv1dWorkload(M=3000, N=500), tmp_path)[4].inputs
     x, w = (array.astype(np.float64) for array in given)
     assert x.mean() > 500 * x.std()
-    assert w.sum() > np.linalg.norm(w)  # so sums do not vanish
+    assert w.sum() > np.linalg.norm(w)  # so the outputs are not near zero
 
 
 def halves(array: cases.Array, scale: float) -> cases.Array:
+    """Return the array scaled, rounded to float16, and scaled back, in float64."""
     with np.errstate(over="ignore"):
         return (array * np.float32(scale)).astype(np.float16).astype(np.float64) / scale
 
 
 @pytest.mark.parametrize("scaled", [True, False])
 def test_only_halves_that_are_scaled_pass(scaled: bool, tmp_path: Path) -> None:
-    """One product of float16 keeps a contract of 1e-3, if nothing leaves its range."""
+    """Arithmetic in float16 keeps an accuracy of 1e-3 only if its inputs are scaled to its range:
+    without scaling, two of the five cases fail."""
     workload = Conv1dWorkload(M=3000, N=500, max_error=1e-3)
 
     def error(case: cases.Case) -> float:
@@ -158,7 +163,7 @@ def test_the_seed_decides_the_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("taps", [2, 3, 61])
 def test_no_seed_draws_what_float32_can_not_sum(taps: int, tmp_path: Path) -> None:
-    """With a single output there is no larger one to measure the error by: where its terms cancel,
+    """The error is relative to the largest output. If there is one output and its terms cancel,
     every configuration of the job would be wrong."""
     workload = Conv1dWorkload(M=taps, N=taps, mode="valid", kind="correlate")
     for seed in range(100):
@@ -196,7 +201,8 @@ def test_the_size_of_the_files_is_known_before(workload: Workload, tmp_path: Pat
 def test_a_large_draw_is_the_same_on_any_processors(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is drawn by pieces, none of which is another's."""
+    """A large tensor is drawn in pieces by several threads. The result must not depend on their
+    number, and no two pieces may be equal."""
     monkeypatch.setattr(cases, "PIECE", 100)
     work = Conv1dWorkload(M=1001, N=301, dtype="bfloat16")
     drawn = []

@@ -1,3 +1,5 @@
+"""The check of outputs against references: how errors are measured and wrong outputs named."""
+
 from collections.abc import Callable
 
 import numpy as np
@@ -18,7 +20,7 @@ def case(reference: np.ndarray, name: str = "normal") -> Case:
 
 
 def of(answer: np.ndarray) -> Callable[[Case], dict[str, float]]:
-    """The error of a program that always answers so."""
+    """Return the errors, by output, of a program that gives ``answer`` in each case."""
 
     def errors(case: Case) -> dict[str, float]:
         (exact,), (scale,) = case.references.values(), case.scales.values()
@@ -28,7 +30,7 @@ def of(answer: np.ndarray) -> Callable[[Case], dict[str, float]]:
 
 
 def off_by(error: float, at: int) -> np.ndarray:
-    """An answer whose largest error, of a reference whose largest value is 4, is error * 4."""
+    """Return the reference, whose largest value is 4, with 4 * error added at one element."""
     y = reference().astype(np.float32).copy()
     y[at] += np.float32(4 * error)
     return y

@@ -1,3 +1,5 @@
+"""Samples of a kernel's time: how many are taken, what is summarised, and what each waits for."""
+
 import hashlib
 import math
 import threading
@@ -18,7 +20,7 @@ SAMPLES = st.lists(st.floats(1e-7, 1e-1), min_size=2, max_size=50)
 
 
 class Scripted:
-    """A sampler that plays back seconds, the last one for ever."""
+    """A sampler that returns the given seconds one after the other, then the last one for ever."""
 
     def __init__(self, *seconds: float, calls: int = 1, log: list[str] | None = None) -> None:
         self.calls, self.taken, self.disturbed = calls, 0, False
@@ -117,6 +119,8 @@ def test_warm_on_a_cpu_times_others_by_calling_them() -> None:
 def test_who_takes_another_s_turn_on_a_cpu_waits_for_its_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """A kernel that follows another one waits until the other's threads rest; one that follows
+    itself does not."""
     log: list[str] = []
     monkeypatch.setattr(cpu_clock.time, "sleep", lambda _: log.append("pause"))
     monkeypatch.setattr(cpu_clock, "others_run", lambda: False)
@@ -132,7 +136,7 @@ def test_who_takes_another_s_turn_on_a_cpu_waits_for_its_threads(
 def test_threads_that_run_on_are_waited_for_but_not_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Time passes only here."""
+    """The clock is a stand-in that advances only by sleeping, so the waits are exact."""
     now, running = 0.0, iter([True, True, False])
 
     def sleep(seconds: float) -> None:
@@ -153,7 +157,8 @@ def test_a_thread_that_runs_in_native_code_is_seen() -> None:
 
     def spin() -> None:
         while not over.is_set():
-            hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 20_000)  # without the lock
+            # This computes without the interpreter's lock.
+            hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 20_000)
 
     thread = threading.Thread(target=spin)
     thread.start()
@@ -172,7 +177,7 @@ def timed(log: list[str], name: str, number: int, repeat: int) -> list[float]:
 
 
 def test_a_slow_kernel_is_called_once_a_sample() -> None:
-    """It takes more than the ten milliseconds of a sample."""
+    """One call takes more than the 10 ms that a sample lasts at least."""
     sampler = CpuClock(2**10).warm(Kernel(lambda: sum(range(5_000_000))), budget_seconds=1)
     assert sampler.calls == 1
 

@@ -1,5 +1,5 @@
-"""What the processes that try and build candidates may do, on this machine and where a driver
-does not bear it."""
+"""What the processes that measure and build candidates may do, on this machine and with a GPU
+driver that does not work if confined."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -34,6 +34,7 @@ def builder() -> Iterator[Builder]:
 
 @pytest.fixture
 def nothing_tried() -> Iterator[None]:
+    """Forget whether the driver works confined, before and after the test."""
     confined._works_confined.cache_clear()
     yield
     confined._works_confined.cache_clear()
@@ -69,7 +70,8 @@ def test_where_confinement_is_not_the_reason_candidates_are_confined(
     probe: Callable[[Path], None],
     answers: int,
 ) -> None:
-    """A driver that is out of order is asked again."""
+    """A driver that works confined is probed once. One that fails for another reason leaves
+    candidates confined too, but is probed again the next time."""
     monkeypatch.setattr(confined, "probe_driver", probe)
     with capture_logs() as logs:
         found = confined.candidate_confinement("cuda", str(tmp_path))

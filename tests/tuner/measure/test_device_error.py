@@ -1,5 +1,5 @@
-"""How wrong an output is, reckoned on the device: the kernel as machine code, and when it is asked.
-What it says is tested on a GPU."""
+"""The kernel that computes an output's error on a GPU: it compiles to machine code, and it is used
+if memory allows. Its results are tested on a GPU."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ def test_it_becomes_machine_code(dtype: str, arch: str) -> None:
 
 
 class Device:
-    """In the place of a GPU's: what it is asked of, and the answer."""
+    """A stand-in for the GPU's kernel: it returns the largest absolute difference and lists the
+    references in ``asked``."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
@@ -69,7 +70,8 @@ def test_the_device_is_asked_with_references_that_stay_there(
 
 @BOTH
 def test_where_memory_is_short_the_host_compares(workload: Workload, tmp_path: Path) -> None:
-    """There is room for two inputs with their weights, and for one reference."""
+    """The device has room for the inputs and weights of two cases and for one reference; the errors
+    of the other cases are computed on the host."""
     tensors, known, device = written(workload, tmp_path)
     given = sum(array.nbytes for array in known[0].inputs)
     tensors._room = 2 * given + known[0].references["output"].nbytes

@@ -1,4 +1,4 @@
-"""The program that does nothing, beside the same in TVMScript."""
+"""The empty program is compared with the same program in TVMScript."""
 
 from typing import Any
 
@@ -36,6 +36,7 @@ def on_cuda() -> Any:
 
 @pytest.mark.parametrize(("kind", "expected"), [("llvm", on_cpu), ("cuda", on_cuda)])
 def test_it_is_a_function_of_three_samples_with_one_block(kind: str, expected: Any) -> None:
+    """On a CPU the empty program does nothing; on a GPU it launches one block."""
     (function,) = empty(EMPTY_WORKLOAD, kind).mod.functions.values()
     (same,) = tvm.s_tir.Schedule(expected()).mod.functions.values()
     tvm.ir.assert_structural_equal(function, same)

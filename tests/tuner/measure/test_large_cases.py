@@ -1,4 +1,5 @@
-"""Cases of large workloads, which but for the first repeat a few signals, or channels of one."""
+"""Test cases of large workloads: the first has all signals; the others repeat a few signals, or a
+few channels if there is one signal."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from tuner.measure.kernel import Tensors
 LAYER = {"B": 12, "C": 19, "H": 13, "W": 11, "K": 3, "layout": "NHWC"}
 SIGNALS = {"B": 13, "C": 35, "M": 51, "N": 4, "mode": "causal", "kind": "correlate"}
 LEAST = 50_000
-"""Bytes of what is large here."""
+"""The size in bytes from which these tests count a workload as large."""
 BATCHES: list[Workload] = [
     DepthwiseConv2dWorkload.model_validate(LAYER | fields)
     for fields in (
@@ -48,7 +49,7 @@ CHANNELS: list[Workload] = [
         {"direction": "backward", "bias": True, "activation": "silu"},
     )
 ]
-"""Of one signal."""
+"""Workloads of one signal with many channels."""
 
 
 def told(workload: Workload) -> str:
@@ -74,8 +75,8 @@ def written(
 
 
 def whole(workload: Workload, case: Case) -> list[Any]:
-    """All that is given."""
-    pairs = zip(case.inputs, workload.given, strict=True)
+    """Return the case's inputs in the workload's full shapes, with few signals repeated."""
+    pairs = zip(case.inputs, workload.inputs, strict=True)
     return [np.resize(array, argument.shape) for array, argument in pairs]
 
 
@@ -91,12 +92,12 @@ def test_a_reference_is_of_all_signals(written: tuple[Workload, list[Case], Path
 
 def test_the_first_alone_has_all_signals(written: tuple[Workload, list[Case], Path]) -> None:
     workload, (first, *others), folder = written
-    shapes = [argument.shape for argument in workload.given]
+    shapes = [argument.shape for argument in workload.inputs]
     assert [array.shape for array in first.inputs] == shapes
     few = workload.reduced_to(cases.SIGNALS, cases.CHANNELS)
     assert few.bytes < workload.bytes
     for case in others:
-        assert [array.shape for array in case.inputs] == [each.shape for each in few.given]
+        assert [array.shape for array in case.inputs] == [each.shape for each in few.inputs]
     files = list(folder.iterdir())
     assert sum(file.stat().st_size for file in files) == cases.size(workload) + 128 * len(files)
 
@@ -119,7 +120,8 @@ def test_tensors_have_all_signals(written: tuple[Workload, list[Case], Path], sh
 
 @pytest.mark.parametrize("signals", [1, cases.SIGNALS])
 def test_what_takes_another_signal_is_wrong(signals: int, tmp_path: Path) -> None:
-    """Also one that the few of later cases can't tell from the right one."""
+    """A kernel that takes one signal for another is wrong by the first case, even if the signals of
+    the other cases repeat so that they cannot tell the two apart."""
     workload = DepthwiseConv2dWorkload.model_validate(LAYER)
     cases.write(workload, tmp_path, seed=5)
 
@@ -154,9 +156,9 @@ def test_channels_that_are_not_repeated_in_memory_are_all_drawn(fields: dict[str
 
 
 def test_an_output_with_few_numbers_needs_all_signals() -> None:
-    """Its sums could cancel."""
+    """A gradient of the weight has few outputs, and sums of repeated signals could cancel."""
     gradient = {"B": 64, "M": 500, "N": 5, "mode": "same", "direction": "backward_weight"}
     workload = Conv1dWorkload.model_validate(gradient | {"kind": "correlate"})
     assert workload.bytes > cases.LARGE
     given = cases.draw(workload, "positive", np.random.default_rng(0))
-    assert [array.shape for array in given] == [argument.shape for argument in workload.given]
+    assert [array.shape for array in given] == [argument.shape for argument in workload.inputs]

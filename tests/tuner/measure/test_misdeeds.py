@@ -1,4 +1,4 @@
-"""Candidates that would harm the machine cost a trial each."""
+"""A candidate that tries to harm the machine fails, and costs the job one trial."""
 
 import os
 import pickle
@@ -50,6 +50,7 @@ def runner() -> Iterator[Runner]:
 
 @pytest.fixture
 def around(tmp_path: Path) -> Iterator[Surroundings]:
+    """Yield the surroundings that a misdeed must not harm."""
     with surroundings(tmp_path) as found:
         yield found
 
@@ -74,7 +75,7 @@ def test_a_loop_that_holds_the_interpreter_costs_one_trial(
 
 
 def shell(touched: Path) -> bytes:
-    """A pickle that runs one."""
+    """Return a pickle that, if it is loaded, runs a shell that creates the file ``touched``."""
 
     class Shell:
         def __reduce__(self) -> tuple[Any, tuple[str]]:

@@ -1,4 +1,4 @@
-"""A machine that is not quiet is seen, and what to do is said."""
+"""A machine that is not quiet is recognised, and the reason names the way out."""
 
 import shlex
 import subprocess
@@ -35,7 +35,7 @@ SPIN = "import time\nwhile time.process_time() < 0.6: pass"
 
 
 def test_another_s_work_is_seen() -> None:
-    """Of a process that is no descendant of this one: its parent has ended."""
+    """The load comes from a process that is no descendant of this one, as its parent has ended."""
     others = OtherLoad()
     command = f"({shlex.quote(sys.executable)} -c {shlex.quote(SPIN)} && echo over) &"
     with subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE) as shell:

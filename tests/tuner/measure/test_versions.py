@@ -1,3 +1,5 @@
+"""The versions stored with a result: by what it was compiled and timed, and with which options."""
+
 from tuner.build.cuda_compile import OPTIONS
 from tuner.measure.versions import versions
 

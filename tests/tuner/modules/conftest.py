@@ -1,4 +1,4 @@
-"""What models are called with."""
+"""Fixtures: an input for models, and a record of which calls took a shortcut."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ import pytest
 
 @pytest.fixture
 def x() -> Any:
+    """Return a random input in NHWC, for which ``biased`` of the small libraries is tuned."""
     import torch
 
     torch.manual_seed(1)
@@ -15,7 +16,8 @@ def x() -> Any:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each shortcut that is asked knows the call."""
+    """Return a list that records, for each call of a shortcut from now on, whether the shortcut
+    recognised the call and computed it."""
     from tuner.torch.shortcut import Shortcut
 
     said: list[bool] = []

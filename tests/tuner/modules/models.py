@@ -1,4 +1,4 @@
-"""A small model whose layer is tuned in the source of these tests."""
+"""A small model with a depthwise layer that is tuned in the fixture ``source``, and its parts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from torch import nn
 
 
 class BatchNormAct2d(nn.BatchNorm2d):
-    """As timm has it."""
+    """A stand-in for timm's norm with an activation: a batch norm, then ReLU6."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(channels)
@@ -19,7 +19,8 @@ class BatchNormAct2d(nn.BatchNorm2d):
 
 
 class Conv2dSame(nn.Conv2d):
-    """As timm has it, by TensorFlow's own formula for what it calls SAME."""
+    """A stand-in for timm's convolution that pads each input size by TensorFlow's formula for
+    SAME."""
 
     def forward(self, x: Any) -> Any:
         sides: list[int] = []
@@ -35,7 +36,8 @@ class Conv2dSame(nn.Conv2d):
 
 
 class Block(nn.Module):
-    """A depthwise layer, whose output ``call`` takes with the block's norm and activation."""
+    """A pointwise and a depthwise layer. ``call(block, y)`` gets the latter's output and returns
+    the block's, mostly by the block's norm and activation. ``act`` is ReLU6 by default."""
 
     def __init__(self, call: Callable[["Block", Any], Any], act: Any = None) -> None:
         super().__init__()
@@ -54,7 +56,7 @@ class Block(nn.Module):
 
 
 def scramble(model: Any) -> None:
-    """Statistics and parameters as training leaves them."""
+    """Give batch norms random statistics and parameters, as if the model had been trained."""
     torch.manual_seed(3)
     with torch.no_grad():
         for module in model.modules():
@@ -66,13 +68,16 @@ def scramble(model: Any) -> None:
 
 
 def outputs(model: Any, x: Any) -> Any:
+    """Return the model's output without gradients."""
     with torch.no_grad():
         return model(x)
 
 
 def close(a: Any, b: Any) -> bool:
+    """Return whether two tensors are equal but for rounding in float32."""
     return bool(torch.allclose(a, b, atol=2e-5, rtol=2e-5))
 
 
 def usual(block: Block, y: Any) -> Any:
+    """Return what a block mostly computes of its layer's output: norm, then activation."""
     return block.act(block.bn(y))

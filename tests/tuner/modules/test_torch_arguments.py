@@ -1,4 +1,4 @@
-"""Modules are made with what they can compute."""
+"""The modules' constructors refuse arguments that no operator can compute."""
 
 from typing import Any
 
@@ -34,6 +34,7 @@ from tuner.torch import Conv1d, DepthwiseConv2d  # noqa: E402
     ],
 )
 def test_of_a_conv1d(given: dict[str, Any], says: str) -> None:
+    """``Conv1d`` names the argument that is wrong and what it must be."""
     made: dict[str, Any] = {"weight": torch.ones(6, 1, 3), "groups": 6, "source": None}
     with pytest.raises(WrongArgument, match=says):
         Conv1d(**(made | given))
@@ -54,13 +55,14 @@ def test_of_a_conv1d(given: dict[str, Any], says: str) -> None:
     ],
 )
 def test_of_a_depthwise_conv2d(given: dict[str, Any], says: str) -> None:
+    """``DepthwiseConv2d`` names the argument that is wrong and what it must be."""
     made: dict[str, Any] = {"weight": torch.ones(6, 1, 3, 3), "source": None}
     with pytest.raises(WrongArgument, match=says):
         DepthwiseConv2d(**(made | given))
 
 
 def test_what_is_set_afterwards_counts(source: Local) -> None:
-    """Its kernel has the activation in it."""
+    """The tuned kernel computes the activation too, so it is replaced if the activation changes."""
     torch.manual_seed(4)
     weight, bias, x = torch.randn(4, 1, 4), torch.randn(4), torch.randn(2, 4, 61)
     module = Conv1d(

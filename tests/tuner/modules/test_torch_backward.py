@@ -1,4 +1,4 @@
-"""All gradients of a causal layer by one tuned kernel, if there is one."""
+"""All gradients of a causal layer are computed by a single tuned kernel, if there is one."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +19,7 @@ from tuner.torch.modules import Conv1d  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's own, of what it deprecates
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch warns of its own deprecated functions
 ]
 BOTH = {"input": "tuned", "weight": "tuned"}
 NONE = {"input": "pytorch", "weight": "pytorch"}
@@ -47,6 +47,7 @@ def gradients(module: Any, x: Any, call: Any = None, **given: Any) -> list[Any]:
 
 
 def plain(module: Any) -> Any:
+    """Return a function that computes what the module does, by PyTorch."""
     return lambda x, **given: module.plain(x, module.weight, module.bias, **given)
 
 
@@ -58,6 +59,7 @@ def same(found: list[Any], exact: list[Any], tolerance: float = 2e-5) -> None:
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_they_are_pytorchs(at_once: Local, compiled: bool) -> None:
+    """The gradients equal PyTorch's, with and without a compiled graph, and repeat bit for bit."""
     module, x = causal(at_once)
     run = torch.compile(module, backend="aot_eager", fullgraph=True) if compiled else module
     for _ in range(2):
@@ -69,6 +71,8 @@ def test_they_are_pytorchs(at_once: Local, compiled: bool) -> None:
 
 
 def test_it_is_for_those_that_need_both(at_once: Local, trained: Local) -> None:
+    """The kernel for all gradients is used only if input and weight both need theirs; the bias need
+    not. Separate kernels serve as well."""
     module, x = causal(at_once)
     module.weight.requires_grad_(False)
     same(gradients(module, x), gradients(module, x, plain(module)))
@@ -77,7 +81,7 @@ def test_it_is_for_those_that_need_both(at_once: Local, trained: Local) -> None:
     module.bias.requires_grad_(False)  # type: ignore[union-attr]
     same(gradients(module, x), gradients(module, x, plain(module)))
     assert module.used_backward == BOTH
-    module, x = causal(trained)  # which has a kernel for each
+    module, x = causal(trained)  # this source has one kernel for each gradient
     same(gradients(module, x), gradients(module, x, plain(module)))
     assert module.used_backward == BOTH
 
@@ -123,6 +127,7 @@ def test_autocast_trains_in_its_dtype(at_once: Local) -> None:
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_by_name(at_once: Local, compiled: bool) -> None:
+    """The operator ``torch.ops.convtune.conv1d`` uses the kernel for its gradients too."""
     module, x = causal(at_once)
     w, b = module.weight, module.bias
     tuner.torch.use(at_once)
@@ -153,6 +158,7 @@ class Causal(nn.Module):
 
 
 def directions(model: nn.Module, x: Any) -> list[tuple[str, str]]:
+    """Return direction and activation of the model's tuned workloads in training."""
     found: list[Any] = [each.workload for each in capture(model, x, mode="training")]
     return [(each.direction, each.activation) for each in found if not each.is_dense]
 
@@ -160,11 +166,12 @@ def directions(model: nn.Module, x: Any) -> list[tuple[str, str]]:
 def test_a_causal_layer_is_ordered_as_one_workload() -> None:
     x = torch.randn(2, 4, 61)
     assert directions(Causal(), x) == [("forward", "silu"), ("backward", "silu")]
-    apart = ["forward", "forward", "backward_input", "backward_weight"]  # its sums, once more
+    # The second forward workload computes the sums, which separate gradients need.
+    apart = ["forward", "forward", "backward_input", "backward_weight"]
     assert [each for each, _ in directions(Causal(taps=40), x)] == apart
     assert [each for each, _ in directions(Causal(stride=2), x)] == [apart[0], *apart[2:]]
     model = Causal()
-    model.first.requires_grad_(False)  # nobody needs the input's gradient
+    model.first.requires_grad_(False)  # then the gradient of the layer's input is not needed
     assert ("backward_weight", "silu") in directions(model, x)
 
 

@@ -1,5 +1,5 @@
-"""A model that is changed after it was optimised computes what the same change of its own layers
-gives."""
+"""If an optimised model is changed (hooks, other modules, weights), it computes what the original
+model computes after the same change."""
 
 import copy
 import io
@@ -20,12 +20,12 @@ from tuner.torch import optimize_, restore_  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's own, of what it deprecates
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch warns of its own deprecated functions
 ]
 
 
 class Adapted(nn.Module):
-    """A layer with something learnt beside it, as LoRA has it."""
+    """An adapter: the output of a trained layer plus that of a second one, as in LoRA."""
 
     def __init__(self, base: nn.Module) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ TAKEN_IN: dict[str, Callable[[Any], object]] = {
     "an adapter of the norm": replaces("bn", lambda bn: nn.Sequential(bn, nn.Tanh())),
     "a forward of its own": lambda model: setattr(model.act, "forward", torch.tanh),
 }
-"""What parts a layer from what was taken into it."""
+"""Changes after which a layer must not compute the norm and activation that its kernel took in."""
 
 
 def passes(block: Block, y: Any) -> Any:
@@ -79,7 +79,7 @@ def passes(block: Block, y: Any) -> Any:
 
 
 def changed(change: Callable[[Any], object], call: Any = passes) -> tuple[Any, Any]:
-    """A model, and the same with its own layers, changed."""
+    """Return a new model, and a copy of it to which ``change`` was applied: the reference."""
     model = Block(call).eval()
     model.conv.bias = nn.Parameter(torch.randn(6))
     plain = copy.deepcopy(model)
@@ -91,6 +91,7 @@ def changed(change: Callable[[Any], object], call: Any = passes) -> tuple[Any, A
 def test_what_is_parted_from_its_layer_computes_again(
     source: Local, x: Any, change: Callable[[Any], object]
 ) -> None:
+    """After each change, the modules that a layer took in compute again; a warning says so once."""
     model, plain = changed(change)
     optimize_(model, x, source=source)
     layer = model.conv
@@ -99,7 +100,7 @@ def test_what_is_parted_from_its_layer_computes_again(
         y = outputs(model, x)
     assert close(y, outputs(plain, x))
     assert layer.used == "tuned"
-    assert close(outputs(model, x), y)  # and says nothing more
+    assert close(outputs(model, x), y)  # it warns once: a second warning would be an error
 
 
 def test_a_hook_that_parts_nothing_is_not_named(source: Local, x: Any) -> None:
@@ -115,6 +116,7 @@ def test_a_hook_that_parts_nothing_is_not_named(source: Local, x: Any) -> None:
 def test_so_does_a_norm_with_an_activation(
     source: Local, x: Any, change: Callable[[Any], object]
 ) -> None:
+    """If an inner module of a norm with an activation is replaced, the norm computes again, too."""
     model, plain = changed(change, lambda block, y: block.both(y))
     optimize_(model, x, source=source)
     change(model)
@@ -136,13 +138,15 @@ def through_a_file(model: Any) -> Any:
 def test_what_a_layer_took_in_computes_without_it(
     source: Local, x: Any, made: Callable[[Any], Any], copied: Callable[[Any], Any]
 ) -> None:
+    """If the tuned layer itself is replaced, the modules that it took in compute again."""
+
     def change(model: Any) -> None:
         torch.manual_seed(7)
         model.conv = made(model.conv)
 
     model, plain = changed(change)
     expected = outputs(model, x)
-    report = optimize_(model, x, source=source)  # which has the layer
+    report = optimize_(model, x, source=source)  # the report keeps a reference to the layer
     model = copied(model)
     assert close(outputs(model, x), expected)
     change(model)
@@ -167,6 +171,7 @@ def test_a_copy_of_a_part_is_that_alone(source: Local, x: Any) -> None:
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, through_a_file])
 def test_so_does_a_copy(source: Local, x: Any, copied: Callable[[Any], Any]) -> None:
+    """If a copy of the model is changed, its modules compute again; the original stays as it is."""
     change = TAKEN_IN["another norm"]
     model, plain = changed(change)
     expected = outputs(model, x)
@@ -180,7 +185,8 @@ def test_so_does_a_copy(source: Local, x: Any, copied: Callable[[Any], Any]) -> 
 
 
 def test_a_replica_is_no_other_module(source: Local, x: Any) -> None:
-    """As torch.nn.DataParallel makes them, one for each GPU, which are no part of the model."""
+    """torch.nn.DataParallel makes replicas, one for each GPU, which are no part of the model. They
+    must not be taken for other modules in the places of the model's own."""
     model, plain = changed(lambda model: None)
     optimize_(model, x, source=source)
     taken = model.first(x).detach()
@@ -271,7 +277,8 @@ def test_a_weight_is_what_it_was_made_to_be_and_stays_so(
 def test_a_norm_that_forgets_its_sums_normalises_by_what_comes(
     source: Local, x: Any, taken: str
 ) -> None:
-    """As methods that adapt to a test's data have it."""
+    """Methods that adapt a model to its test data remove the norms' running statistics. A norm then
+    normalises by each batch, so the layer must not keep it folded in."""
 
     def forget(model: Any) -> None:
         norm = getattr(model, taken)
@@ -289,7 +296,7 @@ def test_a_norm_that_forgets_its_sums_normalises_by_what_comes(
 def test_what_says_of_its_shape_cant_be_changed(source: Local, x: Any) -> None:
     model = Block(usual).eval()
     optimize_(model, x, source=source)
-    model.conv.padding = (1, 1)  # as it is
+    model.conv.padding = (1, 1)  # the value that it has already
     with pytest.raises(WrongArgument, match=r"stride .* is \(1, 1\), .*: call restore_ on"):
         model.conv.stride = (2, 2)
     assert model.conv.stride == (1, 1)
@@ -298,7 +305,8 @@ def test_what_says_of_its_shape_cant_be_changed(source: Local, x: Any) -> None:
 
 
 def test_what_a_fused_optimiser_writes_is_folded(source: Local, x: Any) -> None:
-    """It does not show in the versions of tensors."""
+    """A fused optimiser changes parameters without a new tensor version, by which other changes are
+    noticed."""
     model, own = Block(usual).eval(), Block(usual).eval()
     optimize_(model, x, source=source)
     before = outputs(model, x)

@@ -1,4 +1,4 @@
-"""A database that gives no answers leaves the model to PyTorch, and the report says why."""
+"""If the database is gone or damaged, PyTorch computes the model, and the report says why."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def database(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def own(database: Path, libraries: dict[str, Path]) -> Iterator[Local]:
-    """A source whose database a test may spoil."""
+    """Yield a source with a database of its own, which a test may damage."""
     settings = Settings(database_url=f"sqlite:///{database}")
     engine = open_engine(settings.database_url)
     migrate(engine)

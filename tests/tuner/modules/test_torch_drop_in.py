@@ -1,4 +1,4 @@
-"""A replaced layer is called, and asked for its shape, as the one that it replaces."""
+"""A replacement can be called, and asked for its shape, like the layer that it replaces."""
 
 from typing import Any
 
@@ -15,6 +15,8 @@ from tuner.torch import DepthwiseConv2d, capture, optimize_, restore_  # noqa: E
 
 
 class ByName(Block):
+    """A block that calls its layer with the input by name."""
+
     def forward(self, x: Any) -> Any:
         return self.act(self.bn(self.conv(input=self.first(x))))
 
@@ -34,7 +36,8 @@ def test_a_layer_is_seen_and_replaced_if_its_input_is_given_by_name(source: Loca
 
 
 class AsksForShapes(nn.Module):
-    """As those do that keep account of lengths, or cut off what padding gave too much."""
+    """A model that reads its layer's attributes, as models do that compute output lengths or cut
+    off what padding adds."""
 
     def __init__(self, conv: Any) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Convolutions that a model calls as functions: tuned layers compute them there."""
+"""Convolutions that a model calls as functions, not as modules: tuned layers compute them too."""
 
 import pickle
 from collections.abc import Callable
@@ -23,7 +23,8 @@ pytestmark = pytest.mark.torch
 
 
 def causal_conv1d(x: Any, weight: Any, bias: Any) -> Any:
-    """As models of state spaces have it where no kernel of theirs is installed."""
+    """Return the causal convolution with SiLU that state-space models such as Mamba compute in
+    PyTorch if no kernel for it is installed."""
     padding = weight.shape[-1] - 1
     y = functional.conv1d(
         x, weight=weight.unsqueeze(1), bias=bias, padding=padding, groups=x.shape[1]
@@ -32,14 +33,16 @@ def causal_conv1d(x: Any, weight: Any, bias: Any) -> Any:
 
 
 def next_conv1d(x: Any, state: Any, weight: Any, bias: Any) -> Any:
-    """The same of one sample, behind those that ``state`` keeps."""
+    """Return the causal convolution with SiLU at one new sample ``x``, which follows the samples
+    in ``state``; shift ``state`` by that sample."""
     seen = torch.cat([state, x], -1)
     state.copy_(seen[..., 1:])
     return functional.silu(functional.conv1d(seen, weight.unsqueeze(1), bias, groups=x.shape[1]))
 
 
 class Mixer(nn.Module):
-    """Has a convolution's parameters, and calls a function with them."""
+    """A layer that keeps its parameters in a Conv1d but calls a function with them, as Mamba's
+    does. ``functions`` is a number of further additions in each call."""
 
     def __init__(self, width: int, functions: int = 0) -> None:
         super().__init__()
@@ -62,6 +65,8 @@ class Mixer(nn.Module):
 
 
 class Mamba(nn.Module):
+    """A model like Mamba: a Conv1d as a module, then mixers, which call functions."""
+
     def __init__(self, *layers: nn.Module) -> None:
         super().__init__()
         torch.manual_seed(5)
@@ -112,6 +117,7 @@ def test_a_tuned_layer_computes_them(called: Local, x: Any) -> None:
 
 
 def test_they_have_workloads(x: Any) -> None:
+    """``capture`` lists the functions' convolutions as workloads, equal ones of two layers once."""
     first, narrow, wide = capture(Mamba().eval(), x)
     assert first.names == ["first"]
     assert (narrow.calls, narrow.names) == (2, ["layers.0", "layers.1"])
@@ -213,7 +219,7 @@ def test_among_many_functions_they_are_found_by_the_compiler_alone(called: Local
 
 
 class Nested(nn.Module):
-    """Calls a function itself, and has a module that does so."""
+    """A module that calls a convolution as a function, and has a submodule that does too."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -226,6 +232,8 @@ class Nested(nn.Module):
 
 
 class Owned(Mixer):
+    """A mixer with a ``forward`` of its own, set on the instance."""
+
     def __init__(self) -> None:
         super().__init__(6)
         self.forward = super().forward  # type: ignore[method-assign]
@@ -250,7 +258,7 @@ def test_what_is_left_out_is_left_out_here_too(called: Local, x: Any) -> None:
 
 
 class Formed(nn.Module):
-    """A model that is one call of a function."""
+    """A model that computes ``call(x, weight)`` and nothing else."""
 
     def __init__(self, call: Callable[[Any, Any], Any]) -> None:
         super().__init__()
@@ -313,7 +321,8 @@ def test_each_form_is_computed_by_its_layer(called: Local, form: str, last: bool
 
 
 class Several(nn.Module):
-    """Functions that no operator is for, or that a convolution's module calls itself."""
+    """A model with four convolutions: two that no operator covers (``dense`` and the first
+    function), one that a module calls itself (``deep``), and a function that an operator covers."""
 
     def __init__(self) -> None:
         super().__init__()

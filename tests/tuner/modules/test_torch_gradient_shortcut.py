@@ -1,4 +1,5 @@
-"""Compiled training steps like one before, and steps that only look like it."""
+"""The shortcut of compiled training steps: steps equal to an earlier one take it, and those that
+only look like it do not."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -17,7 +18,7 @@ from tuner.torch.shortcut import Shortcut  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's own, of what it deprecates
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch warns of its own deprecated functions
 ]
 
 
@@ -36,7 +37,8 @@ def module(trained: Local) -> Any:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[bool]]:
-    """Whether each call that follows was recognised."""
+    """Return two lists, of outputs and gradients, that record for each call of a shortcut from now
+    on whether it recognised the call."""
     said: dict[str, list[bool]] = {"output": [], "gradients": []}
     for name, kind in (("output", Shortcut), ("gradients", GradientShortcut)):
         call: Any = kind.__call__
@@ -60,7 +62,8 @@ def compiled(module: Any) -> Any:
 
 
 def check(module: Any, call: Any, x: Any, g: Any) -> None:
-    """The gradients of all that needs one are PyTorch's; output and input's gradient lie alike."""
+    """Assert that the output and all needed gradients equal PyTorch's, and that the output and the
+    input's gradient have PyTorch's strides."""
     needed = [each for each in (x, *module.parameters()) if each.requires_grad]
     y, exact = call(x), module.plain(x, module.weight, module.bias)
     found, right = (torch.autograd.grad(each, needed, g) for each in (y, exact))
@@ -184,5 +187,6 @@ def test_what_another_thread_used_is_not_taken_for_this_call(trained: Local) -> 
     with torch.no_grad():
         compute_gradients(module, g, saved, needed)
         assert module.used_backward == {"input": "pytorch", "weight": "tuned"}
-        module.used_backward = {"input": "tuned", "weight": "tuned"}  # of another shape
+        # Another thread may set this attribute by a call of another shape.
+        module.used_backward = {"input": "tuned", "weight": "tuned"}
         assert GradientShortcut.of(module, g, saved, needed) is None

@@ -1,4 +1,4 @@
-"""Gradients by tuned kernels where there are some, and by PyTorch where there are none."""
+"""Gradients of the modules: computed by tuned kernels if there are any, else by PyTorch."""
 
 import copy
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's own, of what it deprecates
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch warns of its own deprecated functions
 ]
 BOTH = {"input": "tuned", "weight": "tuned"}
 ACTIVATIONS = ["none", "relu", "relu6", "silu", "gelu", "hardswish"]
@@ -41,7 +41,7 @@ def drawn(*shape: int, last: bool = False, grad: bool = True) -> Any:
 
 
 def images(trained: Local, **how: Any) -> tuple[Any, Any]:
-    """A module whose gradients are tuned, and its input."""
+    """Return a module whose gradients are tuned, and an input for it."""
     torch.manual_seed(5)
     weight = nn.Parameter(torch.randn(3, 1, 3, 3))
     return DepthwiseConv2d(weight, source=trained, **how), drawn(2, 3, 9, 20)
@@ -65,7 +65,8 @@ each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
 def gradients(module: Any, x: Any, call: Any = None, **given: Any) -> list[Any]:
-    """Of the input and of all parameters, for an output's gradient that is always the same."""
+    """Return the output, then the gradients of input, parameters and ``given``; the output's
+    gradient is random but always the same."""
     y = (module if call is None else call)(x, **given)
     torch.manual_seed(8)
     wanted = [x, *module.parameters(), *(each for each in given.values())]
@@ -93,7 +94,8 @@ def test_they_are_pytorchs_in_value_and_layout(trained: Local, case: Any) -> Non
 
 @each_case
 def test_what_follows_may_write_into_the_output(trained: Local, case: Any) -> None:
-    """As behind PyTorch's own convolution, whose output is no view of anything."""
+    """In-place operations may follow the module as they may follow PyTorch's convolution, whose
+    output is no view of another tensor."""
     module, x = case(trained)
     compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
     plainly = plain(module)
@@ -108,7 +110,7 @@ def test_what_follows_may_write_into_the_output(trained: Local, case: Any) -> No
 def test_any_activation_and_a_residual(
     trained: Local, activation: Any, with_residual: bool
 ) -> None:
-    """Only the convolution is tuned: the derivative is taken by PyTorch, and then it is served."""
+    """Only the plain gradients are tuned: PyTorch computes the activation's derivative first."""
     for case in (images, last):
         module, x = case(trained, activation=activation)
         added = {"residual": torch.randn_like(x).requires_grad_()} if with_residual else {}
@@ -156,7 +158,7 @@ def test_the_same_bits_come_again(trained: Local, case: Any) -> None:
 
 @each_case
 def test_a_gradient_that_lies_otherwise_is_laid_out(trained: Local, case: Any) -> None:
-    """As that of a sum, which is one number for all."""
+    """The gradient of a sum is one number expanded to all elements, so it is not contiguous."""
     module, x = case(trained)
     found, exact = (torch.autograd.grad(call(x).sum(), x)[0] for call in (module, plain(module)))
     assert module.used_backward["input"] == "tuned"
@@ -165,7 +167,8 @@ def test_a_gradient_that_lies_otherwise_is_laid_out(trained: Local, case: Any) -
 
 @each_case
 def test_of_gradients_pytorch_has_the_derivatives(trained: Local, case: Any) -> None:
-    """In float32 of what is tuned, beside PyTorch; and in float64, which is PyTorch's, exactly."""
+    """Second derivatives are right: in float32, which is tuned, compared with PyTorch's; in
+    float64, which PyTorch computes, compared with finite differences."""
     module, x = case(trained)
 
     def penalty(call: Any) -> list[Any]:
@@ -178,7 +181,7 @@ def test_of_gradients_pytorch_has_the_derivatives(trained: Local, case: Any) -> 
         module.forget()
         same(penalty(module), penalty(plain(module)), 1e-4)
     module.double()
-    # corners, borders and an inside: both checks take as long as its size squared
+    # The time of both checks grows with the square of the size: this has corners, borders, inside.
     part = x[..., :5] if x.ndim == 3 else x[..., :3, :4]
     small = part.detach().double().contiguous().requires_grad_()
     assert gradcheck(module, (small,))
@@ -282,7 +285,7 @@ def test_a_model_trains_faster(trained: Local) -> None:
     model, own = Block(), Block()
     x = drawn(2, 6, 7, 9, last=True, grad=False)
     before = copy.deepcopy(model.state_dict())
-    with torch.no_grad():  # it asks for gradients itself
+    with torch.no_grad():  # mode="training" must enable gradients itself
         report = optimize_(model, x, source=trained, mode="training")
     first, *others = (row.shape.split() for row in report.rows)
     assert ["backward_input" in others[0], "backward_weight" in others[1]] == [True, True]
@@ -339,7 +342,7 @@ def test_the_workloads_of_a_models_training() -> None:
     told = [(names, work.direction, work.bias, work.activation) for names, work in found if work]
     assert told == [
         (["0"], "forward", True, "none"),
-        (["0"], "backward_weight", True, "none"),  # nobody needs its input's gradient
+        (["0"], "backward_weight", True, "none"),  # the model's input needs no gradient
         (["2"], "forward", True, "silu"),
         (["2"], "forward", True, "none"),
         (["2"], "backward_input", False, "silu"),

@@ -1,4 +1,5 @@
-"""PyTorch modules: tuned where something is, PyTorch's own where not, and saying which."""
+"""The PyTorch modules: a tuned kernel computes them if there is one, else PyTorch, and the module
+says which."""
 
 import logging
 from pathlib import Path
@@ -59,7 +60,8 @@ def test_a_tuned_shape(source: Local, name: str, with_bias: bool) -> None:
 
 
 def test_a_bias_is_added_in_the_kernel_if_that_is_tuned(source: Local) -> None:
-    """And after it if only the kernel without it is: the test above."""
+    """A kernel that takes the bias computes it, and sees later changes of it. The test above has
+    the other case: the bias is added to the output of a kernel without one."""
     draw = np.random.default_rng(2)
     x, w, bias = (
         torch.from_numpy(draw.standard_normal(shape).astype("f4"))
@@ -134,7 +136,7 @@ def test_a_conv1d_of_pytorchs_is_replaced(source: Local) -> None:
         batch = torch.randn(4, 1, 1001)
         assert torch.equal(module(batch), plain(batch))
         assert module.reason.startswith("nothing is tuned for conv1d --bias --M 1001")
-        with pytest.raises(RuntimeError, match="channels"):  # as PyTorch has it
+        with pytest.raises(RuntimeError, match="channels"):  # PyTorch's own error
             module(torch.randn(4, 2, 1001))
     assert module.reason == "the input has shape (4, 2, 1001), not (B, 1, M)"
 
@@ -229,7 +231,7 @@ def test_what_does_not_fit_is_pytorchs(source: Local) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         assert module(x).dtype == torch.bfloat16
     assert "nothing is tuned" in module.reason
-    with pytest.raises(RuntimeError):  # PyTorch's own refusal
+    with pytest.raises(RuntimeError):  # PyTorch's own error
         module(x.double())
     assert module.reason.startswith("input is torch.float64, weight torch.float32")
     assert DepthwiseConv2d(w.double(), source=source)(x.double()).dtype == torch.float64
@@ -261,7 +263,8 @@ def test_a_shape_is_looked_up_once_and_told_once(
         for _ in range(3):
             module(x)
             module(x[:1])
-    assert len(asked) == 1 + 2  # of this CPU alone, then of any
+    # The tuned shape is asked for once. The other is asked for on this CPU, then on any device.
+    assert len(asked) == 1 + 2
     first, second = (record.getMessage() for record in caplog.records)
     assert first == "DepthwiseConv2d is computed by tuned: tiled"
     assert second.startswith("DepthwiseConv2d is computed by pytorch: nothing is tuned for")
@@ -288,7 +291,7 @@ def test_a_service_that_is_away_leaves_it_to_pytorch(tmp_path: Path) -> None:
 
 
 def peers(**times_us: float) -> list[dict[str, Any]]:
-    """Rows of a round that ours ended at 20 µs."""
+    """Return the baselines of a round in which the best took 20 µs, from peers' times in µs."""
     return [
         {"name": name.replace("_", " "), "time_us": time_us, "speedup": time_us / 20}
         for name, time_us in times_us.items()
@@ -311,7 +314,8 @@ def peers(**times_us: float) -> list[dict[str, Any]]:
 def test_pytorch_computes_where_it_was_faster(
     libraries: dict[str, Path], tmp_path: Path, library: str, round_: Any, used: str
 ) -> None:
-    """As a module calls it: on contiguous tensors, and without transforms."""
+    """PyTorch computes a shape if its eager convolution was faster in the round than the best, in
+    each layout that was timed. Other peers and PyTorch by transform or compiled do not count."""
     settings = Settings(database_url=f"sqlite:///{tmp_path / 'convtune.db'}")
     name = library.partition("-")[0]
     with Local(settings, cache=tmp_path / "cache") as source:
@@ -343,7 +347,8 @@ def test_a_service_says_that_pytorch_was_faster(libraries: dict[str, Path], tmp_
 @pytest.mark.parametrize("activation", ["none", "relu", "relu6", "silu", "gelu", "hardswish"])
 @pytest.mark.parametrize("layout", ["first", "last"])
 def test_a_residual_and_an_activation(source: Local, x: Any, activation: Any, layout: str) -> None:
-    """By PyTorch, if the kernel is tuned without them; and all of it, if nothing is tuned."""
+    """If a kernel is tuned without them (layout "last"), PyTorch adds and applies them to its
+    output; if nothing is tuned, PyTorch computes all."""
     x = x.contiguous() if layout == "first" else x
     weight, bias, residual = torch.randn(6, 1, 3, 3), torch.randn(6), torch.randn_like(x)
     module = DepthwiseConv2d(weight, bias, source=source, activation=activation)
@@ -356,7 +361,7 @@ def test_a_residual_and_an_activation(source: Local, x: Any, activation: Any, la
     with torch.no_grad():
         assert torch.allclose(compiled(x, residual), apply(sums + residual), atol=1e-5)
     torch.compiler.reset()
-    one = residual[:, :1]  # of another shape: as PyTorch adds it
+    one = residual[:, :1]  # this residual is broadcast, as PyTorch adds it
     assert torch.allclose(module(x, one), apply(sums + one), atol=1e-5)
     assert module.used == "pytorch"
 

@@ -1,4 +1,5 @@
-"""The operators by name: what they compute, by what, and as which nodes of PyTorch's graphs."""
+"""``torch.ops.convtune``: what the operators compute, whether a tuned kernel or PyTorch computes
+it, and how PyTorch's graphs, transforms and autocast see them."""
 
 import logging
 import re
@@ -20,7 +21,7 @@ import tuner.torch  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's own, of what it deprecates
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch warns of its own deprecated functions
 ]
 TOLD = "tuner.torch"
 
@@ -55,12 +56,13 @@ CASES: dict[str, tuple[str, Any, Any, dict[str, Any]]] = {
     "causal": ("conv1d", (2, 4, 30), (4, 1, 4), {"padding": (6, 0), "dilation": 2, "groups": 4}),
     "grouped": ("conv1d", (2, 4, 30), (4, 2, 4), {"groups": 2}),
 }  # fmt: skip
-"""Operator; the input's shape, as a list if its channels are last; the weight's; the rest."""
+"""For each case: the operator; the input's shape (a list if the channels are last); the weight's
+shape; further arguments, among which ``bias`` asks for a random bias."""
 TUNED = ("images", "last", "sides", "rows", "strided", "dense")
 
 
 def made(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """The operator and what it is called on."""
+    """Return the operator of a case, its input, weight and bias (or None), and other arguments."""
     operator, shape, weight, rest = CASES[name]
     rest = dict(rest)
     x, w = signals(*shape, last=isinstance(shape, list)), signals(*weight)
@@ -69,7 +71,7 @@ def made(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 
 
 def reference(name: str) -> Any:
-    """By torch.nn.functional."""
+    """Return the case's output by torch.nn.functional."""
     operator = CASES[name][0]
     _, (x, w, b), named = made(name)
     pads = named.pop("padding", 0)
@@ -84,7 +86,8 @@ def reference(name: str) -> Any:
 
 @pytest.fixture
 def tuned(caplog: pytest.LogCaptureFixture) -> Any:
-    """Whether a kernel has computed since the test began: what computes is told once a layer."""
+    """Return a function that says whether a tuned kernel has computed since the test began. It
+    reads the log, which says once for each layer what computes it."""
     caplog.set_level(logging.INFO, TOLD)
     return lambda: any("computed by tuned" in each.getMessage() for each in caplog.records)
 
@@ -101,6 +104,7 @@ def test_it_computes_what_pytorch_does(name: str, tuned: Any) -> None:
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("form", ["plain", "all", "trained"])
 def test_it_is_as_pytorch_wants_an_operator(name: str, form: str) -> None:
+    """``torch.library.opcheck`` finds no fault in schema, fake tensors or autograd registration."""
     call, (x, w, b), named = made(name)
     if form != "plain":
         b = signals(len(w))
@@ -125,7 +129,7 @@ def test_a_compiled_graph_has_no_break(backend: str, tuned: Any) -> None:
 
 def test_shapes_may_change_in_a_compiled_graph() -> None:
     call, (x, w, b), _ = made("images")
-    for sides in (1, [1, 1]):  # numbers from outside may change too, a list's at least
+    for sides in (1, [1, 1]):  # the compiler may take the numbers of a list for symbols, too
 
         def run(x: Any, sides: Any = sides) -> Any:
             return call(x, w, b, padding=1 if sides == 1 else sides)
@@ -227,7 +231,7 @@ def test_transforms_and_records_of_pytorchs(known: bool) -> None:
         assert close(dual, run(several[0]))
     assert close(torch.func.vmap(run)(several), torch.stack([run(each) for each in several]))
     tangent = torch.func.jvp(run, (x,), (several[0],))[1]
-    assert close(tangent, run(several[0]))  # it is linear
+    assert close(tangent, run(several[0]))  # the convolution is linear in x
     graph = torch.func.grad(lambda x: run(x).square().sum())(x)
     y = x.clone().requires_grad_()
     run(y).square().sum().backward()

@@ -1,4 +1,4 @@
-"""Whole models: layers replaced in place, with what follows them, and reported."""
+"""``optimize_`` on whole models: layers are replaced in place and take in what follows them."""
 
 import copy
 import io
@@ -77,7 +77,8 @@ def reads_between(block: Block, y: Any) -> Any:
 def test_what_alone_takes_a_layers_output_is_taken_in(
     source: Local, x: Any, call: Any, taken: tuple[str, ...]
 ) -> None:
-    """In a kernel that has no bias of its own, if no norm gives it one: it is not tuned then."""
+    """A norm or activation is taken in only if nothing else uses its input. The layer gets a bias,
+    as only a kernel with one is tuned, and without a norm there would be none."""
     model = Block(call).eval()
     model.conv.bias = nn.Parameter(torch.randn(6))
     plain, keys = outputs(model, x), list(model.state_dict())
@@ -162,7 +163,7 @@ def test_parameters_may_change_afterwards(source: Local, x: Any) -> None:
 
 
 def test_it_trains_as_before(source: Local, x: Any) -> None:
-    """By PyTorch: sums of the batch norm and gradients are those of the model's own layers."""
+    """In training mode PyTorch computes: gradients and running statistics are the model's own."""
     model, own = Block(usual), Block(usual)
     report = optimize_(model, x, source=source)
     assert model.training
@@ -314,7 +315,7 @@ def test_conv1d_and_inputs_by_name(source: Local) -> None:
 
 
 class Causal(nn.Module):
-    """A convolution that is padded on both sides, and what ``call`` makes of its output."""
+    """A convolution padded on both sides, and ``call(model, output, length)`` of its output."""
 
     def __init__(self, call: Any, **how: int) -> None:
         super().__init__()
@@ -342,7 +343,7 @@ def test_a_causal_convolution_is_known_by_what_is_cut_off(source: Local, call: A
     assert (row.by, row.takes_in) == ("tuned", ["SiLU"]), str(report)
     assert close(outputs(model, x), plain)
     assert model.conv.used == "tuned"
-    shorter = x[..., :40].contiguous()  # by PyTorch
+    shorter = x[..., :40].contiguous()  # this length is not tuned
     assert close(outputs(model, shorter), outputs(restored(model), shorter))
 
 

@@ -1,4 +1,5 @@
-"""What a model keeps of its layers' outputs is after :func:`optimize_` what it was."""
+"""If a model keeps or uses a layer's output elsewhere, that output has the same values after
+:func:`optimize_`: the layer takes in nothing that would change it."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -70,7 +71,7 @@ class Scripted(nn.Module):
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated")
 @pytest.mark.parametrize("of", [torch.nn.functional.softsign, Scripted()])
 def test_what_a_script_takes_stays_what_it_was(source: Local, x: Any, of: Any) -> None:
-    """No mode of PyTorch's is told of its call."""
+    """PyTorch's modes, by which ``optimize_`` sees calls, are not told of a script's call."""
     script = torch.jit.script(of)
     model = Block(lambda block, y: block.bn(y) + script(y)).eval()
     model.conv.bias = nn.Parameter(torch.randn(6))
@@ -81,7 +82,7 @@ def test_what_a_script_takes_stays_what_it_was(source: Local, x: Any, of: Any) -
 
 
 def test_what_is_taken_by_vmap_stays_what_it_was(source: Local, x: Any) -> None:
-    """It hands its function a tensor of its own, which stands for the output."""
+    """``vmap`` calls its function with a wrapper tensor, not with the layer's output itself."""
     model = Block(lambda block, y: block.bn(y) + torch.vmap(torch.sigmoid)(y)).eval()
     model.conv.bias = nn.Parameter(torch.randn(6))
     plain = outputs(model, x)
@@ -91,4 +92,5 @@ def test_what_is_taken_by_vmap_stays_what_it_was(source: Local, x: Any) -> None:
 
 
 def first(kept: Any) -> Any:
+    """Return the tensor that a model kept, which may be in a list."""
     return kept[0] if isinstance(kept, list) else kept

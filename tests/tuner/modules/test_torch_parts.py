@@ -1,4 +1,5 @@
-"""Layers on parts of tensors, which PyTorch's own convolution would copy first."""
+"""Layers on parts of tensors, which are not dense in memory: PyTorch's convolution copies them
+first, and so do the tuned layers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +24,8 @@ PARTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "some planes": ("pytorch", lambda x: torch.cat([x, x], 1)[:, :6]),
     "rows beside each other": ("pytorch", lambda x: x.mT.contiguous().mT),
 }
-"""What computes it: the layer is tuned for channels last alone."""
+"""For each part: what computes the layer, and the function that takes the part of a tensor. The
+layer is tuned for channels last only."""
 
 
 def layer(source: Local) -> Any:
@@ -34,6 +36,7 @@ def layer(source: Local) -> Any:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_it_is_copied_as_by_pytorch(source: Local, part: str) -> None:
+    """The output has PyTorch's values and strides, whether a kernel or PyTorch computes it."""
     module, (used, taken) = layer(source), PARTS[part]
     x = taken(torch.randn(SHAPE))
     assert not module.is_dense(x)
@@ -60,7 +63,7 @@ def test_it_keeps_its_layout_in_a_compiled_graph(source: Local) -> None:
 
 
 class Mixed(nn.Module):
-    """A kernel size for each half of the channels, as MixNet has it."""
+    """A layer with a different kernel size for each half of the channels, as in MixNet."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,6 +78,7 @@ class Mixed(nn.Module):
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_its_workload_has_the_layout_of_the_whole(layout: str) -> None:
+    """A part of a tensor is captured in the layout of the whole tensor."""
     x = torch.randn(1, 12, 8, 8)
     found = capture(Mixed().eval(), x.to(memory_format=LAST) if layout == "NHWC" else x)
     fields: list[Any] = [each.workload for each in found]

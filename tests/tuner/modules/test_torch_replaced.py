@@ -1,4 +1,5 @@
-"""What ``.of`` takes, and that it computes what the module did."""
+"""``Conv1d.of`` and ``DepthwiseConv2d.of``: which modules they replace, which they refuse, and that
+a replacement computes what the module did."""
 
 from typing import Any
 
@@ -18,10 +19,10 @@ from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's own, of what it deprecates
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch warns of its own deprecated functions
 ]
 SHAPE = (2, 3, 9, 20)
-"""Of the images that a library is there for."""
+"""The shape of the input for which a depthwise library is tuned."""
 
 
 def depthwise(kind: Any = torch.nn.Conv2d, **given: Any) -> Any:
@@ -98,7 +99,7 @@ def test_what_is_not_timms_conv2d_is_refused(source: Local) -> None:
 
 
 class Wide(torch.nn.Conv2d):
-    """As models have them, which name a layer."""
+    """A subclass that only sets arguments and a representation, as models have to name a layer."""
 
     def __init__(self, channels: int, kernel: int = 3) -> None:
         super().__init__(channels, channels, kernel, padding=kernel // 2, groups=channels)
@@ -192,7 +193,7 @@ def test_parametrised_weights_are_read_at_each_call(source: Local, parametrized:
         with torch.no_grad():
             torch.testing.assert_close(module(x), plain(x), atol=1e-5, rtol=1e-4)
             assert module.used == "tuned"
-            for parameter in plain.parameters():  # as an optimiser would
+            for parameter in plain.parameters():  # an optimiser changes them in place, too
                 parameter.mul_(1.25)
     ours, theirs = dict(module.named_parameters()), dict(plain.named_parameters())
     assert {name: id(each) for name, each in ours.items()} == {
@@ -230,8 +231,8 @@ def test_what_is_registered_afterwards_counts_too(source: Local, changed: Any) -
 
 @st.composite
 def conv1d(draw: Any) -> tuple[Any, tuple[int, ...]]:
-    """A module of PyTorch's and the shape of an input that it takes."""
-    if draw(st.booleans()):  # near to what a library is there for
+    """Draw a Conv1d and the shape of an input that it takes."""
+    if draw(st.booleans()):  # a shape that is often tuned
         length, taps, padding = 1001, 7, 3
     else:
         length, taps = draw(st.integers(8, 40)), draw(st.integers(1, 8))
@@ -281,7 +282,7 @@ def conv2d(draw: Any) -> tuple[Any, tuple[int, ...]]:
 def test_a_replacement_computes_what_the_module_does(
     source: Local, drawn: tuple[Any, tuple[int, ...]], parametrized: bool, seed: int
 ) -> None:
-    """Or is refused."""
+    """A module that cannot be replaced is refused by WrongArgument instead."""
     plain, shape = drawn
     if parametrized:
         parametrizations.weight_norm(plain)

@@ -1,4 +1,5 @@
-"""What a model's report says, what is done about what is not tuned, and what is refused."""
+"""The report of ``optimize_``: what it says, what ``on_missing`` does about workloads that are not
+tuned, and which arguments are refused."""
 
 import copy
 import json
@@ -51,7 +52,7 @@ def test_a_models_layers_say_each_cause_once(
     optimize_(model, x, source=source)
     caplog.clear()
     for each in (model, copy.deepcopy(model)):
-        for size in (1, 2):  # of the first no layer is tuned
+        for size in (1, 2):  # no layer is tuned for a batch of 1
             each(x[:size])
             with torch.no_grad():
                 each(x[:size, :, :6, :size])
@@ -93,10 +94,10 @@ def test_all_that_is_missing_is_one_order_or_as_few_as_can_be(
     source: Local, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     monkeypatch.setattr(missing, "MAX_WORKLOADS", most)
-    for room in (job, final):  # PyTorch's own times are not what is asked
+    for room in (job, final):  # peers are left out, as this test does not need their times
         monkeypatch.setattr(room, "groups", lambda *_: ())
     layers = [nn.Conv2d(2, 2, size, groups=2, bias=False) for size in (1, 1, 2)]
-    # a shape that no other test tunes
+    # No other test tunes a shape of this size.
     model, x = nn.Sequential(*layers).eval(), torch.randn(1, 2, 5, 5 + most)
     optimize_(model, x, source=source, on_missing="tune", budget_seconds=0.1)
     engine = open_engine(source.where)
@@ -165,7 +166,8 @@ def test_a_model_that_fails_is_as_it_was(source: Local, x: Any) -> None:
 
 
 class Merging(Block):
-    """Evaluation mode puts its adapter into the weight, as LoRA's layers do."""
+    """A block that records a merge in ``train(False)``, where LoRA's layers add their adapter to
+    the weight."""
 
     merged = False
 
@@ -183,7 +185,8 @@ def test_what_else_a_change_of_modes_does_is_not_done(source: Local, x: Any, mod
 
 
 def test_a_norm_stays_under_autocast(source: Local) -> None:
-    """Its layer would be PyTorch's there, as the norm's own numbers are not cast."""
+    """Autocast casts the layer's tensors but not the norm's. If the layer took the norm in, PyTorch
+    would have to compute it, so the norm stays a module."""
     model = nn.Sequential(nn.Conv1d(1, 1, 7, padding=3, bias=False), nn.BatchNorm1d(1)).eval()
     signal = torch.randn(1, 1, 1001)
     plain = copy.deepcopy(model)
@@ -266,7 +269,7 @@ def test_a_model_without_data_is_reported(source: Local, x: Any) -> None:
     model = Block(usual).eval().to("meta")
     (row,) = optimize_(model, x.to("meta"), source=source).rows
     assert row.by == "pytorch"
-    with torch.device("meta"):  # of what is made without one
+    with torch.device("meta"):  # the device of tensors that are made without one
         (row,) = optimize_(Block(usual).to_empty(device="cpu").eval(), x, source=source).rows
 
 

@@ -1,4 +1,5 @@
-"""Calls like one that a kernel has computed, and calls that only look like it."""
+"""The shortcut of a module's calls: calls equal to one that a kernel has computed take it, and
+those that only look like it go the whole way."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.torch
 
 @pytest.fixture
 def module(source: Local, x: Any) -> Any:
-    """One that has been called, and takes its shortcut."""
+    """Return a tuned module that has been called once, so that it has a shortcut."""
     torch.manual_seed(4)
     weight = torch.nn.Parameter(torch.randn(6, 1, 3, 3))
     made = DepthwiseConv2d(weight, torch.nn.Parameter(torch.randn(6)), source=source)
@@ -32,6 +33,7 @@ def plain(module: Any, x: Any) -> Any:
 
 
 def test_it_computes_what_the_whole_way_does(module: Any, x: Any, asked: list[bool]) -> None:
+    """A call that takes the shortcut gives the values and strides of one that does not."""
     other = torch.randn_like(x)
     with torch.no_grad():
         y = module(other)
@@ -68,7 +70,8 @@ def test_another_call_goes_the_whole_way(
 
 
 def test_a_call_with_gradients_has_none(module: Any, x: Any, asked: list[bool]) -> None:
-    """That of the kernel within it is another call: its tensors need no gradients."""
+    """A call that needs gradients takes no shortcut. Its kernel is called within it on tensors that
+    need none, which differs from the calls before, so that takes no shortcut either."""
     y = module(x)
     assert y.requires_grad
     assert module.used == "tuned"
@@ -80,7 +83,7 @@ def test_a_call_with_gradients_has_none(module: Any, x: Any, asked: list[bool]) 
     assert (module.used, module.reason) == ("tuned", "tiled")
 
 
-@pytest.mark.filterwarnings("ignore:::torch")  # PyTorch's own, of what it deprecates
+@pytest.mark.filterwarnings("ignore:::torch")  # PyTorch warns of its own deprecated functions
 def test_what_records_or_transforms_sees_the_call(module: Any, x: Any, asked: list[bool]) -> None:
     from torch.autograd import forward_ad
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -110,7 +113,7 @@ def test_a_copy_and_what_is_forgotten_have_none(module: Any, x: Any) -> None:
 def test_a_compiled_graph_has_its_own(module: Any, x: Any, asked: list[bool]) -> None:
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     with torch.no_grad():
-        for _ in range(3):  # the first is called while PyTorch still compiles, and it shows
+        for _ in range(3):  # the first call compiles, so it takes no shortcut
             y = compiled(x)
         assert torch.allclose(y, plain(module, x), atol=1e-5)
         module(x)
@@ -128,6 +131,7 @@ def test_a_compiled_graph_computes_it_before_pytorch_dispatches(
             with torch.profiler.profile() as seen:
                 compiled(x)
             assert module_operator.NAME in {each.name for each in seen.events()}
-            with monkeypatch.context() as patched:  # what PyTorch dispatches to asks for the module
+            # Without _module, the operator that PyTorch dispatches to would fail.
+            with monkeypatch.context() as patched:
                 patched.delattr(module_operator, "_module")
                 assert torch.allclose(compiled(x), plain(module, x), atol=1e-5)

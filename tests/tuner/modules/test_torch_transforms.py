@@ -1,4 +1,5 @@
-"""Modules under what records or transforms them, and as files."""
+"""The modules under tracing, export, compilation, autocast, functional transforms, copying, and
+saving to files."""
 
 import copy
 import gc
@@ -22,13 +23,13 @@ from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's own, of what it deprecates
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch warns of its own deprecated functions
 ]
 
 
 @pytest.fixture(params=["conv1d", "depthwise"])
 def case(request: pytest.FixtureRequest, source: Local) -> tuple[Any, Any, Any]:
-    """A module of PyTorch's, its replacement, and an input for which there is a library."""
+    """Return a PyTorch module, its replacement, and an input for which a library is tuned."""
     if request.param == "conv1d":
         plain = torch.nn.Conv1d(1, 1, 7, padding=3)
         module, x = Conv1d.of(plain, source=source), torch.randn(1, 1, 1001)
@@ -86,7 +87,8 @@ def test_it_is_exported(case: Any, strict: bool) -> None:
 
 @pytest.fixture
 def compiled_anew() -> Iterator[None]:
-    """PyTorch compiles a function for so many shapes in a process, and no more."""
+    """Reset the compiler after the test: PyTorch limits how many shapes it compiles a function
+    for in one process."""
     yield
     torch.compiler.reset()
 
@@ -106,7 +108,8 @@ def test_a_compiled_graph_has_it_as_one_node(case: Any, backend: str, compiled_a
 def test_a_compiled_graph_keeps_channels_last(
     operator: str, source: Local, compiled_anew: None
 ) -> None:
-    """What follows is compiled for the strides that the operator said."""
+    """The compiler generates the following code for the strides that the operator's fake output
+    has, so the real output must have the same."""
     if operator == "conv1d":
         plain = torch.nn.Conv1d(4, 6, 5, padding="same")
         module, x = Conv1d.of(plain, source=source), torch.randn(2, 61, 4).mT
@@ -232,7 +235,8 @@ def test_functional_transforms(case: Any) -> None:
 
 @pytest.mark.parametrize("last", [False, True])
 def test_several_gradients_at_once_are_pytorchs(trained: Local, last: bool) -> None:
-    """As torch.autograd.functional.jacobian(…, vectorize=True) asks for them, or torch.vmap."""
+    """torch.autograd.functional.jacobian(…, vectorize=True) and torch.vmap ask for several
+    gradients in one call; PyTorch computes those."""
     shape = (2, 6, 7, 9) if last else (2, 3, 9, 20)
     layout = torch.channels_last if last else torch.contiguous_format
     x = torch.randn(shape).to(memory_format=layout).requires_grad_()
@@ -259,7 +263,7 @@ def test_several_gradients_at_once_are_pytorchs(trained: Local, last: bool) -> N
 
 
 class Logged(torch.Tensor):  # type: ignore[misc]
-    """A tensor with a mind of its own."""
+    """A subclass of tensors, which might override any operation."""
 
 
 def test_a_subclass_of_tensors_is_pytorchs(case: Any) -> None:
@@ -288,7 +292,8 @@ def test_a_module_goes_into_a_file_without_its_source(case: Any, source: Local) 
 def test_a_parametrised_module_goes_into_no_file_but_its_state(case: Any) -> None:
     _, module, _ = case
     parametrizations.weight_norm(module)
-    with pytest.raises(RuntimeError, match="only supported through state_dict"):  # PyTorch's
+    # PyTorch itself refuses to save a parametrised module.
+    with pytest.raises(RuntimeError, match="only supported through state_dict"):
         torch.save(module, io.BytesIO())
     assert "parametrizations.weight.original0" in module.state_dict()
 
@@ -315,7 +320,8 @@ def test_what_is_not_a_module_is_refused(source: Local) -> None:
 
 @pytest.mark.parametrize("mode", ["inference", "training"])
 def test_a_model_is_traced_symbolically_with_its_layers(source: Local, x: Any, mode: Any) -> None:
-    """As what quantises, prunes or takes features out of it does."""
+    """Tools that quantise, prune or extract features trace a model symbolically. Its tuned layers
+    stay leaves of the graph, with the norms and activations that they took in."""
     model = Block(usual).eval()
     model.conv.bias = torch.nn.Parameter(torch.randn(6))
     plain = outputs(model, x)

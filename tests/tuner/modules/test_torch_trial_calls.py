@@ -1,5 +1,5 @@
-"""What takes a layer's output unseen, or asks for its class, shows in the example's output, and is
-left as it is."""
+"""``optimize_`` calls the model on the example again and compares outputs. Layers whose replacement
+changes the output, or makes the call fail, stay as they are."""
 
 from collections import deque
 from collections.abc import Callable
@@ -37,6 +37,7 @@ def by_its_forward(block: Block, y: Any) -> Any:
 
 
 def of(call: Any) -> Block:
+    """Return a block in evaluation mode whose layer has a bias and whose output is ``call``'s."""
     model = Block(call, nn.ReLU6()).eval()
     model.conv.bias = nn.Parameter(torch.randn(6))
     return model
@@ -77,7 +78,8 @@ def test_what_is_cut_off_is_computed_if_it_is_taken_unseen(source: Local) -> Non
 
 
 class Whole(nn.Module):
-    """What it cuts off of its convolution's output is used, and no mode is told."""
+    """A model that uses the end of its convolution's output, which it cuts off otherwise, without
+    PyTorch's modes being told."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -207,6 +209,7 @@ def test_a_layer_whose_kernel_gives_something_else_is_left(
 
 
 def test_so_it_is_if_rounding_is_rough(source: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that is 10 % off is found even in bfloat16: the layer stays PyTorch's."""
     model = nn.Sequential(nn.Conv1d(1, 1, 7, padding=3, bias=False)).eval().bfloat16()
     by_kernel: Any = Tuned.by_kernel
     monkeypatch.setattr(Tuned, "by_kernel", lambda *given: by_kernel(*given) * 1.1)
@@ -215,6 +218,8 @@ def test_so_it_is_if_rounding_is_rough(source: Local, monkeypatch: pytest.Monkey
 
 
 def test_so_it_is_if_gradients_are_others(trained: Local, x: Any) -> None:
+    """In training a layer takes nothing in if another use of its output shows in the gradients."""
+
     def call(block: Block, y: Any) -> Any:
         with torch._C.DisableTorchFunction():
             other = torch.sigmoid(y)
@@ -277,7 +282,8 @@ def test_no_layer_is_replaced_if_the_call_fails_then(
 
 
 class AsksHowItLies(nn.Module):
-    """PyTorch's signals have their samples beside each other on a CPU, whatever the input's."""
+    """A model that relies on strides: on a CPU, PyTorch's Conv1d returns contiguous samples even if
+    its input's channels are contiguous."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -288,6 +294,7 @@ class AsksHowItLies(nn.Module):
 
 
 def test_so_it_is_if_it_asks_how_an_output_lies(source: Local) -> None:
+    """If the model's call fails because of the replaced layer's strides, the layer stays."""
     model, signals = AsksHowItLies().eval(), torch.randn(2, 61, 4)
     plain = outputs(model, signals)
     report = optimize_(model, signals, source=source)
@@ -316,7 +323,8 @@ def test_a_model_that_draws_its_output_is_replaced(source: Local, x: Any) -> Non
 def test_an_output_that_jumps_is_no_other_one(
     source: Local, x: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of some value rounding makes the sign another one."""
+    """A rounding difference may flip a sign, which changes the example's output by a lot at one
+    element. The replacement is kept nevertheless, and the report gives the error."""
     before = of(usual)
     sums = outputs(before, x)
     level = float(sums[0, 0, 0, 0])
@@ -333,4 +341,5 @@ def test_an_output_that_jumps_is_no_other_one(
 
 
 def off_by_a_rounding(layer: Any, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
+    """Return PyTorch's output with a relative error of 1e-6, in place of a kernel's."""
     return layer.plain(x, weight, bias, residual) * (1 + 1e-6)

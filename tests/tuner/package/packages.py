@@ -1,4 +1,4 @@
-"""Packages, written here and loaded or run as by somebody else."""
+"""Write packages of kernels, and load or run them as a user of such a package does."""
 
 import importlib.util
 import os
@@ -23,30 +23,31 @@ from tuner.process.child import Child
 from tuner.settings import Settings
 
 ALONE = ("tvm_ffi", "typing_extensions.py")
-"""What apache-tvm-ffi installs, and what it and PyTorch require."""
+"""The entries of site-packages that apache-tvm-ffi installs, and that it and PyTorch require."""
 OTHERS = ("tvm", "tuner", "templates", "db", "numpy", "pydantic")
-"""What a package may not import."""
+"""The modules that a package may not import."""
 
 
 def packed(source: Local) -> Contents:
-    """Of all bests."""
+    """Return the contents of a package of all bests."""
     return contents(source, chosen(source, None))
 
 
 def written(source: Local, folder: Path) -> Path:
-    """A package of all bests; the folder of its last variant."""
+    """Write a package of all bests into the folder; return the folder of its last variant."""
     found = packed(source)
     folders.write(folder, folders.name_of(folder, None), found)
     return variants(folder)[-1]
 
 
 def variants(folder: Path) -> list[Path]:
-    """Those for CPUs first."""
+    """Return the folders of the package's variants; those for CPUs come first."""
     return sorted((folder / "build").iterdir())
 
 
 def built_for(device: Device, folder: Path) -> Path:
-    """A library of ``depthwise`` for that device, which need not be here, signed."""
+    """Build and sign a library of ``depthwise`` for the device, which need not be present; return
+    its path."""
     path, work = folder / "depthwise-other.so", workload("depthwise")
     template = templates.templates_for(work, device.limits)[0]
     config = template.default(work, device.limits)
@@ -63,7 +64,7 @@ def built_for(device: Device, folder: Path) -> Path:
 
 @contextmanager
 def database(folder: Path) -> Iterator[tuple[Local, Engine]]:
-    """One without bests, and its engine."""
+    """Yield a new local database without bests, and its engine."""
     settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
     engine = open_engine(settings.database_url)
     migrate(engine)
@@ -73,7 +74,7 @@ def database(folder: Path) -> Iterator[tuple[Local, Engine]]:
 
 
 def loaded(variant: Path, name: str) -> ModuleType:
-    """As huggingface's ``kernels`` loads one: by its path, under a name of its own."""
+    """Import a variant by its path under the given name, as Hugging Face's ``kernels`` does."""
     spec = importlib.util.spec_from_file_location(name, variant / "__init__.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -83,8 +84,8 @@ def loaded(variant: Path, name: str) -> ModuleType:
 
 
 def alone(variant: Path, folder: Path, program: str) -> subprocess.CompletedProcess[str]:
-    """Run a program where nothing can be imported but the variant, as ``shipped``, PyTorch, tvm-ffi
-    and the standard library."""
+    """Run a program that can import nothing but the variant (as ``shipped``), PyTorch, tvm-ffi and
+    the standard library. ``folder`` must not exist; it becomes the program's site-packages."""
     import torch
     import tvm_ffi
 
@@ -94,7 +95,8 @@ def alone(variant: Path, folder: Path, program: str) -> subprocess.CompletedProc
         (folder / name).symlink_to(target)
     pytorch = Path(torch.__file__).parents[1]
     paths = f"import sys; sys.path[:0] = [{str(folder)!r}]; sys.path += [{str(pytorch)!r}]\n"
-    paths += f"sys.modules |= dict.fromkeys({OTHERS})\n"  # which may lie beside PyTorch
+    # OTHERS may be installed beside PyTorch; None in sys.modules makes their import fail.
+    paths += f"sys.modules |= dict.fromkeys({OTHERS})\n"
     return subprocess.run(
         [sys.executable, "-I", "-S", "-c", paths + program],
         env={"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"},

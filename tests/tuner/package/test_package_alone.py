@@ -1,4 +1,4 @@
-"""A package where there is nothing else than PyTorch and tvm-ffi."""
+"""A package runs with nothing installed but PyTorch and tvm-ffi."""
 
 import json
 import shutil

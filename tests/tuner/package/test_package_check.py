@@ -1,4 +1,4 @@
-"""``python -m NAME.check`` of kernels that leave little to compare."""
+"""``python -m NAME.check`` on kernels with a single output, which may be zero."""
 
 import importlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A package as a kernel repository of Hugging Face's ``kernels``, where that is installed."""
+"""A package loads as a kernel repository by Hugging Face's ``kernels``, if that is installed."""
 
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +14,7 @@ pytestmark = pytest.mark.torch
 def test_it_is_loaded_by_their_loader(
     source: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Hugging Face's loader finds the variant for CPUs and accepts its digest."""
     kernels = pytest.importorskip("kernels", reason="Hugging Face's kernels is not installed")
     import torch
 

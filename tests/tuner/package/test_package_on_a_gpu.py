@@ -1,4 +1,4 @@
-"""A package for the GPU at hand, where there is nothing else than PyTorch and tvm-ffi."""
+"""A package for this machine's GPU runs with nothing installed but PyTorch and tvm-ffi."""
 
 from pathlib import Path
 
@@ -55,7 +55,8 @@ def test_it_computes_on_pytorchs_stream_and_in_a_graph(device: Device, tmp_path:
 
 
 def test_a_model_on_each_gpu_is_computed_there(device: Device, tmp_path: Path) -> None:
-    """By modules and by name, captured and not, while the first GPU is PyTorch's current one."""
+    """Each GPU computes the models on it, by modules and by operators' names, with and without a
+    captured graph. PyTorch's current device stays the first GPU."""
     import torch
 
     import tuner.torch

@@ -1,4 +1,4 @@
-"""The package's functions, beside convtune in one process: always PyTorch's numbers."""
+"""A package's functions, beside convtune in one process, compute what PyTorch's functions do."""
 
 import logging
 import sys
@@ -29,7 +29,8 @@ def package(variant: Path) -> Any:
 
 @pytest.fixture
 def said(caplog: pytest.LogCaptureFixture, package: Any) -> Callable[[], list[str]]:
-    """By what calls were computed since the last question: a kernel's file, or PyTorch."""
+    """Return a function that lists what computed the calls since it was last asked: the operator in
+    a kernel file's name, or PyTorch."""
     sys.modules["kernels_of_mine.dispatch"]._kernel.cache_clear()
     caplog.set_level(logging.INFO, "kernels_of_mine")
 
@@ -53,7 +54,7 @@ def worst(y: Any, reference: Any) -> float:
 
 
 def both(package: Any, name: str, *tensors: Any, **how: Any) -> float:
-    """The error against PyTorch in float64."""
+    """Call the package's function; return its relative error against PyTorch in float64."""
     own = {"activation", "residual", "kind"}
     y = getattr(package, name)(*tensors, **how)
     x, w, *bias = (each.double() for each in tensors)
@@ -97,6 +98,7 @@ def test_a_packed_call(package: Any, said: Callable[[], list[str]], name: str) -
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_of_16_bits(package: Any, said: Callable[[], list[str]], dtype: str) -> None:
+    """Kernels of float16 and bfloat16 compute the calls of these dtypes."""
     x, w = drawn(1, 1, 1001, dtype=dtype), drawn(1, 1, 7, dtype=dtype)
     assert both(package, "conv1d", x, w, padding=3) < 4e-3
     assert said() == ["conv1d"]
@@ -125,7 +127,8 @@ def test_what_a_kernel_was_tuned_without_follows_it(
     x, w, b, r = drawn(2, 3, 9, 20), drawn(3, 1, 3, 3), drawn(3), drawn(2, 3, 9, 20)
     how = {"padding": 1, "residual": r, "activation": activation}
     assert both(package, "depthwise_conv2d", x, w, b, **how) < 1e-5
-    one = {"padding": 1, "residual": drawn(9, 20), "activation": activation}  # is broadcast
+    # This residual is broadcast over batch and channels.
+    one = {"padding": 1, "residual": drawn(9, 20), "activation": activation}
     assert both(package, "depthwise_conv2d", x, w, b, **one) < 1e-5
     assert said() == ["depthwise_conv2d"]
 
@@ -223,6 +226,7 @@ def test_what_is_refused(package: Any, how: dict[str, Any], why: str) -> None:
 def test_it_can_be_twice_in_a_process_and_beside_convtune(
     package: Any, variant: Path, source: Local
 ) -> None:
+    """Two copies of a package, convtune's own library and TVM compute in one process."""
     again = loaded(variant, "the_same_again")
     x, w = drawn(1, 1, 16384), drawn(1, 1, 32)
     how = {"padding": 31, "kind": "convolve"}
@@ -258,6 +262,7 @@ def test_a_kernel_is_chosen_by_device(package: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_its_threads_are_those_of_convtune(package: Any) -> None:
+    """The package sets the environment variables for threads that convtune sets."""
     import os
 
     from tuner.library.runtime import threading_environment

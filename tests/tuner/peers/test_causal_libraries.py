@@ -1,5 +1,5 @@
-"""What is handed to libraries for causal convolutions, and what they are not asked for. They need a
-GPU; PyTorch on the CPU takes their place here."""
+"""The peers causal-conv1d and cuDNN: which tensors they are given, and which workloads they are not
+asked for. The libraries need a GPU; PyTorch on the CPU stands in for them here."""
 
 from collections.abc import Callable
 from typing import Any
@@ -115,7 +115,7 @@ def test_a_library_gets_what_it_has_all_gradients_of(shape: dict[str, Any], last
 
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Peer]]:
-    """A library's peers by name, as if it and a GPU were here."""
+    """Return a function that lists a library's peers by name as if it and a GPU were here."""
     monkeypatch.setattr(causal_conv1d_peer, "installed", lambda name: True)
     monkeypatch.setattr(causal_conv1d_peer, "set_up_torch", lambda kind: True)
 

@@ -1,4 +1,4 @@
-"""The libraries beside which a best is shown compute what the workload asks for."""
+"""The peers compute what the workload asks for, in the groups and limits that they are timed in."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
@@ -66,13 +66,13 @@ each_group = pytest.mark.parametrize(
 
 
 def quickly_ready(work: Workload, group: str) -> list[Peer]:
-    """All of a group but those that are compiled first, which have tests of their own."""
+    """Return a group's peers without those of torch.compile, which have tests of their own."""
     slow = {peer.name for peer in pytorch_compiled_peer.BY_OPERATOR[work.operator](work, "cpu")}
     return [peer for peer in peers(work, "cpu", group) if peer.name not in slow]
 
 
 def errors(peer: Peer, work: Workload) -> list[float]:
-    """The largest error on each kind of input."""
+    """Return the peer's largest relative error in each of the test cases."""
     found = []
     for name in CASES:
         given = draw(work, name, np.random.default_rng(3))
@@ -134,7 +134,7 @@ def test_a_signals_library_has_no_depthwise_convolution() -> None:
 
 @each_group
 def test_a_peer_keeps_its_inputs(group: str) -> None:
-    """They may be mapped from files that are gone when it is timed."""
+    """A peer copies its inputs: they may be mapped from files that are gone when it is timed."""
     work = workload("conv1d", M=9, N=3)
     for peer in quickly_ready(work, group):
         x, w = draw(work, "normal", np.random.default_rng(0))
@@ -154,7 +154,8 @@ def test_a_peer_keeps_its_inputs(group: str) -> None:
 def test_of_a_shape_that_would_take_seconds_peers_by_transform_are_timed(
     group: str, by_transform: str, direct: list[str]
 ) -> None:
-    """And the others say why they are not."""
+    """If direct convolution would take seconds, only peers by Fourier transform are timed; the
+    others raise the reason."""
     work = workload("conv1d", M=2**24, N=2**10)
     found = {peer.name: peer for peer in peers(work, "cpu", group)}
     slow = {name: peer for name, peer in found.items() if isinstance(peer, Broken)}
@@ -166,7 +167,8 @@ def test_of_a_shape_that_would_take_seconds_peers_by_transform_are_timed(
 
 
 def test_a_gpu_has_peers_that_are_quicker_there() -> None:
-    """Those of the host are judged by the host."""
+    """The estimated time of a peer depends on its device: a shape may be too slow for the CPU but
+    not for the GPU."""
     slow = workload("depthwise_conv2d", B=32, C=128, H=56, W=56, K=31)
     form = Form(lambda *_: list, float16_on_cpu=1.0)
     costs = {kind: PytorchPeer(form, slow, kind, "NCHW").seconds for kind in ("cpu", "cuda")}
@@ -207,12 +209,12 @@ def test_blocks_are_powers_of_two_that_hold_the_kernel(m: int, n: int, mode: str
     assert 1 <= len(sizes) <= 7
     assert sizes == sorted(set(sizes))
     assert all(size & (size - 1) == 0 and size >= work.N for size in sizes)
-    assert sizes[-1] >= work.length + work.N - 1  # one of them takes the signal as a whole
+    assert sizes[-1] >= work.length + work.N - 1  # the largest block holds the whole signal
 
 
 def pytorch_peers(work: Workload, *names: str) -> list[PytorchPeer]:
-    """All of them, which must have these names, and, where there are several threads, these names
-    with one."""
+    """Return PyTorch's peers of the workload. They must have these names and, if the CPU has
+    several threads, also these names with "1 thread"."""
     found: Any = list(pytorch_peer.BY_OPERATOR[work.operator](work, "cpu"))
     alone = [f"{name} 1 thread" for name in names] if host_threads() > 1 else []
     assert [peer.name for peer in found] == [*names, *alone]
@@ -323,13 +325,13 @@ def test_the_fastest_of_several_calls_is_found() -> None:
         return lambda: sum(range(work))
 
     assert fastest([taking(300_000), taking(10), taking(100_000)], "cpu") == 1
-    assert fastest([taking(10)], "cuda") == 0  # no choice, nothing to measure
+    assert fastest([taking(10)], "cuda") == 0  # a single call is not measured
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_each_peer_is_in_one_group(kind: str) -> None:
-    """On a CPU none shares the process of the libraries, nor PyTorch another's."""
+    """On a CPU no peer shares the libraries' process, and PyTorch has a process for itself."""
     work = workload("conv1d", M=64, N=8)
     by_group = {group: [peer.name for peer in peers(work, kind, group)] for group in groups(kind)}
     together = [name for names in by_group.values() for name in names]

@@ -1,6 +1,7 @@
-"""What torch.compile makes computes what the workload asks for; without a compiler it is no peer.
+"""The peers of torch.compile compute what the workload asks for; without a compiler they are
+dropped with the reason.
 
-It is compiled for the CPU here, which takes seconds for each shape."""
+They are compiled for the CPU here, which takes seconds for each shape."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -24,7 +25,7 @@ from tuner.process.child import Child
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's compiler warns of PyTorch
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's compiler warns of PyTorch's own code
 ]
 
 SIGNALS = {"B": 2, "C": 8, "M": 50, "N": 4, "mode": "causal", "bias": True, "activation": "silu"}
@@ -32,7 +33,8 @@ SIGNALS = {"B": 2, "C": 8, "M": 50, "N": 4, "mode": "causal", "bias": True, "act
 
 @pytest.fixture(autouse=True)
 def compiled_anew() -> Iterator[None]:
-    """PyTorch compiles a function for so many shapes in a process, and no more."""
+    """Reset the compiler after the test: PyTorch limits how many shapes it compiles a function
+    for in one process."""
     yield
     torch.compiler.reset()
 
@@ -42,8 +44,8 @@ def workload(operator: str, **shape: Any) -> Any:
 
 
 def compiled(work: Workload, *forms: str) -> list[Any]:
-    """All of them, which must have these names, and, where there are several threads, these names
-    with one."""
+    """Return the compiled peers of the workload, which must be those of the given forms and, if the
+    CPU has several threads, the same with one thread."""
     found = list(pytorch_compiled_peer.BY_OPERATOR[work.operator](work, "cpu"))
     names = expected(forms)
     assert sorted(peer.name for peer in found) == sorted(names)
@@ -95,7 +97,8 @@ def test_it_is_right_in_each_form(operator: str, shape: dict[str, Any], forms: l
     ],
 )
 def test_the_sum_of_shifts_is_a_convolution(shape: dict[str, Any], layout: str) -> None:
-    """Uncompiled here; compiled it is another case above."""
+    """The function that is compiled for the form "shifts" is right, also without compilation. The
+    tests above compile it."""
     work = workload("conv1d", **shape, layout=layout)
     for name in CASES:
         given = draw(work, name, np.random.default_rng(3))
@@ -108,7 +111,8 @@ def test_the_sum_of_shifts_is_a_convolution(shape: dict[str, Any], layout: str) 
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_what_is_compiled_ahead_makes_no_call(times: int) -> None:
-    """On a GPU cuDNN would search in it. The calls that follow compile nothing."""
+    """Compiling ahead runs no convolution, as on a GPU cuDNN would search for algorithms in it. The
+    later calls compile nothing."""
     work = workload("conv1d", **SIGNALS)
     given = draw(work, "normal", np.random.default_rng(3))
     exact = templates.operator("conv1d").reference(work, *given)

@@ -1,4 +1,4 @@
-"""PyTorch's gradients, beside which tuned ones are shown, are those that are asked for."""
+"""The peers of gradients: PyTorch computes the gradients that the workload asks for."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from tuner.peers import HOST, LAYERS, PYTORCH, peers
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's compiler warns of PyTorch
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch's compiler warns of PyTorch's own code
 ]
 
 
@@ -28,6 +28,7 @@ def gradient(operator: str, **fields: Any) -> Any:
 @settings(max_examples=24, deadline=None, derandomize=True, database=None)
 @given(data=st.data())
 def test_they_are_right_in_both_layouts(operator: str, data: st.DataObject) -> None:
+    """Each peer that is not compiled gives the exact gradient in all test cases."""
     work = data.draw(small_gradients(operator))
     fields = {**work.model_dump(exclude_none=True), "dtype": "float32", "max_error": 1e-5}
     work = type(work).model_validate(fields)

@@ -1,4 +1,4 @@
-"""The intrinsics of one device, in a process of their own."""
+"""Only the tensor intrinsics of one kind of device are imported. A new process shows that."""
 
 import platform
 import subprocess
@@ -19,6 +19,7 @@ print(*sorted(name.rpartition(".")[2] for name in sys.modules if name.startswith
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="it looks for the intrinsics of x86")
 def test_those_of_other_devices_are_not_imported() -> None:
+    """For a CPU of x86 only its intrinsics are imported, and TVM finds them by name."""
     ended = subprocess.run(
         [sys.executable, "-c", SCRIPT], check=False, capture_output=True, text=True
     )

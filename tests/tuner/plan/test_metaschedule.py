@@ -1,4 +1,5 @@
-"""MetaSchedule's own search as a peer: a real one of a small shape, and how it ends otherwise."""
+"""MetaSchedule's own search as a baseline: a real search of a small shape, one that fails, and one
+whose job is cancelled."""
 
 import time
 from dataclasses import replace
@@ -22,6 +23,7 @@ TRIALS = 4
 def test_its_best_is_right_and_can_be_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The search's best is a right library, and its other candidates' files are removed."""
     monkeypatch.setattr(peer, "tune", few.tune)
     device, workload = detect("cpu"), DepthwiseConv2dWorkload(B=1, C=3, H=9, W=11, K=3, stride=2)
     found = peer.search(workload, device, SETTINGS, TRIALS, 7, tmp_path, lambda: None)
@@ -41,6 +43,8 @@ def test_a_search_that_fails_is_a_value_with_its_reason(tmp_path: Path) -> None:
 
 
 def test_it_ends_with_its_job(tmp_path: Path) -> None:
+    """A check that raises, as of a cancelled job, ends the search."""
+
     class Cancelled(BaseException):
         pass
 

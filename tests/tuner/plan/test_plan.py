@@ -1,4 +1,4 @@
-"""A plan: whose templates, what is asked, what is told."""
+"""A plan: which templates it searches, what it asks for, and what it does with results."""
 
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,8 @@ def test_without_any_given_the_workloads_own_templates_serve() -> None:
 
 
 def test_a_template_that_is_not_searched_by_default_can_still_be_built() -> None:
-    """A stored best may be of one, and takes part in the next round."""
+    """A stored best may use a template that is not searched any more; it still takes part in the
+    next round, so it must be known and built."""
     gpu = Device("cuda", "a GPU", "sm_90", 2**36, "driver", H200, {"kind": "cuda"})
     made = Plan(WORKLOAD, gpu, "grid", 1)
     by_default = {"direct", "toeplitz", "warpgroup", "registers", "blocks"}
@@ -72,7 +73,7 @@ def test_what_was_told_is_not_asked() -> None:
 
 
 def test_trials_of_other_workloads_guide_the_search() -> None:
-    """As far as they are of the same template in the same version."""
+    """Trials of another workload count if they are of the same template in the same version."""
     made = plan("xgb", among=[Planted()])
     other = Conv1dWorkload(M=65, N=8)
     right, wrong = Planted().config("right"), Planted().config("wrong")

@@ -1,4 +1,4 @@
-"""Whose trials a search begins with, from a real database."""
+"""A search begins with the stored trials of close shapes, from a real database."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ HERE = depthwise()
 
 
 def tried(engine: Engine, workload: Workload, device_id: int) -> None:
-    """A job of it with one trial."""
+    """Store a finished job of the workload with one trial on the device."""
     order = queue.JobOrder(
         operator=workload.operator,
         workload_key=workload.key,

@@ -1,4 +1,5 @@
-"""Rankers that the package has, and what they see."""
+"""The trained rankers that the project ships: the traits that they see, and how they guide
+searches."""
 
 from dataclasses import replace
 from pathlib import Path

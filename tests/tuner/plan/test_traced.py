@@ -1,4 +1,5 @@
-"""A plan whose search fails: what then becomes of its job."""
+"""A plan whose search by MetaSchedule fails: if a trial has worked, the job goes on with that;
+otherwise the reason is raised."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -21,6 +22,7 @@ OTHER = (Planted().config("right"), 1.5)
 
 
 def failing() -> TracedPlan:
+    """Return a plan whose search fails, as its device's target does not exist."""
     return TracedPlan(WORKLOAD, DEVICE, 1, 1, [Planted()], lambda: None)
 
 

@@ -1,4 +1,5 @@
-"""What a process makes of what its child sends: an answer that is as agreed, or the child's end."""
+"""Answers from a child process: one in the agreed format is returned; for any other the child is
+killed."""
 
 import os
 import pickle
@@ -20,7 +21,7 @@ MOST = 1000
 
 
 class Shell:
-    """What a shell is run with, once this is unpickled."""
+    """An object whose unpickling runs a shell, which creates the file ``touched``."""
 
     def __init__(self, touched: Path) -> None:
         self._touched = touched
@@ -41,6 +42,7 @@ def child() -> Iterator[Child]:
 
 
 def say(child: Child, text: bytes, timeout: float = LONG, stay: float = 0.0) -> Any:
+    """Have the child write ``text`` to its parent; return what the parent takes for the answer."""
     return child.call(remote.speak, list(text), stay, timeout=timeout)
 
 
@@ -97,7 +99,8 @@ def test_an_answer_that_never_ends_is_waited_for_until_the_deadline(child: Child
 
 
 def test_one_answer_more_than_asked_is_not_the_next_ones(child: Child) -> None:
-    """A candidate's own, and then that of the process, which comes while nobody reads."""
+    """If a candidate writes an answer of its own, the process's real answer follows while nobody
+    reads. It must not be taken for the answer to the next call."""
     assert say(child, framed(b"[1, true, 5]")) == 5
     before = child.pid
     time.sleep(0.5)

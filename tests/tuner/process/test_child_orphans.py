@@ -1,4 +1,4 @@
-"""A child does not outlive its parent, whatever either is doing."""
+"""A child process ends with its parent, whatever the two are doing."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What a confined process can't do, and what it still can."""
+"""A confined process: what it cannot do, and what it still can."""
 
 import errno
 import os
@@ -25,6 +25,7 @@ GETPID = 39
 
 
 def landlock() -> int:
+    """Return the version of this kernel's Landlock, negative if it has none."""
     import ctypes
 
     return int(ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, 0, 1))
@@ -50,7 +51,7 @@ def child(folder: Path) -> Iterator[Child]:
 
 @pytest.fixture
 def limited() -> Iterator[Child]:
-    """With limits alone."""
+    """Yield a child with resource limits only: no folder and no filter of system calls."""
     child = Child(confinement=Confinement(MEMORY))
     yield child
     child.close()
@@ -58,7 +59,7 @@ def limited() -> Iterator[Child]:
 
 @pytest.fixture
 def other() -> Iterator[int]:
-    """A process that is none of the child's."""
+    """Yield the id of a process that does not belong to the child; it must survive the test."""
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     yield process.pid
     assert process.poll() is None
@@ -77,7 +78,7 @@ def test_memory_ends(which: str, request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.parametrize("which", ["child", "limited"])
 def test_files_end(which: str, request: pytest.FixtureRequest, folder: Path) -> None:
-    """Their last byte lies alone on the disk."""
+    """Files have a size limit. The test files are sparse: only their last byte is on the disk."""
     child: Child = request.getfixturevalue(which)
     large = folder / "large"
     with pytest.raises(ChildError, match="File too large"):
@@ -121,6 +122,7 @@ def test_without_a_memory_bound_the_others_hold() -> None:
 def test_it_is_the_first_to_go_and_gains_no_privileges(
     which: str, request: pytest.FixtureRequest
 ) -> None:
+    """If memory runs out, the kernel kills the child first. Setuid programs give it no rights."""
     child: Child = request.getfixturevalue(which)
     pid = child.call(remote.pid, timeout=LONG)
     assert int(Path(f"/proc/{pid}/oom_score_adj").read_text()) == OOM_SCORE
@@ -175,7 +177,8 @@ def test_a_link_does_not_lead_out(child: Child, folder: Path, tmp_path: Path) ->
 
 @files
 def test_it_writes_to_its_devices(folder: Path) -> None:
-    """A device that is a file like any other to Landlock: /dev/full takes nothing, and says so."""
+    """A device that is named may be written, as Landlock treats devices as files. /dev/full answers
+    a permitted write with "No space left"; a device that does not exist is ignored."""
     named = Child(confinement=Confinement(MEMORY, str(folder), ("/dev/full", "/dev/absent")))
     unnamed = Child(confinement=Confinement(MEMORY, str(folder)))
     try:
@@ -196,7 +199,7 @@ def with_devices(folder: Path) -> Iterator[Child]:
 
 
 def test_with_devices_it_names_its_threads(with_devices: Child) -> None:
-    """Without which CUDA does not start."""
+    """CUDA names its threads by files in /proc, and does not start if it cannot."""
     assert with_devices.call(remote.name_threads, "cuda-thread", timeout=LONG) == "cuda-thread"
 
 
@@ -210,7 +213,8 @@ def test_with_devices_it_writes_nothing_else_of_its_threads(with_devices: Child)
 
 @calls
 def test_what_a_runtime_asks_for_itself_is_let(child: Child) -> None:
-    """Threads on cores of their own, a lower priority, sockets among threads, names."""
+    """Runtimes may set their own threads' affinity, scheduling, priority and names, and may use
+    sockets between threads."""
     child.call(remote.arrange_itself, timeout=LONG)
 
 
@@ -241,7 +245,8 @@ def test_it_starts_threads_but_no_process(child: Child) -> None:
 
 @calls
 def test_calls_by_the_numbers_of_x32_are_refused(child: Child) -> None:
-    """Even harmless ones, which a kernel without x32 does not know."""
+    """The filter refuses all system calls by x32 numbers, even harmless ones, before a kernel
+    without x32 could answer that it does not know them."""
     assert child.call(remote.call, GETPID, timeout=LONG) == 0
     assert child.call(remote.call, GETPID | X32, timeout=LONG) == errno.EPERM
 
@@ -264,7 +269,8 @@ def test_it_limits_itself_alone(child: Child, other: int) -> None:
 
 @pytest.mark.skipif(landlock() < 6, reason="this kernel's Landlock has no scopes")
 def test_it_sends_no_signal_by_way_of_a_file(child: Child, other: int) -> None:
-    """A call that the filter lets through; the kernel sends what it asks for, or not."""
+    """The filter allows ``fcntl``, by which a process can have the kernel signal another one;
+    Landlock's scopes keep the kernel from it."""
     child.call(remote.signal_by_file, other, signal.SIGTERM, timeout=LONG)
     assert not remote.gone(other, within=0.1)
 
@@ -278,7 +284,8 @@ def test_it_reaches_no_network(child: Child) -> None:
 
 @calls
 def test_it_reaches_no_other_process(child: Child, tmp_path: Path) -> None:
-    """Neither by a file, as a database listens, nor by a name."""
+    """The child reaches no socket of another process, neither by a file, as a database listens, nor
+    by an abstract name."""
     for address in (str(tmp_path / "socket"), f"\0convtune-{os.getpid()}"):
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(address)

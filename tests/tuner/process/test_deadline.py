@@ -1,4 +1,4 @@
-"""What takes too long is ended, and the process goes on."""
+"""A call that takes too long is ended at its deadline, and the process goes on."""
 
 import contextlib
 import signal
@@ -24,6 +24,7 @@ def compiling() -> None:
 
 
 def stubborn() -> None:
+    """Ignore every Exception for 30 s; the deadline must end it nevertheless."""
     for _ in range(30):
         with contextlib.suppress(Exception):
             time.sleep(1)

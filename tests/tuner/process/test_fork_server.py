@@ -1,4 +1,5 @@
-"""A child is forked from a server that has imported what it needs, and is as alone as another."""
+"""A child is forked from a server that has imported its modules, and is as isolated as a process
+that was started anew."""
 
 import os
 import signal
@@ -17,7 +18,7 @@ from tuner.process.child import Child
 LONG = 30.0
 SECONDS = 20.0
 IMPORTED = "colorsys"
-"""A module that nothing else here imports."""
+"""A module of the standard library that nothing else in these tests imports."""
 
 TWO_FORKS = """
 import errno, os
@@ -30,7 +31,7 @@ def fork_but_for_the_second():
     return fork()
 os.fork = fork_but_for_the_second
 """
-"""A module with which a server's second fork fails."""
+"""The source of a module; a fork server that has imported it fails at its second fork."""
 
 
 @pytest.fixture
@@ -63,14 +64,15 @@ def test_a_module_that_can_t_be_imported_is_left_to_the_call(
 
 
 def test_tvm_does_not_bring_pytorch_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would be asked for GPUs, and no process works with CUDA if that was open before a fork."""
+    """tvm_ffi would ask PyTorch for GPUs, and CUDA does not work in a process that was forked from
+    one that had opened it."""
     (tmp_path / "torch.py").touch()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     child = Child(importing=["tvm_ffi", "no_other_server_has_this"])
     assert child.call(remote.imported, "tvm_ffi", timeout=LONG)
     for name in ("torch", "cuda.bindings.driver"):
         assert not child.call(remote.imported, name, timeout=LONG)
-        child.call(remote.load, name, timeout=LONG)  # whoever wants it has it
+        child.call(remote.load, name, timeout=LONG)  # a child can still import it
     child.close()
 
 
@@ -95,9 +97,10 @@ def test_children_share_a_server_and_nothing_else(child: Child, tmp_path: Path) 
 
 
 def test_a_child_holds_no_way_to_its_server(child: Child) -> None:
-    """Else a candidate could ask for a process that nobody confines."""
+    """A candidate that could reach the fork server could ask it for a process without limits."""
     assert len(child.call(remote.descriptors, timeout=LONG)) == 1
-    assert child.call(remote.open_files, timeout=LONG) == 1  # what it lists them with
+    # The one open file is the folder in /proc by which the child lists its files.
+    assert child.call(remote.open_files, timeout=LONG) == 1
 
 
 def test_a_child_works_where_its_parent_works(
@@ -120,7 +123,7 @@ def test_a_server_that_died_takes_its_children_along_and_is_replaced(child: Chil
 
 
 def test_a_fork_that_fails_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where the machine has no process left, for a moment."""
+    """If the machine has no process left for a moment, one call fails; server and children stay."""
     (tmp_path / "two_forks.py").write_text(TWO_FORKS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     first, second = (Child(importing=["two_forks"]) for _ in range(2))
@@ -136,7 +139,7 @@ def test_a_fork_that_fails_fails_alone(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_child_that_ends_as_it_starts_is_told_with_what_it_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    child = Child(niceness=-20)  # an unprivileged process may not
+    child = Child(niceness=-20)  # an unprivileged process may not raise its priority
     if os.geteuid() == 0:
         monkeypatch.setattr(child, "_niceness", "none")
     with pytest.raises(ChildCrashed, match=r"exit code 1\): Traceback"):
@@ -154,4 +157,4 @@ def test_an_ended_child_leaves_no_zombie(child: Child) -> None:
         )
         return listed.stdout.split() == []
 
-    until(has_none, 10)  # the server hears of it a moment later
+    until(has_none, 10)  # the server reaps its children a moment after they end

@@ -1,5 +1,5 @@
-"""TVM's FFI is asked in vain for nothing as long as TVM is imported, and what is imported is the
-same."""
+"""``fast_tvm_import`` spares TVM's import the look-ups in FFI that fail and cost a backtrace, and
+the imported modules are the same."""
 
 import subprocess
 import sys
@@ -38,6 +38,7 @@ def test_a_type_that_it_lacks_costs_no_backtrace(monkeypatch: pytest.MonkeyPatch
 
 
 def test_nor_does_an_operator_or_a_name_that_it_has_already() -> None:
+    """Neither a missing operator nor a printed name that is set already costs a backtrace."""
     names = registry.list_global_func_names()
     given = ("tirx.s_tir.ldg32", PRINTED_NAME, "s_tir.ldg32", 20)
     with fast_tvm_import():
@@ -66,7 +67,8 @@ def test_what_is_imported_is_the_same() -> None:
 
 
 def test_scipy_is_imported_whole() -> None:
-    """It asks PyTorch for its tensors if that is imported, and here it is none."""
+    """SciPy fails if it finds None in place of PyTorch's module, by which ``preload`` blocks
+    PyTorch while it imports TVM. So SciPy must be imported before."""
     seen = "import sys; print('scipy.signal' in sys.modules, 'torch' in sys.modules)"
     brought = "from tuner.process.imports import preload; preload(['scipy.signal'])"
     said = subprocess.run(

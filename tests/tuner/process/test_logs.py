@@ -1,4 +1,4 @@
-"""What a process writes to standard error beside its own events."""
+"""The log of a process on standard error, with the messages of other libraries."""
 
 import json
 import subprocess
@@ -54,7 +54,8 @@ log.warning("into the usual one")
 
 
 def test_it_is_the_standard_error_of_that_moment() -> None:
-    """One that was there when a test of the user's began is closed when the next one logs."""
+    """The log writes to what ``sys.stderr`` is at each event. A user's pytest, for example,
+    replaces it in each test and closes it afterwards."""
     command = [sys.executable, "-c", IN_TURNS]
     ended = subprocess.run(command, check=False, capture_output=True, text=True)
     assert (ended.returncode, "into the usual one" in ended.stderr) == (0, True)

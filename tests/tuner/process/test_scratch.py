@@ -1,4 +1,5 @@
-"""Temporary files lie together, and go with their process or with the next one."""
+"""A process's temporary files lie in one folder, which is removed at its end or, if it was killed,
+by the next process."""
 
 import os
 import shutil
@@ -37,7 +38,7 @@ def test_this_process_and_its_children_write_there_until_it_ends(temporary: Path
 
 
 def waiting(code: str) -> tuple[subprocess.Popen[str], str]:
-    """A process that runs this, and the line that it wrote."""
+    """Start a process that runs the code; return it and the first line that it prints."""
     process = subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=ROOT,
@@ -57,7 +58,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next(temporary: Path) -> N
     )
     left = Path(said)
     with scratch():
-        assert (left / "large").exists()  # it is in use
+        assert (left / "large").exists()  # the process still uses its folder
     process.kill()
     process.communicate()
     other = temporary / "convtune-of-another-program"
@@ -70,12 +71,14 @@ def test_what_a_killed_process_left_is_removed_by_the_next(temporary: Path) -> N
 
 
 def test_one_that_was_killed_before_it_made_its_folder_leaves_nothing(temporary: Path) -> None:
+    """The lock of a process that was killed before it made its folder is removed."""
     (temporary / f"{PREFIX}young{LOCK}").touch()
     with scratch() as folder:
         assert {path.name for path in temporary.iterdir()} == {folder.name, f"{folder.name}{LOCK}"}
 
 
 def test_whoever_starts_while_others_sweep_has_its_folder(temporary: Path) -> None:
+    """No process removes the folder of another one that is just starting."""
     code = (
         "from tuner.process.scratch import scratch\n"
         "for _ in range(100):\n"

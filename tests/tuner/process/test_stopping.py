@@ -1,4 +1,4 @@
-"""A signal sets a flag: what waits sees it, and no transaction is cut."""
+"""A signal sets the stop flag: every wait sees it, and no transaction is interrupted."""
 
 import os
 import signal
@@ -91,8 +91,9 @@ for _ in range(150):
             queue.release(engine, held.id, held.attempt)
 print(locked, unknown)
 """
-"""Interrupts work on the database at moments by chance. Counts how often it is locked while that
-exception is handled, and how often a claim came to something else than its caller knows."""
+"""A script that interrupts work on the database at random moments. It counts how often the database
+is locked while the interruption is handled, and how often the stored state of the job differs from
+what the caller of ``claim`` knows."""
 
 
 def said(script: str, folder: Path) -> list[str]:
@@ -104,7 +105,7 @@ def said(script: str, folder: Path) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """With a database."""
+    """Return a folder with a new database."""
     databases.created(tmp_path / "convtune.db")
     return tmp_path
 
@@ -133,7 +134,7 @@ def test_at_any_moment_nothing_is_left_locked_or_unknown(folder: Path) -> None:
 
 @pytest.fixture
 def handlers() -> Iterator[None]:
-    """This process is left as it was."""
+    """Start with Python's handler of SIGINT, and restore this process's handlers after the test."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -143,7 +144,8 @@ def handlers() -> Iterator[None]:
 
 @pytest.fixture
 def soon(handlers: None) -> Iterator[Callable[[], None]]:
-    """What has SIGTERM come in a moment, to a process that stops on it."""
+    """Return a function that sends SIGTERM to this process after 0.5 s. The process has the stop
+    flag's handlers."""
     stop_on_signals()
     timer = Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
     yield timer.start
@@ -156,10 +158,11 @@ def soon(handlers: None) -> Iterator[Callable[[], None]]:
     ids=["a pause", "another thread's result"],
 )
 def test_it_is_seen_in(soon: Callable[[], None], wait: Callable[[], object]) -> None:
+    """A wait ends with Stopped as soon as the signal comes."""
     soon()
     with pytest.raises(Stopped):
         wait()
-    check_stopped()  # once is enough
+    check_stopped()  # Stopped is raised once for a signal
 
 
 def test_it_is_seen_in_a_childs_call_and_ends_it(soon: Callable[[], None]) -> None:
@@ -182,7 +185,7 @@ def test_it_is_seen_between_calls_that_take_no_time(soon: Callable[[], None]) ->
 def test_it_is_seen_while_a_child_starts(
     soon: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its server is still importing."""
+    """The child's fork server is still importing when the signal comes."""
     (tmp_path / "slow_to_import.py").write_text("import time; time.sleep(60)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     soon()

@@ -1,5 +1,5 @@
-"""MetaSchedule's evolution among few individuals: a generation of its default, 512, takes a second
-and more, and what is asked of it here does not depend on how many there are. In a child process."""
+"""MetaSchedule's evolution with a population of 32, for child processes. A generation of the
+default 512 takes more than a second, and the tests do not depend on the size."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -17,7 +17,7 @@ POPULATION = 32
 
 
 def propose(setup: Setup, told: Sequence[tuple[Config, float | None]], count: int) -> list[Config]:
-    """As :func:`tuner.plan.evolution.propose`."""
+    """Do what :func:`tuner.plan.evolution.propose` does, with a small population."""
     with few():
         return evolution.propose(setup, told, count)
 
@@ -25,7 +25,7 @@ def propose(setup: Setup, told: Sequence[tuple[Config, float | None]], count: in
 def tune(
     workload_key: str, device: Device, settings: Settings, trials: int, seed: int, folder: Path
 ) -> Built:
-    """As :func:`tuner.plan.metaschedule.tune`."""
+    """Do what :func:`tuner.plan.metaschedule.tune` does, with a small population."""
     with few():
         return metaschedule.tune(workload_key, device, settings, trials, seed, folder)
 

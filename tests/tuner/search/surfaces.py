@@ -1,4 +1,5 @@
-"""Made-up devices: spaces with a cost for each configuration, some of which fail."""
+"""Made-up devices for tests of search strategies: a space, and a formula for each configuration's
+time, by which some configurations fail."""
 
 import math
 import zlib
@@ -20,7 +21,8 @@ Cost = Callable[[Config], float | None]
 
 @dataclass(frozen=True)
 class Surface:
-    """`cost` gives microseconds, None where the configuration fails."""
+    """A space and the times of its configurations. ``cost`` gives microseconds, or None if the
+    configuration fails; ``featurize`` gives derived features."""
 
     space: ConfigSpace | UnionSpace
     cost: Cost
@@ -32,7 +34,7 @@ class Surface:
 
     @cached_property
     def good(self) -> set[int]:
-        """The indices within 5 % of the optimum."""
+        """The indices of the configurations that take at most 5 % more than the fastest."""
         limit = 1.05 * min(time for time in self.times if time is not None)
         return {i for i, time in enumerate(self.times) if time is not None and time <= limit}
 
@@ -40,7 +42,7 @@ class Surface:
         return [Result(index, self.times[index]) for index in indices]
 
     def trials_to_good(self, strategy: Strategy, batch: int = 8) -> int:
-        """How many configurations are measured until one is within 5 % of the optimum."""
+        """Return how many configurations the strategy measures until one is in :attr:`good`."""
         measured = 0
         while asked := strategy.ask(batch):
             for index in asked:
@@ -52,12 +54,13 @@ class Surface:
 
 
 def luck(config: Config, salt: str) -> float:
-    """Evenly distributed over 0..1, always the same for the same configuration."""
+    """Return a pseudo-random number in [0, 1) that depends only on configuration and salt."""
     return zlib.crc32(f"{salt}{sorted(config.items())}".encode()) / 2**32
 
 
 def direct(length: int = 16384, taps: int = 32, units: int = 132) -> Surface:
-    """A GPU convolution: occupancy, a tail, bank conflicts, registers that run out."""
+    """Return a model of a GPU convolution: occupancy, a last partial wave, bank conflicts, and a
+    limit on registers."""
     space = ConfigSpace("direct", 1)
     space.knob("threads", [32, 64, 96, 128, 192, 256, 512])
     space.knob("outputs", [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 28])
@@ -90,7 +93,8 @@ def direct(length: int = 16384, taps: int = 32, units: int = 132) -> Surface:
 
 
 def tiled() -> Surface:
-    """A CPU loop nest of two splits: vector width, cache, threads; no derived features."""
+    """Return a model of a CPU loop nest with two splits: vector width, cache and threads count.
+    There are no derived features."""
     space = ConfigSpace("tiled", 1)
     space.split("rows", extent=96, parts=3)
     space.split("columns", extent=64, parts=2)
@@ -115,7 +119,8 @@ def tiled() -> Surface:
 
 
 def rugged(seed: int = 5) -> Surface:
-    """Seven knobs with random effects and random interactions of every pair."""
+    """Return a surface of seven knobs with random effects and, for each pair of the first six,
+    random interactions."""
     rng = np.random.default_rng(seed)
     values = [1, 2, 4, 8]
     space = ConfigSpace("rugged", 1)
@@ -139,7 +144,8 @@ def rugged(seed: int = 5) -> Surface:
 
 
 def both() -> Surface:
-    """A job's union: a GPU template and one that is worse nearly everywhere."""
+    """Return a surface of two templates: ``direct``, and ``rugged``, which is slower nearly
+    everywhere."""
     fine, coarse = direct(), rugged()
     assert isinstance(fine.space, ConfigSpace) and isinstance(coarse.space, ConfigSpace)
     union = UnionSpace([coarse.space, fine.space])

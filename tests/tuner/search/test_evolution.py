@@ -1,4 +1,5 @@
-"""MetaSchedule's evolution in its child: what it proposes, and what it makes of what it is told."""
+"""MetaSchedule's evolution in a child process: what it proposes, and how results that it is told
+count."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -26,13 +27,13 @@ Told = Sequence[tuple[Config, float | None]]
 
 
 class Search:
-    """One at a time, each in a process of its own."""
+    """A search in a child process. Each :meth:`begin` starts another one in a new process."""
 
     def __init__(self) -> None:
         self.child = Child(importing=COMPILER)
 
     def begin(self, seed: int, told: Told = (), workload: Workload = WORKLOAD) -> list[Config]:
-        """The first three proposals."""
+        """Start a search that is told the results ``told``; return its first three proposals."""
         target = json.dumps(search_target(DEVICE))
         self._setup = Setup(workload.key, target, seed, 1)
         self.child.close()
@@ -62,7 +63,8 @@ def test_the_seed_decides(search: Search, first: list[Config]) -> None:
 def test_nothing_is_proposed_twice_nor_what_it_was_told(
     search: Search, first: list[Config]
 ) -> None:
-    """As after a lost worker: another process measured these."""
+    """After a worker is lost, a new search is told results that another process has measured. It
+    proposes neither those configurations nor any of its own again."""
     told = [(config, 2.0 + place) for place, config in enumerate(first)]
     asked = search.begin(0, [*told[:2], (told[2][0], None)])
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Parents and children, on made-up devices."""
+"""The evolutionary strategy on made-up devices: how parents are chosen and children made."""
 
 from itertools import islice
 from statistics import median

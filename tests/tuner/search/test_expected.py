@@ -1,4 +1,4 @@
-"""What a prior says of a space."""
+"""``Expected``: which configurations of a space a prior expects to be the fastest."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,12 +22,13 @@ def space(size: int) -> ConfigSpace:
 
 
 def bowl(configs: Sequence[dict[str, Any]]) -> NDArray[np.float32]:
-    """Least at width 30, depth 20."""
+    """Return a prior with its minimum at width 30, depth 20; count the scored configurations."""
     ASKED.update(40 * c["width"] + c["depth"] for c in configs)
     return np.array([(c["width"] - 30) ** 2 + (c["depth"] - 20) ** 2 for c in configs], np.float32)
 
 
-@pytest.mark.parametrize("size", [35, 400])  # scored as a whole, and by a sample and its climbs
+# All of the small space is scored; of the large one, a sample and the climbs from it.
+@pytest.mark.parametrize("size", [35, 400])
 def test_the_least_leads_and_nothing_is_scored_twice(size: int) -> None:
     ASKED.clear()
     whole = space(size)
@@ -35,15 +36,15 @@ def test_the_least_leads_and_nothing_is_scored_twice(size: int) -> None:
     part = range(len(whole))
     leading = expected.leading(np.random.default_rng(0), part)
     assert whole[leading[0]] == {"template": "made", "width": 30, "depth": 20}
-    assert expected.of(leading).tolist() == sorted(expected.of(leading).tolist())
+    assert expected.scores(leading).tolist() == sorted(expected.scores(leading).tolist())
     assert len(set(leading)) == len(leading)
     assert len(leading) == len(whole) or len(leading) < len(whole) / 2
     assert set(ASKED.values()) == {1}
 
 
 def test_without_a_prior_all_are_alike() -> None:
-    assert Expected(space(3), None).of([5, 1, 5]).tolist() == [0, 0, 0]
+    assert Expected(space(3), None).scores([5, 1, 5]).tolist() == [0, 0, 0]
 
 
 def test_what_is_asked_for_twice_is_told_twice() -> None:
-    assert Expected(space(35), bowl).of([0, 1220, 0]).tolist() == [1300, 0, 1300]
+    assert Expected(space(35), bowl).scores([0, 1220, 0]).tolist() == [1300, 0, 1300]

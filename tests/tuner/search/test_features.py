@@ -1,3 +1,5 @@
+"""The table of features by which a model of times sees a space's configurations."""
+
 import math
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The strategy that asks for what is expected to be fastest."""
+"""The strategy that asks for the configurations that a prior expects to be the fastest."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -32,22 +32,25 @@ def threaded(template: str) -> ConfigSpace:
 
 
 def bowl(configs: Sequence[dict[str, Any]]) -> NDArray[np.float32]:
-    """Least at width 30, depth 20, and little more beside it."""
+    """Return a prior with its minimum at width 30, depth 20, and values little above it nearby."""
     squares = [(c["width"] - 30) ** 2 + (c["depth"] - 20) ** 2 for c in configs]
     return np.array(squares, np.float32) / 1024
 
 
-@pytest.mark.parametrize("size", [35, 400])  # scored as a whole, and by a sample and its climbs
+# All of the small space is scored; of the large one, a sample and the climbs from it.
+@pytest.mark.parametrize("size", [35, 400])
 def test_it_finds_the_least_that_is_expected(size: int) -> None:
     whole = space(size)
     strategy = create(PREDICTED, whole, lambda _: {}, 0, bowl)
     first = [whole[index] for index in strategy.ask(5)]
     assert first[0] == {"template": "made", "width": 30, "depth": 20}
-    assert list(1024 * bowl(first)) == [0, 2, 2, 8, 8]  # what differs in one knob comes later
+    # Configurations that differ from the first in one knob only (1, 1, ...) come later.
+    assert list(1024 * bowl(first)) == [0, 2, 2, 8, 8]
 
 
 def test_a_template_that_is_misjudged_is_not_all_that_is_asked_for() -> None:
-    """Nor a number of threads. What is far slower by what is expected still comes later."""
+    """The expectation may be wrong about a whole template or number of threads, so the first batch
+    also has others, unless they are expected to be far slower."""
     union = UnionSpace([threaded("liked"), threaded("close"), threaded("far")])
     expected = {"liked": 0.0, "close": 0.5, "far": 3.0}
 

@@ -1,4 +1,4 @@
-"""A search replayed on known times."""
+"""The simulation of a search: a strategy is replayed on times that are known."""
 
 import pytest
 

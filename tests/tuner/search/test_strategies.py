@@ -1,4 +1,4 @@
-"""What every strategy keeps, whatever it knows."""
+"""The rules that every search strategy keeps."""
 
 import math
 

@@ -1,3 +1,5 @@
+"""``turns`` shares the next trials among the templates of a space by past trials and worth."""
+
 from tuner.search.turns import turns
 
 A, B, C = range(10), range(10, 12), range(12, 40)

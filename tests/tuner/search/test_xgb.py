@@ -1,4 +1,4 @@
-"""The model learns: on made-up devices, with the real XGBoost."""
+"""The strategy ``xgb``, with the real XGBoost, learns on made-up devices."""
 
 import subprocess
 import sys
@@ -38,7 +38,8 @@ def test_needs_at_most_half_the_trials_of_random(name: str) -> None:
 
 
 def test_learns_from_failures_where_to_stay_away() -> None:
-    """The more work a thread has the faster it is, up to where the registers run out."""
+    """On this device more work for each thread is faster, until the registers run out and it fails.
+    The fastest configurations are next to failing ones."""
     space = ConfigSpace("cliff", 1)
     space.knob("outputs", [1, 2, 3, 4, 6, 8, 12, 16, 24, 32])
     space.knob("step", [1, 2, 4, 8, 16, 32])
@@ -82,7 +83,8 @@ def test_history_improves_the_first_batch() -> None:
 
 
 def earlier(surface: Surface, here: Surface, count: int) -> list[Earlier]:
-    """What another surface's search found, in the terms of this one."""
+    """Return the first ``count`` trials of a search on ``surface``, with their indices in the space
+    of ``here``."""
     strategy = create("xgb", surface.space, surface.featurize, seed=9)
     return [
         Earlier(
@@ -123,7 +125,7 @@ def test_without_any_earlier_trials_nothing_changes() -> None:
 
     def proposals(*, warm: bool) -> list[int]:
         strategy = create("xgb", surface.space, surface.featurize, 3)
-        nothing = [Earlier(surface.space[5], {}, None, 5)]  # not even one that worked
+        nothing = [Earlier(surface.space[5], {}, None, 5)]  # a single trial, which failed
         assert not (warm and strategy.warm_up([nothing, []]))
         return [index for _ in range(4) for index in strategy.ask(8)]
 
@@ -132,8 +134,8 @@ def test_without_any_earlier_trials_nothing_changes() -> None:
 
 @pytest.mark.parametrize("told", [1, LEARN_FROM - 1])
 def test_a_few_earlier_trials_rank_nothing(told: int) -> None:
-    """A model of one trial takes all others for alike, and the first of a space are neighbours:
-    they had the least of every knob."""
+    """A model of one trial ranks all others as equal. If it ranked nevertheless, the first batch
+    would be the first configurations of the space, which have the smallest values of all knobs."""
     here = both()
     strategy = create("xgb", here.space, here.featurize, 1)
     past = earlier(direct(length=4096), here, 64)
@@ -158,7 +160,7 @@ def test_a_workload_of_which_all_that_is_told_failed_is_searched_on() -> None:
 
 
 def expecting(surface: Surface, wrong: float) -> Prior:
-    """log2 of the time, and something that has nothing to do with it."""
+    """Return a prior: log2 of the true time, plus a random error of up to ``wrong``."""
 
     def prior(configs: Sequence[dict[str, Any]]) -> NDArray[np.float32]:
         found = []
@@ -177,7 +179,7 @@ def test_it_begins_with_what_is_expected() -> None:
 
 
 def test_it_begins_so_also_if_other_workloads_say_otherwise() -> None:
-    """Theirs was fast what is slow here."""
+    """The earlier trials are misleading: configurations that were fast there are slow here."""
     surface = both()
     sample = surface.space.sample(np.random.default_rng(0), 64)
     past = [
@@ -217,7 +219,7 @@ def test_of_a_large_template_the_best_expected_are_among_the_first() -> None:
         return np.square(np.array(logs) - [7, 2, 9, 4, 5]).sum(axis=1).astype(np.float32)
 
     first = [space[index] for index in create("xgb", space, lambda _: {}, 0, prior).ask(8)]
-    assert prior(first).min() <= 1  # of 248832 configurations, 11 are as good
+    assert prior(first).min() <= 1  # 11 of the 248832 configurations are as good
 
 
 def test_a_template_may_bring_features_that_none_before_it_had() -> None:
@@ -233,8 +235,8 @@ def test_a_template_may_bring_features_that_none_before_it_had() -> None:
 def test_a_slower_template_gets_as_many_trials_as_it_is_worth(
     slow: int, least: int, most: int
 ) -> None:
-    """A hopeless one a few, which is more than random trials would give the small one; one that
-    may yet be the fastest many."""
+    """A template that is far slower gets a few trials, which is still more than random trials would
+    give this small one. A template that may yet be the fastest gets many."""
     wide, narrow = ConfigSpace("wide", 1), ConfigSpace("narrow", 1)
     for place in range(4):
         wide.knob(f"knob{place}", [2**power for power in range(9)])
@@ -324,7 +326,7 @@ def test_a_large_space_is_searched_beyond_the_first_pool() -> None:
         results = [result(index) for index in strategy.ask(8)]
         strategy.tell(results)
         best = min(best, *(r.time_us or np.inf for r in results))
-    assert best <= 3  # of 248832 configurations, 51 are as good
+    assert best <= 3  # 51 of the 248832 configurations are as good
 
 
 def test_xgboost_is_imported_only_when_it_is_needed() -> None:

@@ -1,4 +1,4 @@
-"""A worker that stays with its processes until somebody ends it."""
+"""A kept worker stays, with its processes, until its owner ends it."""
 
 import gc
 import os
@@ -57,7 +57,7 @@ def device() -> Device:
 
 @contextmanager
 def acquired(kept: KeptWorker, device: Device) -> Iterator[tuple[Worker, Path]]:
-    """The worker and its scratch folder, which holds a file from then on."""
+    """Acquire the worker; yield it and its scratch folder, in which a temporary file is left."""
     with kept.acquire(device) as worker:
         folder = Path(tempfile.gettempdir())
         tempfile.mkstemp()
@@ -75,7 +75,7 @@ def test_the_next_job_has_the_same_worker(
         queue.cancel(engine, job.id)
         worker.take(claimed)
     assert queue.get(engine, job.id).state == "cancelled"
-    assert list_workers(engine) == []  # nobody waits for one that takes no jobs
+    assert list_workers(engine) == []  # not listed: others' jobs would wait for it in vain
     assert tempfile.gettempdir() == os.environ["TMPDIR"] == str(temporary)
     with acquired(kept, detect("cpu")) as again:
         assert again == (worker, folder)
@@ -125,11 +125,13 @@ def test_threads_take_turns(kept: KeptWorker, device: Device) -> None:
 def test_it_ends_with_its_owner_but_not_with_a_fork_of_the_process(
     engine: Engine, device: Device, temporary: Path
 ) -> None:
+    """A forked child leaves the worker's folder, which is its parent's. The owner's end removes
+    it."""
     kept = KeptWorker(engine, Settings(build_workers=1))
     with acquired(kept, device) as (_, folder):
         pass
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # there are threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of forks with threads
         pid = os.fork()
     if pid == 0:
         kept.close()

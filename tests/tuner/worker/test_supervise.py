@@ -1,4 +1,4 @@
-"""Processes that are started again, and ended together."""
+"""``supervise`` starts processes again if they end, and ends all of them together."""
 
 import os
 import signal
@@ -51,7 +51,8 @@ def supervising(program: str, folder: Path, once: bool = False) -> subprocess.Po
 
 
 def members(folder: Path, name: str, count: int) -> list[int]:
-    """The process ids of a member's first so many lives."""
+    """Wait until the member has been started ``count`` times; return all its process ids in order
+    of their start."""
     deadline = time.monotonic() + 60
     while len(lives := sorted(folder.glob(f"{name}*"), key=os.path.getctime)) < count:
         assert time.monotonic() < deadline

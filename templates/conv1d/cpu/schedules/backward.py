@@ -61,7 +61,7 @@ class _Program:
             ir.func_name("main")
             ir.func_attr({"tirx.noalias": True})
             every = buffers(workload)
-            known = len(workload.given)
+            known = len(workload.inputs)
             with ir.sblock("root"):
                 ir.reads(*map(whole, every[:known]))
                 ir.writes(*map(whole, every[known:]))

@@ -70,7 +70,7 @@ class Program:
                 ir.reads(*map(whole, given))
                 ir.writes(whole(output))
                 self.x, self.w, *self.added, self.y = flat(self.argument_workload, [*given, output])
-                self.taps = ir.sblock_alloc_buffer((workload.given[1].elements,), "float32")
+                self.taps = ir.sblock_alloc_buffer((workload.inputs[1].elements,), "float32")
                 self._order_weights()
                 with self.loop(0, workload.B * self.inputs * ranges) as each:
                     b = ir.Bind(each // (self.inputs * ranges))

@@ -1,1 +1,1 @@
-"""Whole training steps, before and after ``optimize_``."""
+"""Benchmark of whole training steps, before and after ``optimize_``."""

@@ -1,4 +1,4 @@
-"""The command: one network's row, written as its parts come."""
+"""The command ``steps``: measure one network's row and write it as its parts come."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ TIMM = "timm:"
 
 
 def run(options: argparse.Namespace) -> None:
+    """Measure a network as the options say and print the page. Exit if it is none of timm's."""
     if not options.network.startswith(TIMM):
         raise SystemExit(f"--network is {options.network!r}, and must be {TIMM}NAME")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
@@ -46,7 +47,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _merged(row: Row, ran: dict[str, Any], path: Path) -> dict[str, Any]:
-    """With the rows that the file has of other networks, each with the run that measured it."""
+    """Return a result with this row and the rows of other networks that the file has.
+
+    Each row has the number of the run that measured it; runs without a row are left out.
+    """
     file = path.with_name(path.name + ".json")
     before = json.loads(file.read_text()) if file.exists() else {"runs": [], "rows": []}
     rows = [each for each in before["rows"] if each["name"] != row["name"]]

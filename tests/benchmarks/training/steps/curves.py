@@ -1,4 +1,4 @@
-"""How far apart losses are."""
+"""Distances between curves of losses, one loss for each training step."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from statistics import mean
 
 Curves = Mapping[str, Sequence[float]]
 END = 20
-"""Steps at the end of a curve."""
+"""The number of steps that are a curve's end."""
 
 
 def apart(one: Sequence[float], other: Sequence[float]) -> float:
-    """The mean over the steps of |one - other|."""
+    """Return the mean over the steps of |one - other|."""
     return mean(abs(a - b) for a, b in zip(one, other, strict=True))
 
 
 def distance(curve: Sequence[float], others: Curves) -> float:
-    """The mean of its distances from each of the others."""
+    """Return the mean of a curve's distances from each of the others."""
     return mean(apart(curve, other) for other in others.values())
 
 
 def own_distances(curves: Curves) -> list[float]:
-    """The distance of each curve from the rest of them."""
+    """Return the distance of each curve from the rest of the curves."""
     return [
         distance(curve, {other: each for other, each in curves.items() if other != name})
         for name, curve in curves.items()
@@ -29,10 +29,10 @@ def own_distances(curves: Curves) -> list[float]:
 
 
 def shift(curve: Sequence[float], others: Curves) -> float:
-    """By how much it lies higher than the others do, in the mean over them and the steps."""
+    """Return how much higher a curve is than the others, in the mean over these and the steps."""
     return mean(curve) - mean(mean(each) for each in others.values())
 
 
 def end(curve: Sequence[float]) -> float:
-    """The mean loss of the last steps."""
+    """Return the mean loss of the last ``END`` steps."""
     return mean(curve[-END:])

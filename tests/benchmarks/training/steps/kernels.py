@@ -1,4 +1,4 @@
-"""What of a step is spent in depthwise convolutions and their gradients."""
+"""Profile a training step: the time of its kernels, and of its depthwise convolutions."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 SHOWN = 40
-"""Of the kernels that take longest."""
+"""The number of kernels that are listed, those that take longest."""
 OURS = ("convtune::module", "convtune::module_gradients")
 WEIGHT_AT = {"aten::convolution": 1, "aten::convolution_backward": 2}
-"""The place of the weight among what the operator is given."""
+"""By operator, the position of the weight among its arguments."""
 
 
 def profiled(step: Callable[[], object], device: str) -> dict[str, Any]:
-    """Milliseconds of one step: on a GPU of its kernels, on a CPU of its operators; all, those of
-    depthwise convolutions, and by name."""
+    """Run one step and return its times in ms, of kernels on a GPU and of operators on a CPU.
+
+    ``depthwise`` has the times of depthwise convolutions and their gradients by operator. Each
+    entry of ``longest`` is [name, ms in all, number of calls].
+    """
     on_gpu = device == "cuda"
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
     with profile(activities=activities, record_shapes=True) as seen:
@@ -46,7 +49,7 @@ def profiled(step: Callable[[], object], device: str) -> dict[str, Any]:
 
 
 def is_depthwise(event: Any) -> bool:
-    """Whether it is a call of an operator that is, or computes gradients of, a depthwise layer."""
+    """Return whether an event is a call that computes a depthwise layer or its gradients."""
     if event.name in OURS:
         return True
     at, shapes = WEIGHT_AT.get(event.name), event.input_shapes
@@ -57,7 +60,7 @@ def is_depthwise(event: Any) -> bool:
 
 
 def _is_within(event: Any) -> bool:
-    """Whether another such call makes it."""
+    """Return whether an event is within another call for which :func:`is_depthwise` holds."""
     parent = event.cpu_parent
     while parent is not None:
         if is_depthwise(parent):

@@ -1,4 +1,4 @@
-"""A network's training step by PyTorch alone and with tuned layers, in one process."""
+"""Measure a network's training step by PyTorch alone and with tuned layers, in one process."""
 
 from __future__ import annotations
 
@@ -26,23 +26,29 @@ PYTORCH, TUNED = "PyTorch", "optimize_"
 TURNS, IN_A_ROW = 20, 3
 SEEDS = 3
 LEFT_SECONDS = 15
-"""For what follows the curves."""
+"""The time that is left for the parts after the curves."""
 WARM_UP_STEPS = 5
 SHARE = 0.5
-"""Of the seconds that there are, for all searches together."""
+"""The share of the whole time that all searches together may take."""
 
 Row = dict[str, Any]
 
 
 class Steps:
-    """Fills a row of the result part by part; ``keep`` is given the row after each."""
+    """The measurement of one network. It fills ``row`` part by part and calls ``keep`` with the row
+    after each part."""
 
     def __init__(self, case: Case, source: Local, keep: Callable[[Row], object]) -> None:
         self._case, self._source, self._keep = case, source, keep
         self.row: Row = {"name": case.name, **vars(case), "seconds": {}}
 
     def measure(self, trials: int | None, budget: float | None, seconds: float, curve: int) -> None:
-        """Without trials nothing is tuned that is not. ``budget`` is that of a search."""
+        """Measure everything within about ``seconds``.
+
+        ``trials`` are those of each search; with None, nothing is tuned and stored bests are used.
+        ``budget`` is the seconds of each search, None for an equal share. ``curve`` is the number
+        of steps of a curve of losses; with 0 there are no curves.
+        """
         ends = time.monotonic() + seconds
         if self._case.device == "cuda":
             torch.backends.cudnn.benchmark = True
@@ -79,8 +85,8 @@ class Steps:
                 self.row["captured_ms"] = in_turns(graphs, self._case.device)
 
     def _curves(self, own: Training, tuned: Training, steps: int, ends: float) -> None:
-        """Of as many seeds as there is time for: PyTorch in several ways that all are right, and
-        ours."""
+        """Record curves of losses, for as many seeds as there is time for: of PyTorch in several
+        ways, all of them right, and of the tuned network."""
         with self._part(f"compile {PYTORCH}, NCHW"):
             planes = Training.of(self._case, channels_last=False)
             planes.compile()
@@ -113,8 +119,8 @@ class Steps:
     def _tune(
         self, training: Training, trials: int | None, budget: float | None, seconds: float
     ) -> None:
-        """One order of what the layers need; those come first in which most is read and
-        written."""
+        """Order the workloads of all layers as one model. Those that read and write most bytes in
+        all calls come first."""
         with training.autocast():
             found = capture(training.model, training.images, mode="training")
         orders = [each for each in found if each.workload is not None]
@@ -149,7 +155,7 @@ class Steps:
 
 
 def compiled(training: Training) -> dict[str, int]:
-    """Warm, and of how many graphs it is, with how many breaks."""
+    """Compile a training and warm it up; return the numbers of its graphs and graph breaks."""
     counters = torch._dynamo.utils.counters
     counters.clear()
     training.compile()
@@ -162,7 +168,8 @@ def compiled(training: Training) -> dict[str, int]:
 
 
 def in_turns(calls: dict[str, Callable[[], object]], device: str) -> dict[str, list[float]]:
-    """Each one's milliseconds of a step: samples of a few in a row, taken in turns."""
+    """Return the milliseconds of a step by name: ``TURNS`` samples, each the mean of ``IN_A_ROW``
+    steps, taken in turns."""
     measure = on_cuda if device == "cuda" else on_cpu
     samples: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(TURNS):
@@ -172,7 +179,7 @@ def in_turns(calls: dict[str, Callable[[], object]], device: str) -> dict[str, l
 
 
 def without_benchmark(training: Training, steps: int) -> list[float]:
-    """A curve of eager steps with what cuDNN takes without having tried it."""
+    """Return a curve of eager steps with the algorithms that cuDNN chooses without timing them."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = False
     try:

@@ -121,7 +121,7 @@ def _compared(curves: dict[str, list[float]]) -> str:
 
 
 def _layers(row: dict[str, Any]) -> list[str]:
-    """What the report says, and how long the parts took."""
+    """Return the section of a network: the seconds of each part, and the report's layers."""
     took = ", ".join(f"{name} {seconds:.0f}" for name, seconds in row["seconds"].items())
     lines = [
         f"## {row['name']}",

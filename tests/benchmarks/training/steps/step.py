@@ -1,4 +1,4 @@
-"""A network that is trained, on random images that never change."""
+"""A network in training on a few batches of random images, and one step of it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from torch.nn.functional import cross_entropy
 from tests.benchmarks.models.networks import SETTLED_ON, settle_
 
 BATCHES = 4
-"""Of images and labels, which come in turns."""
+"""The number of batches of images and labels, which take turns."""
 RATE = 3e-4
 BEFORE_CAPTURE = 3
 DTYPE = torch.bfloat16
-"""Of autocast."""
+"""The dtype of autocast."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A network of timm's by its name, on ``batch`` square images of ``size``; None: of the size
-    that timm names."""
+    """A network of timm's by its name, on ``batch`` square images of ``size`` pixels a side, or of
+    timm's own size if it is None."""
 
     network: str
     batch: int
@@ -38,8 +38,11 @@ class Case:
 
 
 class Training:
-    """A network with its optimiser: weights in float32, under autocast, channels last or not.
-    ``shape`` is the batch's; the output has a number for each of so many ``classes``."""
+    """A network with its optimiser, with weights in float32, under autocast, channels last or not.
+
+    ``shape`` is a batch's (images, channels, height, width). The output has shape (images,
+    ``classes``).
+    """
 
     def __init__(
         self,
@@ -50,7 +53,8 @@ class Training:
         channels_last: bool = True,
     ) -> None:
         self._lies: Any = torch.channels_last if channels_last else torch.contiguous_format
-        settle_(model, torch.randn(SETTLED_ON, *shape[1:]))  # so that each layer counts at once
+        # so that every layer matters to the output from the first step on
+        settle_(model, torch.randn(SETTLED_ON, *shape[1:]))
         self.model: nn.Module = model.to(device, memory_format=self._lies).train()
         self._device = device
         self._first = deepcopy(self.model.state_dict())
@@ -66,7 +70,8 @@ class Training:
 
     @classmethod
     def of(cls, case: Case, seed: int = 0, channels_last: bool = True) -> Self:
-        """The same weights, images and labels for the same case and seed."""
+        """Return a training of a case. The same case and seed give the same weights, images and
+        labels."""
         import timm
 
         torch.manual_seed(seed)
@@ -81,26 +86,27 @@ class Training:
         return self._data[0][0]
 
     def compile(self) -> None:
-        """Have steps run compiled."""
+        """Compile the network for the steps that are not eager."""
         self._compiled = torch.compile(self.model, dynamic=False)
 
     def autocast(self) -> Any:
         return torch.autocast(self._device, DTYPE)
 
     def begin_from(self, other: Training) -> None:
-        """Have the other's first weights, images and labels, laid out as own ones."""
+        """Take another training's first weights, images and labels, in this one's layout, and
+        restart."""
         self._first = other._first
         self._data = [(images.to(memory_format=self._lies), y) for images, y in other._data]
         self.restart()
 
     def restart(self) -> None:
-        """From the first weights."""
+        """Go back to the first weights, with a new optimiser."""
         self.model.load_state_dict(self._first)
         self._optimiser = torch.optim.AdamW(self.model.parameters(), RATE, fused=True)
         self._steps = 0
 
     def step(self, eager: bool = False) -> Tensor:
-        """The loss before the step, which may not have been computed yet."""
+        """Do a step and return the loss before it, which a GPU may not have computed yet."""
         call = self.model if eager or self._compiled is None else self._compiled
         images, labels = self._data[self._steps % BATCHES]
         self._steps += 1
@@ -112,7 +118,10 @@ class Training:
         return loss.detach()
 
     def captured(self) -> Callable[[], None]:
-        """A whole step, warm, as one CUDA graph: what replays it on one of the batches."""
+        """Restart, warm up and capture a whole step on one of the batches as a CUDA graph.
+
+        Return the function that replays it.
+        """
         self.restart()
         for group in self._optimiser.param_groups:
             group["capturable"] = True
@@ -129,7 +138,7 @@ class Training:
         return graph.replay
 
     def curve(self, steps: int, eager: bool = False) -> list[float]:
-        """The losses of so many steps, from the first weights."""
+        """Return the losses of ``steps`` steps from the first weights."""
         self.restart()
         losses: list[float] = torch.stack([self.step(eager) for _ in range(steps)]).tolist()
         return losses
