@@ -60,7 +60,7 @@ class ConvolutionCall:
     """Whether the input needs grad."""
     is_cast: bool = False
     """Whether autocast was on for the device."""
-    is_laid_out: bool = False
+    changes_layout: bool = False
     """Whether a tuned layer's output lies otherwise in memory than PyTorch's."""
     behind: list[nn.Module] = field(default_factory=list)
     apart: str = ""

@@ -121,7 +121,7 @@ def _in_other_layout(layers: list[ModelLayer], rows: list[Row]) -> set[nn.Module
     return {
         layer.convolution
         for layer in layers
-        if id(layer) not in tuned and any(call.is_laid_out for call in layer.calls)
+        if id(layer) not in tuned and any(call.changes_layout for call in layer.calls)
     }
 
 

@@ -169,7 +169,9 @@ def _by_pytorch(
     inputs lie in memory."""
     own = [vars(layer.tuned) for layer in layers]
     for layer, its in zip(layers, own, strict=True):
-        its["computed"] = partial(_laid_out, layer, iter(layer.calls), layer.convolution in untuned)
+        its["computed"] = partial(
+            _in_tuned_layout, layer, iter(layer.calls), layer.convolution in untuned
+        )
     try:
         yield
     finally:
@@ -177,14 +179,14 @@ def _by_pytorch(
             del its["computed"]
 
 
-def _laid_out(
+def _in_tuned_layout(
     layer: ModelLayer, calls: Iterator[ConvolutionCall], is_untuned: bool, x: Any, *given: Any
 ) -> Any:
     tuned: Any = layer.tuned
     plain = tuned.plain(x, *given)
-    y = plain if is_untuned else tuned.laid_out(plain, x)
+    y = plain if is_untuned else tuned.in_layout_of(plain, x)
     noted = next(calls, None)  # a checkpoint calls a layer once more, in the backward pass
     if noted is not None:
         noted.input = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
-        noted.is_laid_out = y.stride() != plain.stride()
+        noted.changes_layout = y.stride() != plain.stride()
     return y
