@@ -35,3 +35,26 @@ def occupancy(blocks: int, threads: int, resident: int, limits: DeviceLimits) ->
         "threads": threads,
         "resident_threads": min(resident, ceil_div(blocks, limits.units)) * threads,
     }
+
+
+def bounded_occupancy(
+    config: dict[str, Any],
+    blocks: int,
+    threads: int,
+    registers: int,
+    limits: DeviceLimits,
+    shared_bytes: int = 0,
+) -> dict[str, float]:
+    """Return the features of a grid of blocks with a knob ``resident``.
+
+    Each of a block's ``threads`` takes ``registers`` registers, and the block ``shared_bytes`` of
+    shared memory.
+    """
+    room = limits.unit_shared_memory // max(1, shared_bytes)
+    resident = resident_blocks(threads, registers, limits, room)
+    return {
+        **occupancy(blocks, threads, resident, limits),
+        "shared_bytes": shared_bytes,
+        "least_resident_threads": config["resident"] * threads,
+        "registers": registers,
+    }
