@@ -1,9 +1,10 @@
-"""Occupancy of a GPU by a grid of blocks."""
+"""Occupancy of a GPU by a grid of blocks, and of a CPU by tasks."""
 
 from typing import Any
 
 from templates.ceil_div import ceil_div
 from templates.limits import DeviceLimits
+from templates.template import PARALLEL
 
 MAX_RESIDENT = 2048  # threads that a unit holds at the same time
 
@@ -58,3 +59,11 @@ def bounded_occupancy(
         "least_resident_threads": config["resident"] * threads,
         "registers": registers,
     }
+
+
+def occupancy_by_tasks(
+    tasks: int, config: dict[str, Any], limits: DeviceLimits
+) -> dict[str, float]:
+    """Return the features of ``tasks`` tasks on a CPU's threads, or on one."""
+    threads = min(tasks, limits.units) if config["threading"] == PARALLEL else 1
+    return {"tasks": tasks, "threads": threads, "waves": ceil_div(tasks, threads)}

@@ -8,6 +8,7 @@ from typing import ClassVar
 from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import PARALLEL, Config, Template
@@ -95,12 +96,9 @@ class CpuProducts(Template[Conv1dWorkload]):
         (lines, columns), sheets = self.extents(workload), self.sheets(workload)
         height, width, deep = tile_lines(config), config["columns"], config["depth"]
         tasks = sheets * ceil_div(lines, height) * ceil_div(columns, width)
-        used = min(tasks, limits.units) if config["threading"] == PARALLEL else 1
         own = config["own_columns"] * config["vectors"]
         return {
-            "tasks": tasks,
-            "threads": used,
-            "waves": ceil_div(tasks, used),
+            **occupancy_by_tasks(tasks, config, limits),
             "work_per_task": height * width * self.depths(workload),
             "registers": own * config["lanes"] * 4 / limits.vector_bytes,
             "loads_per_fma": (config["vectors"] + config["own_columns"]) / own,
