@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
 
 from templates import conv1d, depthwise_conv2d
 from templates.arithmetic import DIRECT, Arithmetic
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from templates.template import Template
 
 _DECLARED: tuple[Operator, ...] = (conv1d.OPERATOR, depthwise_conv2d.OPERATOR)
+_KEY = TypeAdapter(dict[str, Any])
 _OPERATORS = {each.name: each for each in _DECLARED}
 
 
@@ -37,8 +39,8 @@ def parse_key(key: str) -> Workload:
 
     Raise UnknownOperator or pydantic's ValidationError if the key is not one of this release.
     """
-    fields = json.loads(key)
-    return operator(fields.pop("operator", "")).workload.model_validate(fields)
+    fields = _KEY.validate_json(key)
+    return operator(str(fields.pop("operator", ""))).workload.model_validate(fields)
 
 
 def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any]]:

@@ -59,7 +59,9 @@ class Rung:
 
     def steps(self, workload: Workload) -> int:
         """Return the multiply-adds of one call, including those that a guard skips."""
-        taps = workload.given[0].shape[0] + workload.taps - 1 if self.every_input else workload.taps
+        taps = (
+            workload.inputs[0].shape[0] + workload.taps - 1 if self.every_input else workload.taps
+        )
         return taps * workload.output.elements
 
     def schedule(self, workload: Workload, kind: str) -> Any:

@@ -225,7 +225,7 @@ class Workload(BaseModel, ABC):
         """Return the tensors in the order of a compiled function's parameters, the outputs last."""
 
     @property
-    def given(self) -> tuple[Argument, ...]:
+    def inputs(self) -> tuple[Argument, ...]:
         """Return the arguments that are read."""
         return tuple(argument for argument in self.arguments if argument.role != "output")
 

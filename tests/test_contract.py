@@ -40,7 +40,7 @@ def document() -> dict[str, Any]:
 @pytest.mark.parametrize("name", TERMS)
 def test_the_service_takes_and_shows_each_term(document: dict[str, Any], name: str) -> None:
     schemas = document["components"]["schemas"]
-    for each in ("Conv1dOrder", "DepthwiseConv2dOrder", "JobView", "SentModel", "ModelView"):
+    for each in ("Conv1dOrder", "DepthwiseConv2dOrder", "JobView", "ModelOrderBody", "ModelView"):
         assert name in schemas[each]["properties"]
     assert name in schemas["JobView"]["required"]
     assert name in schemas["JobView"]["examples"][0]

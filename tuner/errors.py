@@ -36,6 +36,7 @@ TunerError
 └── ChildFailed
     ├── ChildError       the call raised an exception in the child process
     ├── ChildCrashed     the child died during the call, or was killed because it sent no answer
+    │   └── MachineError  what the call needs of the machine was not there, such as memory
     └── ChildTimeout     the call outlasted its deadline and the child was killed
 """
 
@@ -129,12 +130,18 @@ class NoLinker(TunerError):
     """Install a C++ compiler (g++ or clang++) and its linker, or name one in CXX."""
 
     def __init__(self, compiler: str = "", said: str = "") -> None:
-        super().__init__(
-            f"{compiler} can't link a library ({said}): install binutils and the C library's files "
-            "(libc6-dev), or name another compiler in CXX"
-            if compiler
-            else "no C++ compiler to link with: install g++ or clang++, or name one in CXX"
-        )
+        message = "no C++ compiler to link with: install g++ or clang++, or name one in CXX"
+        if said:
+            message = (
+                f"{compiler} can't link a library ({said}): install binutils and the C library's "
+                "files (libc6-dev), or name another compiler in CXX"
+            )
+        elif compiler:
+            message = (
+                f"CXX is {compiler!r}, which is no program: give a compiler's name or path, "
+                "without options, or unset CXX"
+            )
+        super().__init__(message)
 
 
 class NoDiskSpace(TunerError):
@@ -336,6 +343,13 @@ class ChildCrashed(ChildFailed):
 
     The message names the signal or exit code by which it died, or says that it was killed because
     what it sent was no answer.
+    """
+
+
+class MachineError(ChildCrashed):
+    """Free memory on the machine, or let it start more processes: the call is not to blame.
+
+    The child could not be started, or was killed by SIGKILL, as the kernel does if memory runs out.
     """
 
 

@@ -13,7 +13,7 @@ from api.route_helpers.json_body import JsonRoute
 from api.route_helpers.strict_query import StrictQuery
 from api.schemas.common import Listing, PageQuery
 from api.schemas.models import ModelItem, ModelView
-from api.schemas.orders.model import MODEL_EXAMPLE, SentModel
+from api.schemas.orders.model import MODEL_EXAMPLE, ModelOrderBody
 from db import models
 
 router = APIRouter(route_class=JsonRoute, tags=["models"], dependencies=[StrictQuery])
@@ -32,7 +32,7 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 
 @router.post("/models", status_code=201, summary="Order a model", responses=_ANSWERS)
 def order_model(
-    order: Annotated[SentModel, Body(examples=[MODEL_EXAMPLE])],
+    order: Annotated[ModelOrderBody, Body(examples=[MODEL_EXAMPLE])],
     request: Request,
     response: Response,
     engine: EngineDep,

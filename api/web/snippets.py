@@ -49,7 +49,7 @@ def snippets(
 
 def call_arguments(workload: Workload) -> str:
     """Return the arguments of a call, as in ``x, w``."""
-    return ", ".join(argument.symbol for argument in workload.given)
+    return ", ".join(argument.symbol for argument in workload.inputs)
 
 
 def output_names(workload: Workload) -> str:
@@ -73,7 +73,7 @@ def _numpy(service: str, call: str, workload: Workload) -> str:
     drawn = "\n".join(
         f"{each.symbol} = np.random.default_rng({seed}).standard_normal({_tuple(each.shape)})"
         f".astype({dtype})"
-        for seed, each in enumerate(workload.given)
+        for seed, each in enumerate(workload.inputs)
     )
     return f"""\
 {imports}import numpy as np
@@ -91,7 +91,7 @@ def _torch(service: str, call: str, workload: Workload, kind: str) -> str:
     drawn = "\n".join(
         f"{each.symbol} = torch.randn({_tuple(each.shape)}, dtype=torch.{each.dtype}, "
         f"device={json.dumps(kind)})"
-        for each in workload.given
+        for each in workload.inputs
     )
     return f"""\
 import torch

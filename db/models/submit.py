@@ -9,7 +9,7 @@ from db.contract.order import terms_of
 from db.models.read import by_seq
 from db.models.state import Model
 from db.queue import idempotency
-from db.queue.submit import find_or_create_jobs, key_of, retry_on_conflict
+from db.queue.submit import find_or_create_jobs, hash_fields, retry_on_conflict
 from db.sql.columns import now
 from db.sql.tables import model_layers, models
 
@@ -28,7 +28,7 @@ def submit(
 
 def _submit(connection: Connection, order: ModelOrder, key: str | None) -> tuple[Model, bool]:
     orders = [layer.order for layer in order.layers]
-    order_key = key_of(
+    order_key = hash_fields(
         {
             "model": order.name,
             "layers": [[layer.order.compared_fields(), layer.calls] for layer in order.layers],

@@ -64,7 +64,7 @@ def retry_on_conflict(engine: Engine, take: Callable[[Connection], T]) -> T:
 
 
 def _submit(connection: Connection, order: JobOrder, key: str | None) -> tuple[Job, bool]:
-    order_key = key_of(order.compared_fields())
+    order_key = hash_fields(order.compared_fields())
     seq = idempotency.seen(connection, key, order_key) if key is not None else None
     if seq is not None:
         return by_seq(connection, seq), False
@@ -74,7 +74,7 @@ def _submit(connection: Connection, order: JobOrder, key: str | None) -> tuple[J
     return by_seq(connection, seq), created
 
 
-def key_of(compared: Mapping[str, Any]) -> str:
+def hash_fields(compared: Mapping[str, Any]) -> str:
     """Return the SHA-256, in hexadecimal, of the fields by which orders are compared. It is stored
     as ``order_key``."""
     return hashlib.sha256(canonical(compared).encode()).hexdigest()
@@ -89,7 +89,7 @@ def find_or_create_jobs(
     them. The number of statements does not depend on the number of orders. Raises QuotaExceeded."""
     reused = _answered(connection, orders) if orders[0].on_existing == "reuse" else {}
     wanted = {
-        key_of(order.compared_fields()): order
+        hash_fields(order.compared_fields()): order
         for order in orders
         if order.workload_key not in reused
     }

@@ -35,6 +35,7 @@ T4_INVALIDITY = {
     "build_timeout": "timeout",
     "run_error": "runtime",
     "run_timeout": "timeout",
+    "machine_error": "runtime",
     "wrong_answer": "correctness",
     "skipped": "constraints",
 }

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, insert, select
 from db.contract.job import Job
 from db.contract.order import JobOrder, Target
 from db.queue.jobs import by_seqs, require_job_id
-from db.queue.submit import create, key_of, retry_on_conflict
+from db.queue.submit import create, hash_fields, retry_on_conflict
 from db.results.trials import config_key
 from db.sql.tables import JOINABLE, jobs, listed_configs
 from db.sql.transaction import reading
@@ -51,7 +51,7 @@ def submit(engine: Engine, orders: Iterable[ListedOrder]) -> list[tuple[Job, boo
     An order gets an equal job if one is queued or running, and is not being cancelled. All jobs are
     created in one short transaction, or none. Raises QuotaExceeded if the orderer of `engine` would
     have too many unfinished jobs."""
-    wanted = {_key_of(order): order for order in orders}
+    wanted = {_order_key(order): order for order in orders}
     return retry_on_conflict(engine, lambda connection: _submit(connection, wanted))
 
 
@@ -116,8 +116,8 @@ def _job_order(order: ListedOrder) -> JobOrder:
     )
 
 
-def _key_of(order: ListedOrder) -> str:
+def _order_key(order: ListedOrder) -> str:
     compared = _job_order(order).compared_fields() | {
         "listed": [[each.config, each.template_version] for each in order.listed]
     }
-    return key_of(compared)
+    return hash_fields(compared)

@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from db.queue.jobs import require_job_id
 from db.queue.lease import lock_leased_job
 from db.results.totals import add_up
+from db.sql.choices import MACHINE_ERROR
 from db.sql.columns import canonical, now, storable, utc
 from db.sql.errors import DuplicateTrial, NotFound
 from db.sql.pages import Page, page, read_cursor
@@ -66,8 +67,8 @@ def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> l
     those of the job's earlier trials.
 
     Raises LeaseLost, and DuplicateTrial if a configuration was measured already for the same
-    workload, device, template, template version and TVM version. In both cases nothing is
-    stored."""
+    workload, device, template, template version and TVM version, unless that failed by
+    MACHINE_ERROR in another job. In both cases nothing is stored."""
     with writing(engine) as connection:
         job = lock_leased_job(connection, job_id, attempt)
         if not new:
@@ -83,7 +84,7 @@ def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> l
                 "job_seq": job["seq"],
                 "workload_id": job["workload_id"],
                 "number": number,
-                "config_key": config_key(trial.config),
+                "config_key": _key_of_trial(trial, job_id),
                 "created_at": clock,
             }
             for number, trial in enumerate(new, last + 1)
@@ -101,6 +102,12 @@ def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> l
         query = trial_columns().where(trials.c.job_seq == job["seq"], trials.c.number > last)
         stored = connection.execute(query.order_by(trials.c.number)).mappings()
         return [Trial.from_row(row) for row in stored]
+
+
+def _key_of_trial(trial: NewTrial, job_id: str) -> str:
+    """Return the key that no second trial may have; after MACHINE_ERROR none of the same job."""
+    own = {"job": job_id} if trial.status == MACHINE_ERROR else {}
+    return config_key(trial.config | own)
 
 
 def measured_trials(

@@ -16,10 +16,14 @@ TrialStatus = Literal[
     "build_timeout",
     "run_error",
     "run_timeout",
+    "machine_error",
     "wrong_answer",
     "skipped",
 ]
 """The results with which a trial can end."""
+MACHINE_ERROR: TrialStatus = "machine_error"
+"""What the trial needed of the machine was not there, such as memory. Such a trial says nothing of
+its configuration, which other jobs try again."""
 
 Scope = Literal["read", "submit", "admin"]
 SCOPES: tuple[Scope, ...] = ("read", "submit", "admin")

@@ -63,7 +63,7 @@ jobs = Table(
     metadata,
     Column("seq", BigId, primary_key=True),  # order of submission; clocks can step back
     Column("id", String(32), nullable=False),
-    Column("order_key", String(64), nullable=False),  # sha256 of the order: db.queue.submit.key_of
+    Column("order_key", String(64), nullable=False),  # of the order, by queue.submit.hash_fields
     Column("workload_id", ForeignKey("workloads.id", name="fk_jobs_workload"), nullable=False),
     Column("target", Text, nullable=False),
     Column("search", Text, nullable=False),

@@ -14,6 +14,12 @@ from db.sql.errors import DatabaseDamaged, DatabaseUnavailable
 from db.sql.sqlite_lock import begin_immediate
 from db.sql.url import without_passwords
 
+_WAYS_OUT = {
+    "is locked": "; another process is writing to it: wait until that is done, or end it",
+    "is full": "; make room on the disk of its file",
+}
+"""What to do about errors that SQLite reports in these words."""
+
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
@@ -75,7 +81,9 @@ def _connected(engine: Engine) -> Iterator[Connection]:
         with engine.connect() as connection:
             yield connection
     except (OperationalError, InterfaceError, PoolTimeout) as error:
-        raise DatabaseUnavailable(without_passwords(engine.url), _cause(error)) from error
+        cause = _cause(error)
+        cause += "".join(way_out for said, way_out in _WAYS_OUT.items() if said in cause)
+        raise DatabaseUnavailable(without_passwords(engine.url), cause) from error
     except DatabaseError as error:
         if type(error) is not DatabaseError:  # a subclass, such as a constraint's IntegrityError
             raise

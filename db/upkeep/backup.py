@@ -93,6 +93,7 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
     set. Raises SchemaMismatch if the backup is of a release that `migrate` refuses."""
     file = file.absolute()
     path = path_of(url, PG_RESTORE + shlex.quote(str(file)))
+    aside: Path | None = None
     try:
         there = _may_be_replaced(path, file)
         with temporary_path_for(path) as part:
@@ -102,14 +103,15 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
             _as_before(path if there else file, part)
             sync_to_disk(part)
             with exclusive_access(path, force=force) if there else nullcontext():
-                aside = _set_aside(path) if there else None
+                if there:
+                    aside = _set_aside(path)
                 # files of the old database, which SQLite would replay into the new one
                 for suffix in SIDE_FILE_SUFFIXES:
                     with_suffix_added(path, suffix).unlink(missing_ok=True)
                 part.replace(path)
     except OSError as error:
-        raise BackupRefused(f"{path} can't be replaced: {error}") from error
-    _confirm(path)
+        raise BackupRefused(f"{path} can't be replaced: {error}{_kept(aside)}") from error
+    _confirm(path, _kept(aside))
     return Restored(path, aside, revision)
 
 
@@ -144,15 +146,20 @@ def _may_be_written(file: Path, source: Path, *, force: bool) -> None:
         raise BackupRefused(f"{file} is there already; name another file, or give --force")
 
 
-def _confirm(file: Path) -> None:
+def _kept(aside: Path | None) -> str:
+    """Return an error's end that says where the database that was there before is."""
+    return "" if aside is None else f"; the database that was there before is {aside}"
+
+
+def _confirm(file: Path, kept: str = "") -> None:
     """Wait until a file that was put in its place is on the disk. Raise BackupRefused, which says
-    that it is in place, if that can't be found out."""
+    that it is in place and ends with ``kept``, if that can't be found out."""
     try:
         sync_to_disk(file)
     except OSError as error:
         raise BackupRefused(
             f"{file} is in place, but may not be on the disk yet ({error}); look whether it is "
-            "there, and do it again if it is not"
+            f"there, and do it again if it is not{kept}"
         ) from error
 
 

@@ -30,8 +30,9 @@ Given = NDArray[np.floating[Any]]
 def reference(workload: Conv1dWorkload, *given: Given) -> Array | tuple[Array, ...]:
     """Return the exact output to within float64 rounding, in the output's shape.
 
-    ``given`` are the arrays of ``workload.given`` in that order. Direction backward returns a tuple
-    of all outputs. The result is computed block by block, so that little else is in memory at once.
+    ``given`` are the arrays of ``workload.inputs`` in that order. Direction backward returns a
+    tuple of all outputs. The result is computed block by block, so that little else is in memory at
+    once.
     """
     if workload.direction == "backward_input":
         return _input_gradient(workload, *given)
@@ -77,7 +78,7 @@ def _input_gradient(workload: Conv1dWorkload, g: Given, w: Given, *z: Given) -> 
         for m in range(several):
             part = taps.swapaxes(0, 1) if workload.is_dense else taps[m::several]
             given = (spread[m::several], part)
-            shaped = (a.reshape(each.shape) for a, each in zip(given, forward.given, strict=True))
+            shaped = (a.reshape(each.shape) for a, each in zip(given, forward.inputs, strict=True))
             found = sums(forward, *shaped)
             outputs[b] += found.reshape(outputs[b].shape)
     return result

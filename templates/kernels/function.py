@@ -24,10 +24,10 @@ def main_function(workload: Workload) -> Iterator[tuple[IRBuilder, list[Any]]]:
         ir.func_name("main")
         ir.func_attr({"tirx.noalias": True})
         arguments = buffers(workload)
-        given = len(workload.given)
+        inputs = len(workload.inputs)
         with ir.sblock("root"):
-            ir.reads(*map(_whole, arguments[:given]))
-            ir.writes(*map(_whole, arguments[given:]))
+            ir.reads(*map(_whole, arguments[:inputs]))
+            ir.writes(*map(_whole, arguments[inputs:]))
             yield builder, arguments
 
 

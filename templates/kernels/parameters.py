@@ -13,7 +13,7 @@ from templates.workload import Workload
 
 def placeholders(workload: Workload) -> list[Any]:
     """Return the arguments that a TE computation reads, in the workload's order."""
-    return [te.placeholder(a.shape, a.dtype, name=a.symbol) for a in workload.given]
+    return [te.placeholder(a.shape, a.dtype, name=a.symbol) for a in workload.inputs]
 
 
 def buffers(workload: Workload) -> list[Any]:

@@ -13,7 +13,7 @@ from tuner.build.builder import Builder
 from tuner.compare.runner import RUN_SECONDS
 from tuner.device.device import Device
 from tuner.job.job import JobRun
-from tuner.job.lease import Lease
+from tuner.job.lease import HEARTBEAT_SECONDS, Lease
 from tuner.job.progress import Progress
 from tuner.library.signing_key import own_key
 from tuner.settings import Settings
@@ -37,6 +37,7 @@ class Bench:
         among: Sequence[Template[Any]] | None = None,
         watch: Callable[[Progress], None] = lambda _: None,
         run_seconds: float = RUN_SECONDS,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> queue.Job:
         """Claim the job, run it to its end and return it as it is stored then.
 
@@ -46,7 +47,7 @@ class Bench:
         held = queue.claim(database.engine, "bench", ["cpu"], job_id=job.id)
         assert held is not None
         settings = Settings(run_seconds=run_seconds, metaschedule=self.metaschedule)
-        with Lease(database.engine, held) as lease:
+        with Lease(database.engine, held, seconds=heartbeat_seconds) as lease:
             JobRun(
                 database.engine,
                 lease,

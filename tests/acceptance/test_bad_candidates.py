@@ -10,7 +10,7 @@ from runs import Bench
 from db import queue
 from db.results import artifacts, best
 from tests.acceptance.deceptive import Deceptive, Doomed
-from tests.tuner.measure.planted import Planted, PlantedBuild
+from tests.tuner.measure.planted import Planted, PlantedBuild, PlantedHungry
 from tuner.errors import NothingWorked
 from tuner.library.load import load
 
@@ -66,6 +66,27 @@ def test_what_fails_to_build_is_stored_too(database: Database, bench: Bench) -> 
         "uncompilable": "build_error",
         "build_crash": "build_error",
     }
+
+
+def test_what_memory_was_lacking_for_is_tried_twice_and_again_by_the_next_job(
+    database: Database, bench: Bench, tmp_path: Path
+) -> None:
+    hungry = PlantedHungry(tmp_path)
+    job = database.submit(SHAPE, trials=2, search="grid")
+    assert bench.run(database, job, among=[hungry]).state == "succeeded"
+    stored = {trial.config["behaviour"]: trial for trial in database.trials(job)}
+    assert {name: each.status for name, each in stored.items()} == {
+        "right": "ok",
+        str(tmp_path): "machine_error",
+    }
+    error = stored[str(tmp_path)].error
+    assert error is not None and "SIGKILL, which the kernel sends if memory runs out" in error
+    assert len((tmp_path / "tries").read_text().splitlines()) == 2
+    (tmp_path / "enough").touch()
+    later = database.submit(SHAPE, trials=2, search="grid", seed=2, on_existing="retune")
+    assert bench.run(database, later, among=[hungry]).state == "succeeded"
+    (trial,) = database.trials(later)
+    assert (trial.config["behaviour"], trial.status) == (str(tmp_path), "ok")
 
 
 def test_a_default_that_crashes_the_finalists_does_not_take_the_job(

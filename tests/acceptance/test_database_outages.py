@@ -25,7 +25,7 @@ SHAPE = {"M": 512, "N": 8}
 
 @contextmanager
 def locked(database: Database) -> Iterator[None]:
-    """Hold SQLite's write lock."""
+    """Keep SQLite's write lock."""
     with closing(sqlite3.connect(database.path, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         yield

@@ -24,6 +24,7 @@ from tests.tuner.measure.planted import Planted, PlantedHang
 from tuner.build.compile import BuildOrder, program_of
 from tuner.compare.runner import Runner
 from tuner.errors import ChildCrashed
+from tuner.job.lease import Cancelled
 from tuner.job.progress import Progress
 from tuner.process.stopping import Stopped, interruptible, stop_on_signals
 from tuner.settings import Settings
@@ -118,6 +119,25 @@ def test_sigterm_does_not_wait_for_it(
     assert started() <= before
 
 
+def test_cancelling_does_not_wait_for_the_last_round(database: Database, bench: Bench) -> None:
+    job = database.submit(SHAPE, trials=1, search="grid")
+
+    asked: list[float] = []
+
+    def cancel() -> None:
+        until(lambda: queue.get(database.engine, job.id).trials_measured)
+        time.sleep(SETTLED)
+        asked.append(time.monotonic())
+        queue.cancel(database.engine, job.id)
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    with pytest.raises(Cancelled):
+        bench.run(database, job, [HangsAtLast()], run_seconds=30, heartbeat_seconds=0.1)
+    thread.join()
+    assert time.monotonic() - asked[0] < 10
+
+
 def test_what_a_child_that_was_ended_first_comes_to_is_no_failure_of_the_job(
     database: Database, bench: Bench, handlers: None
 ) -> None:
@@ -155,7 +175,7 @@ def test_it_does_not_wait_for_a_comparison(bench: Bench, handlers: None, tmp_pat
         libraries[name] = order.library
     stop_on_signals()
     with Runner(workload.key, bench.device) as runner:
-        runner.ready()
+        runner.wait_for_cases()
         with signalled(signal.SIGTERM, lambda: True), pytest.raises(Stopped):
             runner.compare(libraries)
 

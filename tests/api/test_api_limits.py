@@ -21,7 +21,7 @@ def order(length: int) -> dict[str, Any]:
     return {"operator": "conv1d", "workload": {"M": length, "N": 3}}
 
 
-def key_of(client: TestClient, name: str) -> dict[str, str]:
+def headers_of_key(client: TestClient, name: str) -> dict[str, str]:
     app: Any = client.app
     return {"authorization": f"Bearer {keys.create(app.state.engine, name, 'submit')[1]}"}
 
@@ -106,7 +106,7 @@ def test_a_key_has_a_bucket_of_its_own(database_url: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(keyring, "FRESH_SECONDS", 0.0)
     settings = Settings(database_url=database_url, requests_per_second=0.1)
     with TestClient(create_app(settings)) as client:
-        first, second = key_of(client, "first"), key_of(client, "second")
+        first, second = headers_of_key(client, "first"), headers_of_key(client, "second")
         assert client.get("/jobs").status_code == 200
         for key in (first, second):
             assert client.get("/jobs", headers=key).status_code == 200
@@ -120,7 +120,7 @@ def test_a_quota_of_unfinished_jobs(database_url: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(keyring, "FRESH_SECONDS", 0.0)
     settings = Settings(database_url=database_url, max_unfinished_jobs=2)
     with TestClient(create_app(settings)) as client:
-        first, second = key_of(client, "first"), key_of(client, "second")
+        first, second = headers_of_key(client, "first"), headers_of_key(client, "second")
         made = [client.post("/jobs", json=order(m), headers=first) for m in (10, 11)]
         assert [answer.status_code for answer in made] == [201, 201]
         answer = client.post("/jobs", json=order(12), headers=first)

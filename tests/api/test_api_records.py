@@ -30,6 +30,7 @@ FAILURES = {
     "run_timeout": ("timeout", 7),
     "wrong_answer": ("correctness", 5),
     "skipped": ("constraints", 8),
+    "machine_error": ("runtime", 8),
 }
 
 
@@ -88,8 +89,8 @@ def test_filters(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", {"M": 100, "N": 7}, HOST)
     tuned(engine, "depthwise_conv2d", {"B": 1, "C": 1, "H": 8, "W": 8, "K": 3})
     failed(engine)
-    assert len(lines(client)) == 13
-    assert len(lines(client, "?operator=conv1d")) == 11
+    assert len(lines(client)) == 14
+    assert len(lines(client, "?operator=conv1d")) == 12
     assert len(lines(client, "?target=cpu")) == len(lines(client, "?device=Test CPU")) == 2
     assert len(lines(client, f"?job={gpu.id}")) == 2
     assert [each["status"] for each in lines(client, "?status=build_error")] == ["build_error"]
@@ -184,11 +185,11 @@ def test_a_long_log_comes_in_pieces(
     failed(engine, count=9)
     filters = records.Filters()
     pieces = list(formats.export(engine, form, filters))  # type: ignore[arg-type]
-    assert len(pieces) == 14  # 63 trials and the end
+    assert len(pieces) == 16  # 72 trials and the end
     assert b"".join(pieces) == client.get(f"/records?format={form}").content
     text = b"".join(pieces).decode()
     got = json.loads(text)["results"] if form == "kerneltuner" else text.splitlines()
-    assert len(got) == 63
+    assert len(got) == 72
 
 
 def test_an_import_is_orders_for_a_worker(client: TestClient, engine: Engine) -> None:
@@ -342,6 +343,15 @@ def test_what_is_no_record_is_refused(client: TestClient, engine: Engine) -> Non
     for text in NO_RECORDS:
         problem(post(client, line, text), 422, "invalid-request", "records.2.record")
     assert rows(engine) == before
+
+
+@pytest.mark.parametrize("workload", [[], 1, None, "[]", "null"])
+def test_a_workload_that_is_no_object_is_named(
+    client: TestClient, engine: Engine, workload: object
+) -> None:
+    line = record(client, engine) | {"workload": workload}
+    refused = problem(post(client, line), 422, "invalid-request", "records.1.workload")
+    assert "must be a JSON object" in refused["detail"]
 
 
 def test_bytes_that_are_no_text(client: TestClient) -> None:

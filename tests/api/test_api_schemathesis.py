@@ -17,7 +17,7 @@ from service_rows import GPU, HOST, tuned
 from test_api_ladders import climbed
 from test_api_process import SERVE, Service
 
-from api.schemas.orders.model import MODEL_EXAMPLE, SentModel
+from api.schemas.orders.model import MODEL_EXAMPLE, ModelOrderBody
 from db import models
 from db.access import keys
 from db.sql.engine import migrate, open_engine
@@ -49,7 +49,7 @@ def service(url: str, guards_reading: bool) -> Iterator[Explore]:
         tuned(engine, operator.name, operator.example)
         climbed(engine, GPU, operator.name)
     tuned(engine, "conv1d", {"M": 100, "N": 7}, HOST)
-    models.submit(engine, SentModel.model_validate(MODEL_EXAMPLE).order())
+    models.submit(engine, ModelOrderBody.model_validate(MODEL_EXAMPLE).order())
     secrets = {scope: keys.create(engine, f"a-{scope}", scope)[1] for scope in keys.SCOPES}
     engine.dispose()
     started = Service(

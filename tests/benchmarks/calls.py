@@ -74,11 +74,11 @@ def _calls(device: str, source: Local) -> dict[str, Callable[[], Any]]:
     tuner.torch.use(source)
     named = torch.ops.convtune.depthwise_conv2d
     theirs, steps = torch.ops.aten.conv2d, ([1, 1], [1, 1], [1, 1])
-    laid_out = own.weight.detach()
+    last = own.weight.detach()
     calls = {
-        FUNCTION: lambda: functional.conv2d(x, laid_out, bias, padding=1, groups=channels),
+        FUNCTION: lambda: functional.conv2d(x, last, bias, padding=1, groups=channels),
         "nn.Conv2d": lambda: own(x),
-        "torch.ops.aten.conv2d": lambda: theirs(x, laid_out, bias, *steps, channels),
+        "torch.ops.aten.conv2d": lambda: theirs(x, last, bias, *steps, channels),
         "tuner.torch.DepthwiseConv2d": lambda: module(x),
         "torch.ops.convtune.depthwise_conv2d": lambda: named(x, weight, bias, padding=1),
     }

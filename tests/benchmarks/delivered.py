@@ -48,7 +48,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     work = library.workload
     dtype = in_numpy(work.dtype)
-    given = [rng.standard_normal(argument.shape).astype(dtype) for argument in work.given]
+    given = [rng.standard_normal(argument.shape).astype(dtype) for argument in work.inputs]
     y = np.empty(work.output.shape, dtype)
     library(*given, out=y)
     start = time.perf_counter()

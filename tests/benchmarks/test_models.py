@@ -10,9 +10,11 @@ pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch import nn  # noqa: E402
 
+from tests.benchmarks.models.__main__ import merged  # noqa: E402
 from tests.benchmarks.models.networks import Case, fold_, settle_  # noqa: E402
 from tests.benchmarks.models.page import draw, page  # noqa: E402
 from tests.benchmarks.models.ways import in_turns, ready  # noqa: E402
+from tests.benchmarks.tuned import write  # noqa: E402
 
 FOLDER = Path(__file__).parents[2] / "docs" / "benchmarks"
 PAGE = FOLDER / "models"
@@ -26,6 +28,23 @@ def test_pages_and_pictures_are_those_of_the_figures(tmp_path: Path) -> None:
     drawn = sorted(tmp_path.iterdir())
     assert [path.name for path in drawn] == sorted(p.name for p in FOLDER.glob("models-*.svg"))
     assert all(path.read_text() == (FOLDER / path.name).read_text() for path in drawn)
+
+
+def test_rows_of_a_run_that_is_continued_stay(tmp_path: Path) -> None:
+    """The same command of the same day is the same run, also if another came between."""
+    path = tmp_path / "models.of.a.day"
+    first, second = {"command": "first"}, {"command": "second"}
+    for row, run in (("a", first), ("b", second), ("c", first)):
+        write(path, merged([{"name": row}], run, path), "")
+    found = merged([{"name": "a", "again": True}], second, path)
+    assert found == {
+        "runs": [first, second],
+        "rows": [
+            {"name": "a", "run": 1, "again": True},
+            {"name": "b", "run": 1},
+            {"name": "c", "run": 0},
+        ],
+    }
 
 
 def test_a_network_that_failed_has_its_reason() -> None:

@@ -42,6 +42,9 @@ def test_a_file_that_vanishes_once_it_is_in_place(
     with pytest.raises(BackupRefused, match=r"in place, but .*No such file") as refused:
         way(url, copy)
     assert str(placed[-1]) in str(refused.value)
+    for aside in tmp_path.glob("*.before-*"):
+        assert str(refused.value).endswith(f"the database that was there before is {aside}")
+    assert bool(list(tmp_path.glob("*.before-*"))) == (way is restore)
 
 
 @pytest.mark.parametrize("way", [back_up, restore])

@@ -9,6 +9,7 @@ from sqlalchemy.exc import IntegrityError
 from storage_rows import claimed, device, everything, new_trial, submitted
 
 from db import queue
+from db.queue import history
 from db.results import trials
 from db.sql.errors import BadCursor, DuplicateTrial, NotFound
 
@@ -72,6 +73,27 @@ def test_a_trial_is_known_to_every_job_of_its_workload(
     known = trials.measured_trials(engine, job.workload_key, gpu, "0.27.0")
     assert known == first + second
     assert [trial.job_id for trial in known] == [job.id, other.id]
+
+
+def test_a_machines_error_is_known_to_its_own_job_only(
+    engine: Engine, job: queue.Job, gpu: int
+) -> None:
+    starved = new_trial(gpu, 64, status="machine_error", time_us=None, timing=None)
+    first = trials.add(engine, job.id, job.attempt, [starved])
+    with pytest.raises(DuplicateTrial):
+        trials.add(engine, job.id, job.attempt, [starved])
+    queue.finish(engine, job.id, job.attempt, "failed")
+    submitted(engine)
+    other = claimed(engine)
+    again = trials.add(engine, other.id, other.attempt, [starved])
+    queue.finish(engine, other.id, other.attempt, "failed")
+    submitted(engine)
+    last = claimed(engine)
+    worked = trials.add(engine, last.id, last.attempt, [new_trial(gpu, 64)])
+    known = trials.measured_trials(engine, job.workload_key, gpu, "0.27.0")
+    assert known == first + again + worked
+    learnt = history.latest_trials(engine, job.workload_key, gpu, "0.27.0", 10)
+    assert [past.time_us for past in learnt] == [worked[0].time_us]
 
 
 def test_another_device_template_version_or_tvm_is_another_trial(

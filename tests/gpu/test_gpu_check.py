@@ -133,7 +133,7 @@ def test_tensors_say_the_same_by_either_way(
         y.reshape(-1)[-1] += 0.5
         tensors.outputs[0].copyfrom(y)
         assert tensors.errors(case)["output"] == relative_error(y, case.references["output"])
-    arrays = len(cases.CASES) * (len(workload.given) + 1)
+    arrays = len(cases.CASES) * (len(workload.inputs) + 1)
     assert len(tensors._kept) == (0 if short else arrays)
 
 
@@ -153,7 +153,7 @@ def test_few_signals_stand_for_a_large_batch(short: bool, tmp_path: Path) -> Non
     for case in known:
         tensors.fill(case)
         for tensor, array, argument in zip(
-            tensors.inputs, case.inputs, workload.given, strict=True
+            tensors.inputs, case.inputs, workload.inputs, strict=True
         ):
             np.testing.assert_array_equal(tensor.numpy(), np.resize(array, argument.shape))
         assert np.isnan(tensors.errors(case)["output"])

@@ -44,7 +44,7 @@ def library(
 def arrays(library: Library) -> tuple[Any, Any]:
     work = library.workload
     dtype = getattr(torch, work.dtype)
-    shapes = [argument.shape for argument in work.given]
+    shapes = [argument.shape for argument in work.inputs]
     return tuple(torch.randn(shape, device="cuda").to(dtype) for shape in shapes)
 
 

@@ -63,7 +63,7 @@ class Compiled:
         return self.run(*case.inputs)
 
     def run(self, *given: Array) -> Array:
-        """Return the only output for the inputs ``given``, in the order of ``workload.given``."""
+        """Return the only output for the inputs ``given``, in the order of ``workload.inputs``."""
         (y,) = self.outputs(*given)
         return y
 

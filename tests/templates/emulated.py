@@ -41,7 +41,7 @@ def error(
     elements.
     """
     rng, given = np.random.default_rng(0), []
-    for argument in workload.given:
+    for argument in workload.inputs:
         memory = np.empty(argument.elements + apart, in_numpy(argument.dtype))[apart:]
         given.append(memory.reshape(argument.shape))
         given[-1][...] = rng.standard_normal(argument.shape)

@@ -19,7 +19,9 @@ def planted(workload: Workload, place: float, bad: float) -> tuple[Array, Array]
     ``place`` says which one: 0 is the first element, 1 the last.
     """
     rng = np.random.default_rng(1)
-    x, w = (rng.standard_normal(each.shape).astype(in_numpy(each.dtype)) for each in workload.given)
+    x, w = (
+        rng.standard_normal(each.shape).astype(in_numpy(each.dtype)) for each in workload.inputs
+    )
     x.reshape(-1)[round(place * (x.size - 1))] = bad
     return x, w
 
@@ -29,5 +31,5 @@ def reached(workload: Workload, x: Array) -> NDArray[np.bool_]:
     shape."""
     room = importlib.import_module(f"templates.{workload.operator}.reference")
     bad = (~np.isfinite(x)).astype(np.float64)
-    terms: NDArray[Any] = room.reference(workload, bad, np.ones(workload.given[1].shape))
+    terms: NDArray[Any] = room.reference(workload, bad, np.ones(workload.inputs[1].shape))
     return terms > 0.5

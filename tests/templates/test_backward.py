@@ -41,7 +41,7 @@ def test_it_gives_as_many_outputs_as_there_are_gradients() -> None:
         ("weight_gradient", "dw", "output"),
         ("bias_gradient", "db", "output"),
     ]
-    x, g, w, b = work.given
+    x, g, w, b = work.inputs
     assert [each.shape for each in work.outputs] == [x.shape, w.shape, b.shape]
     assert g.shape == work.with_direction("forward").output.shape
     without = backward(bias=True)  # without an activation no gradient depends on the sums
@@ -81,15 +81,15 @@ def test_a_step_changes_the_output_by_as_much(work: Conv1dWorkload, seed: int) -
     """The reference is compared with a directional derivative, a central difference in float64."""
     rng, step = np.random.default_rng(seed), 1e-5
     forward = work.with_direction("forward")
-    at = [rng.standard_normal(each.shape) for each in forward.given]
-    by = [rng.standard_normal(each.shape) for each in forward.given]
+    at = [rng.standard_normal(each.shape) for each in forward.inputs]
+    by = [rng.standard_normal(each.shape) for each in forward.inputs]
     g = rng.standard_normal(forward.output.shape)
     ahead, behind = (
         np.sum(g * reference(forward, *(a + s * b for a, b in zip(at, by, strict=True))))
         for s in (step, -step)
     )
-    values = dict(zip((each.name for each in forward.given), at, strict=True))
-    found = reference(work, *(values.get(each.name, g) for each in work.given))
+    values = dict(zip((each.name for each in forward.inputs), at, strict=True))
+    found = reference(work, *(values.get(each.name, g) for each in work.inputs))
     slope = sum(np.sum(gradient * b) for gradient, b in zip(found, by, strict=True))
     scale = sum(np.abs(gradient * b).sum() for gradient, b in zip(found, by, strict=True))
     assert (ahead - behind) / (2 * step) == pytest.approx(slope, abs=1e-7 * (1 + scale))

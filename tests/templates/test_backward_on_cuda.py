@@ -48,7 +48,9 @@ def assert_right(
     The inputs begin ``apart`` elements behind a vector's boundary; ``name`` is that of the case.
     """
     values = []
-    for argument, array in zip(work.given, draw(work, name, np.random.default_rng(1)), strict=True):
+    for argument, array in zip(
+        work.inputs, draw(work, name, np.random.default_rng(1)), strict=True
+    ):
         memory = np.empty(argument.elements + apart, array.dtype)[apart:]
         values.append(memory.reshape(argument.shape))
         values[-1][...] = array

@@ -250,7 +250,7 @@ void rest_alone(const void* x, const void* w, {added}void* y) {{
 }}
 """
     rng = np.random.default_rng(0)
-    tensors = [rng.standard_normal(each.shape).astype("f4") for each in layer.given]
+    tensors = [rng.standard_normal(each.shape).astype("f4") for each in layer.inputs]
     launch = Launch("rest_alone", blocks(layer, config), threads(config), 0)
     output = emulated.run(layer, text, [launch], tensors, 0)
     exact, axis = reference(layer, *tensors), 1 if layer.layout == "NCW" else 2

@@ -66,7 +66,7 @@ def error(work: Conv1dWorkload, config: dict[str, Any], form: Any = np.asarray) 
     text = render(program.substitutions(work, config), *products.sources(config, program.SOURCE))
     of_warps = config["multiplied_by"] == "warps"
     rng = np.random.default_rng(0)
-    drawn = [form(rng.standard_normal(each.shape)) for each in work.given]
+    drawn = [form(rng.standard_normal(each.shape)) for each in work.inputs]
     given = [each.astype(in_numpy(work.dtype)) for each in drawn]
     output = emulated.run(
         work,

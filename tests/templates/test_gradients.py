@@ -133,7 +133,7 @@ def test_that_workload_has_the_same_value(operator: str, data: st.DataObject) ->
     """The forward workload ``as_forward`` computes the same numbers with as many operations."""
     work = data.draw(small_gradients(operator).filter(lambda work: work.as_forward is not None))
     rng = np.random.default_rng(0)
-    g, w = (rng.standard_normal(argument.shape) for argument in work.given)
+    g, w = (rng.standard_normal(argument.shape) for argument in work.inputs)
     reference = templates.operator(operator).reference
     taps = w[..., ::-1, ::-1] if operator == "depthwise_conv2d" else w
     same, exact = reference(work.as_forward, g, taps), reference(work, g, w)

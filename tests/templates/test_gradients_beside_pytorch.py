@@ -31,7 +31,7 @@ def test_a_causal_layers_gradients_are_pytorchs(layout: str) -> None:
             {"B": 3, "C": 13, "M": 97, "N": 4, "mode": "causal", "kind": "correlate"}
             | {"layout": layout, "bias": True, "activation": "silu", "direction": direction}
         )
-        given = [laid(tensors[each.name].detach().numpy(), each.layout) for each in work.given]
+        given = [laid(tensors[each.name].detach().numpy(), each.layout) for each in work.inputs]
         (template,) = templates.templates_for(work, CPU)
         found = Compiled(template, work, template.default(work, CPU)).run(*given)
         exact = laid(expected.numpy(), work.output.layout)
@@ -52,7 +52,7 @@ def test_all_of_them_at_once_are_pytorchs(layout: str) -> None:
         | {"layout": layout, "bias": True, "activation": "silu", "direction": "backward"}
     )
     tensors = {"input": x, "weight": w, "output_gradient": g, "bias": b}
-    given = [laid(tensors[each.name].detach().numpy(), each.layout) for each in work.given]
+    given = [laid(tensors[each.name].detach().numpy(), each.layout) for each in work.inputs]
     (template,) = templates.templates_for(work, CPU)
     found = Compiled(template, work, template.default(work, CPU)).outputs(*given)
     for y, each in zip(found, (x.grad, w.grad, b.grad), strict=True):

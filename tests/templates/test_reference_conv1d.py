@@ -86,7 +86,7 @@ def test_any_signals_are_a_slow_loops(workload: Conv1dWorkload, block: int) -> N
     """Results don't depend on the size of the blocks that are worked on at once."""
     workload = workload.model_copy(update={"bias": False, "residual": False, "activation": "none"})
     rng = np.random.default_rng(0)
-    x, w = (rng.standard_normal(argument.shape) for argument in workload.given)
+    x, w = (rng.standard_normal(argument.shape) for argument in workload.inputs)
     with patch.object(room, "BLOCK", block):
         result = reference(workload, x, w)
     assert result.shape == workload.output.shape

@@ -31,7 +31,7 @@ def tiny(draw: st.DrawFn) -> DepthwiseConv2dWorkload:
 
 def drawn(workload: DepthwiseConv2dWorkload, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    x, w = (rng.standard_normal(each.shape, dtype=np.float32) for each in workload.given)
+    x, w = (rng.standard_normal(each.shape, dtype=np.float32) for each in workload.inputs)
     return x, w
 
 

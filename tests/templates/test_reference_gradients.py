@@ -29,7 +29,7 @@ def drawn(work: WithGradients, seed: int = 0) -> dict[str, np.ndarray]:
     """Return random inputs of a gradient and of its forward workload, by name, and the sums that
     follow from them."""
     forward, rng = forward_of(work), np.random.default_rng(seed)
-    values = {each.name: rng.standard_normal(each.shape) for each in forward.given}
+    values = {each.name: rng.standard_normal(each.shape) for each in forward.inputs}
     values["output_gradient"] = rng.standard_normal(forward.output.shape)
     values["bias"] = rng.standard_normal(forward.out_channels) * forward.bias
     values["sums"] = sums_of(work, values)
@@ -45,7 +45,7 @@ def sums_of(work: WithGradients, values: dict[str, np.ndarray]) -> np.ndarray:
 
 def found(work: WithGradients, values: dict[str, np.ndarray]) -> np.ndarray:
     reference = templates.operator(work.operator).reference
-    result = reference(work, *(values[each.name] for each in work.given))
+    result = reference(work, *(values[each.name] for each in work.inputs))
     assert result.dtype == np.float64
     assert result.shape == work.output.shape
     return result

@@ -6,7 +6,7 @@ from typing import Annotated
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from templates import operator, parse_key
 from templates.conv1d.workload import Conv1dWorkload
@@ -100,6 +100,17 @@ def test_the_order_of_the_fields_does_not_matter(workload: Workload) -> None:
 def test_an_unknown_operator_is_told_the_known_ones() -> None:
     with pytest.raises(UnknownOperator, match=r"'conv3d'; known are: conv1d, depthwise_conv2d"):
         operator("conv3d")
+
+
+@pytest.mark.parametrize("key", ["[]", "1", "null", '"x"', "", "{", "conv1d", "[" * 5000])
+def test_a_key_that_is_no_object_is_refused(key: str) -> None:
+    with pytest.raises(ValidationError):
+        parse_key(key)
+
+
+def test_an_operator_that_is_no_name_is_told_the_known_ones() -> None:
+    with pytest.raises(UnknownOperator, match=r"\['conv1d'\].*; known are: conv1d"):
+        parse_key('{"operator":["conv1d"]}')
 
 
 @pytest.mark.parametrize("key", ["{}", '{"M":9,"N":3}'])

@@ -180,7 +180,7 @@ def arrays(work: Workload, seed: int = 0) -> tuple[Array, Array]:
     draw = np.random.default_rng(seed)
     x, w = (
         draw.standard_normal(argument.shape).astype(in_numpy(argument.dtype))
-        for argument in work.given
+        for argument in work.inputs
     )
     return x, w
 

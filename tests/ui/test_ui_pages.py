@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from api.schemas.orders.model import MODEL_EXAMPLE, SentModel
+from api.schemas.orders.model import MODEL_EXAMPLE, ModelOrderBody
 from db import models
 from db.fleet import devices, workers
 from db.queue import Job
@@ -56,7 +56,7 @@ def job(service: Service, long_job: Job) -> Job:
     ladders.record(engine, climbed)
     tuned(engine, "conv1d", {"M": 100, "N": 3}, GPU | {"limits": LIMITS})
     held = measured(service, {"M": 100, "N": 3}, FEW)
-    models.submit(engine, SentModel.model_validate(MODEL_EXAMPLE | {"trials": 2}).order())
+    models.submit(engine, ModelOrderBody.model_validate(MODEL_EXAMPLE | {"trials": 2}).order())
     said = {"host": "here", "pid": 7, "version": "0.1.0", "device_id": device.id}
     workers.beat(engine, "worker-1", job_id=held.id, **said)
     return held

@@ -18,7 +18,7 @@ import structlog
 from tuner.build import build_cache
 from tuner.build.compile import BuildOrder, Built, assembly, build, ping
 from tuner.build.linker import must_link
-from tuner.errors import ChildFailed, ChildTimeout
+from tuner.errors import ChildFailed, ChildTimeout, MachineError
 from tuner.process.child import Child
 from tuner.process.confine import Confinement
 from tuner.process.stopping import POLL_SECONDS, wait_for
@@ -152,6 +152,8 @@ class Builder:
                         del self._building[child]
         except ChildTimeout as error:
             return Built("build_timeout", order, error=str(error))
+        except MachineError as error:
+            return Built("machine_error", order, error=str(error))
         except ChildFailed as error:
             return Built("build_error", order, error=str(error))
 

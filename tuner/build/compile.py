@@ -21,6 +21,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from tuner.build import build_cache, parameters
 from tuner.build.alignment import element_aligned
 from tuner.build.linker import LIBRARIES, identity, linker
+from tuner.process.out_of_memory import is_out_of_memory
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,11 @@ EMPTY_WORKLOAD = Conv1dWorkload(M=1, N=1)
 class Built:
     """The result of a build.
 
-    ``status`` is ``ok``, ``schedule_error``, ``build_error`` or ``build_timeout``; ``error`` is the
-    reason if it is not ``ok``. ``source`` is the CUDA source, "" for a CPU until
-    :meth:`Builder.with_source` adds the assembly. ``workspace`` is in float32 elements.
-    ``seconds`` has the time of the steps ``schedule`` and ``build``; None if the build failed.
+    ``status`` is ``ok``, ``schedule_error``, ``build_error``, ``build_timeout`` or
+    ``machine_error``; ``error`` is the reason if it is not ``ok``. ``source`` is the CUDA source,
+    "" for a CPU until :meth:`Builder.with_source` adds the assembly. ``workspace`` is in float32
+    elements. ``seconds`` has the time of the steps ``schedule`` and ``build``; None if the build
+    failed.
     """
 
     status: str
@@ -111,7 +113,9 @@ def build(order: BuildOrder, cache: Path | None = None) -> Built:
         workspace = parameters.workspace(module, templates.parse_key(order.workload_key))
         source = compile_library(module, order.target, order.library, cache)
     except Exception as error:
-        return Built("build_error", order, error=_brief(error))
+        said = _brief(error)
+        status = "machine_error" if is_out_of_memory(said) else "build_error"
+        return Built(status, order, error=said)
     seconds = {"schedule": middle - start, "build": time.perf_counter() - middle}
     return Built("ok", order, source=source, workspace=workspace, seconds=seconds)
 

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 from tuner.errors import NoLinker
 
@@ -19,14 +19,14 @@ that takes twice as long as the rest of the link."""
 def linker() -> str:
     """Return the compiler's path: that of CXX if it is set, else of the first of NAMES that exists.
 
-    Raises NoLinker if there is none.
+    Raises NoLinker if there is none, or CXX names none.
     """
     asked = os.environ.get("CXX")
     for name in [asked] if asked else NAMES:
         path = shutil.which(name)
         if path:
             return path
-    raise NoLinker
+    raise NoLinker(asked or "")
 
 
 def must_link() -> None:
@@ -48,7 +48,9 @@ def _must_link(compiler: str) -> None:
     with TemporaryDirectory() as folder:
         to = ["-o", f"{folder}/empty.so", *LIBRARIES]
         command = [compiler, "-shared", "-fPIC", "-x", "c", os.devnull, *to]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        # where builds have theirs: a compiler takes TMPDIR even if it can't be written
+        environment = os.environ | {"TMPDIR": gettempdir()}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise NoLinker(compiler, said[0])

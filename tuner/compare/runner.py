@@ -26,13 +26,14 @@ from tuner.compare.stage import (
     subject_name,
 )
 from tuner.device.device import Device
-from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout
+from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout, MachineError
 from tuner.library.runtime import threading_environment
 from tuner.measure.confined import ENVIRONMENT, LIMITED, candidate_confinement
 from tuner.measure.trial import Measured, RunOrder, measure, warm_up, write_cases
 from tuner.measure.versions import of_peers
 from tuner.peers import may_be_installed, shares_kernel_process
 from tuner.process.child import Child
+from tuner.process.out_of_memory import is_out_of_memory
 from tuner.process.stopping import wait_for
 
 RUN_SECONDS = 30.0
@@ -137,11 +138,14 @@ class Runner:
                 measured = self._child.call(measure, order, timeout=self._timeout)
         except ChildTimeout as error:
             return Measured("run_timeout", error=str(error))
+        except MachineError as error:
+            return Measured("machine_error", error=str(error))
         except ChildCrashed as error:
             return Measured("run_error", error=str(error))
         except ChildError as error:
             self._child.close()  # after a CUDA error the process can't use the GPU any more
-            return Measured("run_error", error=str(error))
+            said = str(error)
+            return Measured("machine_error" if is_out_of_memory(said) else "run_error", error=said)
         if measured.status == "wrong_answer" and self._device.kind == "cuda":
             self._child.close()  # the library may have overwritten the references on the device
         return measured
@@ -249,7 +253,7 @@ class Runner:
                     )
             return found
 
-    def ready(self) -> None:
+    def wait_for_cases(self) -> None:
         """Wait until the inputs and references are written. Raises ChildFailed if that fails."""
         wait_for(self._written)
 

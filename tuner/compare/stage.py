@@ -280,7 +280,7 @@ def _call_and_wait(
 
 def _with_outputs(library: Library, arrays: Sequence[Any]) -> Callable[[], Any]:
     """Return a call of the library on these arrays, the outputs last."""
-    known = len(library.workload.given)
+    known = len(library.workload.inputs)
     given, outputs = arrays[:known], tuple(arrays[known:])
     return partial(library, *given, out=outputs if len(outputs) > 1 else outputs[0])
 
@@ -290,7 +290,7 @@ def _prepare_peer(peer: Peer, case: Case, *, compiled: bool) -> tuple[Kernel, fl
     while."""
 
     def prepare() -> tuple[Kernel, float]:
-        kernel = peer.ready() if compiled else peer.prepare(*case.inputs)
+        kernel = peer.kernel() if compiled else peer.prepare(*case.inputs)
         errors = [
             relative_error(y, case.references[name], case.scales[name])
             for name, y in zip(case.references, peer.outputs(), strict=True)

@@ -71,7 +71,7 @@ class Session:
         self._runner = Runner(
             key, self._device, given["seed"], given["timeout"], given["settle_seconds"]
         )
-        self._runner.ready()
+        self._runner.wait_for_cases()
         return {}
 
     def measure(self, given: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from db.results import peer_times
 from db.results import trials as log_of_trials
 from db.results.peer_times import PeerTimes
 from db.results.trials import NewTrial, config_key
+from db.sql.choices import MACHINE_ERROR
 from db.sql.errors import DuplicateTrial
 from templates.template import Template
 from tuner.build.builder import Builder
@@ -257,9 +258,13 @@ class JobRun:
 
     def _load_known_trials(self) -> None:
         """Tell the plan the stored trials of the workload on this device, this job's included."""
-        known = log_of_trials.measured_trials(
-            self._engine, self._job.workload_key, self._device_id, TVM
-        )
+        known = [
+            trial
+            for trial in log_of_trials.measured_trials(
+                self._engine, self._job.workload_key, self._device_id, TVM
+            )
+            if trial.status != MACHINE_ERROR or trial.job_id == self._job.id
+        ]
         current = [
             trial for trial in known if self._plan.knows(trial.config, trial.template_version)
         ]

@@ -1,4 +1,4 @@
-"""A worker's lease on a job: a thread renews it, and :meth:`Lease.check` raises if it is lost."""
+"""A worker's lease on a job: a thread renews it, and hears if it is lost or the job cancelled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from db import queue
 from db.contract.job import Job
 from db.sql.errors import LeaseLost, StorageError
-from tuner.process.stopping import check_stopped
+from tuner.process.stopping import check_stopped, checking
 
 log = structlog.get_logger()
 
@@ -26,7 +26,11 @@ class Cancelled(Exception):
 
 
 class Lease:
-    """A context in which a thread renews the lease every ``seconds`` and calls ``beat``."""
+    """A context in which a thread renews the lease every ``seconds`` and calls ``beat``.
+
+    If it hears that the lease is lost or the job is cancelled, the context's own thread raises
+    LeaseLost or Cancelled when it next looks at the stop flag, as it does in every wait.
+    """
 
     def __init__(
         self,
@@ -37,6 +41,9 @@ class Lease:
     ) -> None:
         self._engine, self.job, self._beat, self._seconds = engine, job, beat, seconds
         self.silent = False  # whether the last heartbeat failed or waited long for the database
+        self._heard: Exception | None = None
+        self._raised = False
+        self._checking = checking(self._raise_heard)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
 
@@ -47,31 +54,45 @@ class Lease:
         """
         check_stopped()
         now = queue.get(self._engine, self.job.id)
-        if (now.state, now.attempt) != ("running", self.job.attempt):
+        lost = (now.state, now.attempt) != ("running", self.job.attempt)
+        self._raised = self._raised or lost or now.cancel_requested
+        if lost:
             raise LeaseLost(self.job.id, self.job.attempt)
         if now.cancel_requested:
             raise Cancelled
+
+    def _raise_heard(self) -> None:
+        """Raise what the thread has heard, unless this or :meth:`check` has raised already: what
+        cleans up afterwards looks, too."""
+        if self._heard is not None and not self._raised:
+            self._raised = True
+            raise self._heard
 
     def _renew(self) -> None:
         pause = self._seconds
         while not self._ended.wait(pause):
             asked = time.monotonic()
             try:
-                queue.heartbeat(self._engine, self.job.id, self.job.attempt)
+                cancelled = queue.heartbeat(self._engine, self.job.id, self.job.attempt)
                 self._beat()
                 self.silent, pause = False, self._seconds
-            except LeaseLost:
+                if cancelled:
+                    self._heard = Cancelled()
+            except LeaseLost as lost:
                 self.silent = self.silent or time.monotonic() - asked > queue.SILENT_SECONDS
-                return  # the next check() raises it
+                self._heard = lost
+                return
             except (StorageError, SQLAlchemyError) as error:
                 self.silent = True
                 log.warning("heartbeat_failed", job_id=self.job.id, reason=str(error))
                 pause = min(RETRY_SECONDS, self._seconds)  # before the lease runs out
 
     def __enter__(self) -> Lease:
+        self._checking.__enter__()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
+        self._checking.__exit__(None, None, None)

@@ -35,6 +35,11 @@ class _Candidate:
         return not self.measurable and all(each.done() for each in self.futures)
 
     @property
+    def blames_machine(self) -> bool:
+        result = self.build.result() if self.run is None else self.run.result()
+        return result.status == "machine_error"
+
+    @property
     def futures(self) -> tuple[Future[Any], ...]:
         return (self.build,) if self.run is None else (self.build, self.run)
 
@@ -52,6 +57,7 @@ def measured_candidates(
 
     The measurement is None if the build failed. If several have ended, the one proposed first comes
     first. A measured library is deleted when the next result is asked for, unless it was renamed.
+    A candidate that fails with ``machine_error`` is tried once more, when nothing else runs.
 
     ``left()`` returns how many more results are wanted; at 0, candidates in flight are cancelled.
     ``check()`` is called repeatedly during every wait and may raise. If the runner
@@ -78,6 +84,8 @@ def measured_candidates(
                 if not wait(in_flight, POLL_SECONDS, FIRST_COMPLETED).done:
                     check()
             pending.remove(first)
+            if first.blames_machine:
+                first = _try_again_alone(first, pending, builder, runner, check)
             built = first.build.result()
             result = None if first.run is None else first.run.result()
             yield first.config, built, result
@@ -88,6 +96,29 @@ def measured_candidates(
             check()
     finally:  # builds of a job that ends early would delay the next job's
         _cancel(pending)
+
+
+def _try_again_alone(
+    failed: _Candidate,
+    others: Iterable[_Candidate],
+    builder: Builder,
+    runner: Measuring,
+    check: Callable[[], None],
+) -> _Candidate:
+    """Wait until nothing of the others runs, then repeat the step in which a candidate failed, and
+    return it when it has ended."""
+    check()
+    while wait([f for each in others for f in each.futures], POLL_SECONDS).not_done:
+        check()
+    order = failed.build.result().order
+    again = _Candidate(failed.config, failed.build if failed.run else builder.submit(order))
+    try:
+        while _first_ended([again], runner) is None:
+            wait([each for each in again.futures if not each.done()], POLL_SECONDS)
+            check()
+    finally:
+        _cancel([again])
+    return again
 
 
 def _cancel(pending: Iterable[_Candidate]) -> None:

@@ -45,7 +45,8 @@ class Library:
     def __new__(cls, path: Path, manifest: Manifest) -> Self:
         workload = manifest.workload
         names, outputs = (
-            tuple(argument.name for argument in each) for each in (workload.given, workload.outputs)
+            tuple(argument.name for argument in each)
+            for each in (workload.inputs, workload.outputs)
         )
         made: Self = super().__new__(_subclass_for(names, outputs))
         return made
@@ -147,7 +148,7 @@ class Library:
         """Return the inputs, each converted to its argument's dtype if it has another real one."""
         return tuple(
             tensors.cast(array, argument.dtype)
-            for array, argument in zip(given, self.workload.given, strict=True)
+            for array, argument in zip(given, self.workload.inputs, strict=True)
         )
 
     def _new_outputs(self, first: Any) -> Any:

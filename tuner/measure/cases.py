@@ -88,7 +88,7 @@ def size(workload: Workload) -> int:
     itemsize = np.dtype(reference_dtype(workload)).itemsize
     written = [_without_repeats(workload, name) for name in CASES]
     return sum(
-        sum(argument.bytes for argument in each.given)
+        sum(argument.bytes for argument in each.inputs)
         + sum(output.elements * itemsize for output in each.outputs)
         for each in written
     )
@@ -106,7 +106,7 @@ def write(workload: Workload, directory: Path, seed: int) -> None:
         inputs = draw(workload, name, rng)
         while _is_unsuitable(workload, inputs, references):
             inputs = draw(workload, name, rng)
-        for argument, array in zip(workload.given, inputs, strict=True):
+        for argument, array in zip(workload.inputs, inputs, strict=True):
             np.save(directory / f"{name}.{argument.name}.npy", array)
         for output, exact in _exact_outputs(
             workload, _without_repeats(workload, name), inputs
@@ -148,7 +148,7 @@ def _exact_outputs(
         often = np.bincount(np.arange(signals) % known).astype(np.float64)
         weighted = (
             (array.T * often).T if argument.role == "gradient" else array
-            for argument, array in zip(distinct.given, inputs, strict=True)
+            for argument, array in zip(distinct.inputs, inputs, strict=True)
         )
         sums = references(distinct, *weighted)
         exact |= {name: sums[name] for name in whole}
@@ -166,7 +166,7 @@ def read(workload: Workload, directory: Path) -> list[Case]:
     return [
         Case(
             case,
-            tuple(mapped(case, each.name, each.dtype) for each in workload.given),
+            tuple(mapped(case, each.name, each.dtype) for each in workload.inputs),
             {
                 each.name: mapped(case, each.name, reference_dtype(workload))
                 for each in workload.outputs
@@ -190,7 +190,7 @@ def draw(workload: Workload, name: str, rng: np.random.Generator) -> tuple[Array
     - ``offset``: the first input is tiny, a constant with far smaller noise on it; the second is
       large.
     """
-    arguments = _without_repeats(workload, name).given
+    arguments = _without_repeats(workload, name).inputs
     return tuple(
         _drawn(workload, argument, place, name, rng) for place, argument in enumerate(arguments)
     )
@@ -199,7 +199,7 @@ def draw(workload: Workload, name: str, rng: np.random.Generator) -> tuple[Array
 def _drawn(
     workload: Workload, argument: Argument, place: int, name: str, rng: np.random.Generator
 ) -> Array:
-    """Return one input of a case. ``place`` is its position in ``workload.given``."""
+    """Return one input of a case. ``place`` is its position in ``workload.inputs``."""
     if name == "positive":
         values = _filled(
             argument.shape, rng, lambda own, out: own.random(out=out, dtype=np.float32)
@@ -325,7 +325,7 @@ def _is_unsuitable(workload: Workload, inputs: Sequence[Array], references: Refe
         return False
     squares = (
         np.full_like(array, LINEAR_AT) if argument.role == "sums" else array.astype(np.float64) ** 2
-        for argument, array in zip(workload.given, inputs, strict=True)
+        for argument, array in zip(workload.inputs, inputs, strict=True)
     )
     usual, exact = references(workload, *squares), references(workload, *inputs)
     return any(_vanishes(workload, usual[name], exact[name]) for name in few)

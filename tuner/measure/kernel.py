@@ -67,7 +67,7 @@ class Tensors:
         self.workload = workload
         self.device = device(kind)
         self.arguments = self.new_set()
-        known = len(workload.given)
+        known = len(workload.inputs)
         self.inputs, self.outputs = self.arguments[:known], self.arguments[known:]
         self._poison = [
             self.to_device(np.full(each.shape, np.nan, in_numpy(each.dtype)))
@@ -97,7 +97,7 @@ class Tensors:
     def fill(self, case: Case) -> None:
         """Set the inputs to those of a case, and the outputs to NaN."""
         for argument, array, target in zip(
-            self.workload.given, case.inputs, self.inputs, strict=True
+            self.workload.inputs, case.inputs, self.inputs, strict=True
         ):
             kept = self._keep(case, argument.name, array)
             if kept is not None:

@@ -47,13 +47,14 @@ class RunOrder:
 class Measured:
     """The result of a trial's check and timing.
 
-    ``status`` is ``ok``, ``wrong_answer``, ``run_error`` or ``run_timeout``. ``max_error`` is the
-    largest error over the cases. ``timing`` has a summary ``warm``, ``seconds`` what ``check`` and
-    ``run`` took. The fields are bounded, because the candidate's process sends them and a candidate
-    could forge them. Raises ValueError for an ``ok`` without a time.
+    ``status`` is ``ok``, ``wrong_answer``, ``run_error``, ``run_timeout`` or ``machine_error``.
+    ``max_error`` is the largest error over the cases. ``timing`` has a summary ``warm``,
+    ``seconds`` what ``check`` and ``run`` took. The fields are bounded, because the candidate's
+    process sends them and a candidate could forge them. Raises ValueError for an ``ok`` without a
+    time.
     """
 
-    status: Literal["ok", "wrong_answer", "run_error", "run_timeout"]
+    status: Literal["ok", "wrong_answer", "run_error", "run_timeout", "machine_error"]
     error: Annotated[str | None, Field(max_length=ERROR_CHARACTERS)] = None
     max_error: FiniteFloat | None = None
     timing: dict[str, Summary] = field(default_factory=dict)

@@ -89,16 +89,16 @@ def causal(
         bias,
         workload.activation if is_within else "none",
     )
-    signals = laid_out(workload, layout, x)
+    signals = in_layout(workload, layout, x)
     if is_within:
         return lambda: convolve(signals)
     if residual is not None:
-        residual = laid_out(workload, layout, residual)
+        residual = in_layout(workload, layout, residual)
     finish = torch_epilogue(workload, residual)
     return lambda: finish(convolve(signals))
 
 
-def laid_out(workload: Conv1dWorkload, layout: memory_format, tensor: Tensor) -> Tensor:
+def in_layout(workload: Conv1dWorkload, layout: memory_format, tensor: Tensor) -> Tensor:
     """Return signals (B, C, M) that lie in memory in that order, or with their channels last if
     ``layout`` says so."""
     import torch

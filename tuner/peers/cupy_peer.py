@@ -63,7 +63,7 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[CupyPeer]:
 
 
 class CupyPeer(Peer):
-    """One function of CuPy. After :meth:`ready`, ``is_captured`` says whether a CUDA graph holds
+    """One function of CuPy. After :meth:`kernel`, ``is_captured`` says whether a CUDA graph holds
     it."""
 
     is_captured = False
@@ -80,7 +80,7 @@ class CupyPeer(Peer):
         cupy.cuda.runtime.deviceSynchronize()  # from here on every stream sees the inputs
         self._called_on(cupy.cuda.Stream.null)
 
-    def ready(self) -> Kernel:
+    def kernel(self) -> Kernel:
         cupy = import_module("cupy")
         trial = cupy.cuda.Stream(non_blocking=True)
         try:

@@ -24,7 +24,7 @@ def with_numpy_epilogue(workload: WithEpilogue, call: Callable[..., Any]) -> Cal
 
     def finished(x: Any, w: Any, *added: Any) -> Any:
         y = call(x, w)
-        for argument, each in zip(workload.given[2:], added, strict=True):
+        for argument, each in zip(workload.inputs[2:], added, strict=True):
             y += each.reshape(-1, *behind) if argument.role == "bias" else each
         return activate(y)
 

@@ -27,7 +27,7 @@ class NumpyPeer(Peer):
     def compile(self, *given: Array) -> None:
         self._given = [np.array(array) for array in given]
 
-    def ready(self) -> Kernel:
+    def kernel(self) -> Kernel:
         return Kernel(call=self.output)
 
     def output(self) -> Array:

@@ -31,23 +31,23 @@ class Peer(ABC):
         for the fastest way to compute, because something else may be timed meanwhile."""
 
     @abstractmethod
-    def ready(self) -> Kernel:
+    def kernel(self) -> Kernel:
         """Choose the fastest way to compute, and return what is timed. Call :meth:`compile`
         first."""
 
     @abstractmethod
     def output(self) -> Array:
-        """Call the peer, and return the output of a workload that has one. Call :meth:`ready`
+        """Call the peer, and return the output of a workload that has one. Call :meth:`kernel`
         first."""
 
     def outputs(self) -> tuple[Array, ...]:
-        """Call the peer, and return all outputs of the workload. Call :meth:`ready` first."""
+        """Call the peer, and return all outputs of the workload. Call :meth:`kernel` first."""
         return (self.output(),)
 
     def prepare(self, *given: Array) -> Kernel:
         """Compile for the given arrays, and return what is timed."""
         self.compile(*given)
-        return self.ready()
+        return self.kernel()
 
 
 Listing = Callable[[Any, str], Iterable[Peer]]
@@ -66,7 +66,7 @@ class Broken(Peer):
     def compile(self, *given: Array) -> NoReturn:
         raise self._error
 
-    def ready(self) -> NoReturn:
+    def kernel(self) -> NoReturn:
         raise self._error
 
     def output(self) -> NoReturn:

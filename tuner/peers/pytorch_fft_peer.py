@@ -72,7 +72,7 @@ class OverlapSavePeer(Peer):
                 for way in self._ways():
                     self._way(*self._given, *way)
 
-    def ready(self) -> Kernel:
+    def kernel(self) -> Kernel:
         import torch
 
         ways = self._ways()

@@ -117,7 +117,7 @@ class PytorchPeer(Peer):
             _load_cudnn(tensors[0].dtype)
             self._form.ahead(self._call)
 
-    def ready(self) -> Kernel:
+    def kernel(self) -> Kernel:
         exact = self._ordered()
         if self._admits_tf32():
             self._tf32 = True
@@ -191,19 +191,19 @@ def _conv1d(
 
     images = layout is torch.channels_last
 
-    def laid_out(signals: Tensor) -> Tensor:
+    def in_layout(signals: Tensor) -> Tensor:
         return (signals[:, :, None] if images else signals).contiguous(memory_format=layout)
 
     bias, residual = bias_and_residual(workload, added)
     finish = torch_epilogue(
-        workload, None if residual is None else laid_out(channels_first(workload, residual))
+        workload, None if residual is None else in_layout(channels_first(workload, residual))
     )
     taps = w.reshape(workload.out_channels, workload.summed, workload.N)
-    signals = laid_out(channels_first(workload, x))
+    signals = in_layout(channels_first(workload, x))
     ones, zeros = ((1,), (0,)) if images else ((), ())
     call = partial(
         functional.conv2d if images else functional.conv1d,
-        weight=laid_out(taps.flip(-1) if workload.kind == "convolve" else taps),
+        weight=in_layout(taps.flip(-1) if workload.kind == "convolve" else taps),
         bias=bias,
         stride=(*ones, workload.stride),
         dilation=(*ones, workload.dilation),

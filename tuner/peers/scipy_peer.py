@@ -103,7 +103,7 @@ class ScipyPeer(Peer):
     def compile(self, *given: Array) -> None:
         self._given = [np.array(array) for array in given]
 
-    def ready(self) -> Kernel:
+    def kernel(self) -> Kernel:
         calls = [partial(self._spread, workers) for workers in self._choice]
         self.workers = self._choice[fastest(calls, "cpu")]
         return Kernel(call=self.output)

@@ -54,7 +54,7 @@ class TritonPeer(Peer):
         for warps in WARPS:
             self._launch(warps)
 
-    def ready(self) -> Kernel:
+    def kernel(self) -> Kernel:
         calls = [partial(self._launch, warps) for warps in WARPS]
         chosen = fastest(calls, "cuda")
         self.warps, self._call = WARPS[chosen], calls[chosen]

@@ -19,7 +19,7 @@ from dataclasses import asdict
 from functools import cache, partial
 from typing import Any, TypeVar
 
-from tuner.errors import ChildCrashed, ChildTimeout
+from tuner.errors import ChildCrashed, ChildTimeout, MachineError
 from tuner.process import channel
 from tuner.process.channel import Malformed
 from tuner.process.confine import Confinement
@@ -76,7 +76,7 @@ class Child:
         self._channel: socket.socket | None = None
         self._calls = 0  # of the running process
         self._stderr: Any = None
-        self._killed = False
+        self._killed = self._interrupted = False
 
     @property
     def pid(self) -> int | None:
@@ -97,8 +97,9 @@ class Child:
         child is killed.
 
         Raise ChildError if the function raises, ChildTimeout if it takes longer than ``timeout``
-        seconds, and ChildCrashed if the child dies or sends something that is no answer. After a
-        timeout or a wrong answer the child is killed.
+        seconds, and ChildCrashed if the child dies or sends something that is no answer. That is a
+        MachineError if it can't be started, or is killed by somebody else. After a timeout or a
+        wrong answer the child is killed.
         """
         request = channel.request(function, arguments)
         check()
@@ -117,17 +118,18 @@ class Child:
             self.close()
             raise ChildCrashed(f"killed for an answer that is none: {error}") from error
         except (EOFError, ConnectionError) as error:
-            raise ChildCrashed(self._post_mortem()) from error
+            raise self._post_mortem() from error
 
     def kill(self) -> None:
         """End the process for good. The running call and all later ones raise ChildCrashed. Any
         thread may call this. :meth:`close` must still be called."""
         self._killed = True
-        self._signal()
+        self.interrupt()
 
     def interrupt(self) -> None:
         """End the process. The running call raises ChildCrashed, and the next call starts a new
         process. Any thread may call this."""
+        self._interrupted = True
         self._signal()
 
     def pause(self) -> None:
@@ -184,7 +186,7 @@ class Child:
 
     def _start(self, check: Callable[[], None]) -> None:
         self._channel, far_end = socket.socketpair()
-        self._calls = 0
+        self._calls, self._interrupted = 0, False
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
         limits = self._confinement and asdict(self._confinement)
         try:
@@ -200,29 +202,30 @@ class Child:
                 )
         except TimeoutError as error:
             self.close()
-            raise ChildTimeout(f"the child did not start within {START_SECONDS:g} s") from error
+            raise MachineError(f"the child did not start within {START_SECONDS:g} s") from error
         except (EOFError, ConnectionError) as error:
             self.close()
-            raise ChildCrashed("the process that forks children died") from error
+            raise MachineError("the process that forks children died") from error
         except ForkFailed as error:
             self.close()
-            raise ChildCrashed(f"no process could be started: {error}") from error
+            raise MachineError(f"no process could be started: {error}") from error
         except BaseException:  # no server could be started, or ``check()`` has raised
             self.close()
             raise
         if self._killed:  # kill() may have come before there was a process to signal
-            self._signal()
+            self.interrupt()
         try:
             deadline = time.monotonic() + START_SECONDS
             channel.receive(self._channel, self._answer_bytes, deadline, check)
         except TimeoutError as error:
             self.close()
-            raise ChildTimeout(f"the child did not start within {START_SECONDS:g} s") from error
+            raise MachineError(f"the child did not start within {START_SECONDS:g} s") from error
         except (EOFError, ConnectionError) as error:
-            raise ChildCrashed(self._post_mortem()) from error
+            raise self._post_mortem() from error
 
-    def _post_mortem(self) -> str:
-        """Return how the process ended and the end of its standard error. Close it."""
+    def _post_mortem(self) -> ChildCrashed:
+        """Return an error that says how the process ended, with the end of its standard error.
+        Close it."""
         assert self._process is not None  # noqa: S101  # only called with a process
         code = self._process.wait(timeout=5)
         self._stderr.seek(0, os.SEEK_END)
@@ -230,7 +233,10 @@ class Child:
         said = self._stderr.read().decode(errors="replace").strip()
         self.close()
         how = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
-        return f"the process died ({how}){': ' + said if said else ''}"
+        if code == -signal.SIGKILL and not self._interrupted:
+            how += ", which the kernel sends if memory runs out"
+            return MachineError(f"the process was killed ({how}){': ' + said if said else ''}")
+        return ChildCrashed(f"the process died ({how}){': ' + said if said else ''}")
 
 
 def _environment(changes: Mapping[str, str]) -> dict[str, str]:

@@ -27,6 +27,15 @@ class _Flag:
 _flag = _Flag()
 
 
+class _Checks(threading.local):
+    """What each thread calls, too, when it looks at the stop flag."""
+
+    check: Callable[[], None] = staticmethod(lambda: None)
+
+
+_checks = _Checks()
+
+
 class Stopped(BaseException):
     """The process was asked to end. It is no Exception, so that no handler of errors catches it."""
 
@@ -63,12 +72,25 @@ def interruptible() -> Iterator[None]:
         check_stopped()
 
 
+@contextmanager
+def checking(check: Callable[[], None]) -> Iterator[None]:
+    """In the block, let this thread call ``check()``, too, when it looks at the stop flag. It may
+    raise."""
+    before, _checks.check = _checks.check, check
+    try:
+        yield
+    finally:
+        _checks.check = before
+
+
 def check_stopped() -> None:
     """Look at the stop flag: raise its exception, and clear it, so that code which cleans up
-    afterwards may look too. Only the main thread raises: it ends the others itself."""
+    afterwards may look too. Only the main thread raises: it ends the others itself. See also
+    :func:`checking`."""
     if _flag.asked is not None and threading.current_thread() is threading.main_thread():
         asked, _flag.asked = _flag.asked, None
         raise asked
+    _checks.check()
 
 
 def pause(seconds: float) -> None:

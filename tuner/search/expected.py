@@ -23,7 +23,7 @@ class Expected:
         self._space, self._prior = space, prior
         self._known: dict[int, float] = {}
 
-    def of(self, indices: Sequence[int]) -> NDArray[np.float32]:
+    def scores(self, indices: Sequence[int]) -> NDArray[np.float32]:
         """Return what the prior expects of each index, (len(indices),)."""
         if self._prior is None:
             return np.zeros(len(indices), np.float32)
@@ -45,5 +45,5 @@ class Expected:
         return found
 
     def _ranked(self, indices: Sequence[int]) -> list[int]:
-        order = np.argsort(self.of(indices), kind="stable")
+        order = np.argsort(self.scores(indices), kind="stable")
         return [indices[place] for place in order.tolist()]

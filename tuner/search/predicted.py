@@ -26,5 +26,5 @@ class Predicted(Strategy):
         expected = Expected(self.space, self.prior)
         parts = [expected.leading(self.rng, part) for part in self.space.parts]
         found = [index for part in parts for index in part]
-        times = dict(zip(found, expected.of(found).tolist(), strict=True))
+        times = dict(zip(found, expected.scores(found).tolist(), strict=True))
         return rank_mixed_by_kind(times, self.space.__getitem__, self.space.neighbours)

@@ -118,7 +118,7 @@ class Xgb(Strategy):
         for this workload is not known yet."""
         if self.results or self.prior is None:
             return sorted(scores, key=lambda index: -scores[index])
-        expected = dict(zip(scores, self._expected.of([*scores]).tolist(), strict=True))
+        expected = dict(zip(scores, self._expected.scores([*scores]).tolist(), strict=True))
         return spread_neighbours(
             sorted(scores, key=lambda index: expected[index]), self.space.neighbours
         )
@@ -220,7 +220,7 @@ class Xgb(Strategy):
 
     def _scores(self, indices: list[int]) -> dict[int, float]:
         """Return the score of each index, higher for those that the model expects to be faster."""
-        margins = -self._expected.of(indices)
+        margins = -self._expected.scores(indices)
         if not self.results and not self._earlier:
             return dict(zip(indices, margins.tolist(), strict=True))
         told = list(self.results)
@@ -246,7 +246,7 @@ class Xgb(Strategy):
             for places, trials in self._earlier
         ]
         if told:
-            groups.append((rows, _speeds([*self.results.values()]), -self._expected.of(told)))
+            groups.append((rows, _speeds([*self.results.values()]), -self._expected.scores(told)))
         data = xgboost.DMatrix(
             np.concatenate([each for each, _, _ in groups]),
             label=np.concatenate([speeds for _, speeds, _ in groups]),

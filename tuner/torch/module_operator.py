@@ -119,7 +119,7 @@ def _fake_output(
 ) -> Tensor:
     """Return the output without data: its shape, dtype and strides."""
     module = _module(number)
-    return module.laid_out(module.convolved(x, weight, bias), x)
+    return module.in_layout_of(module.convolved(x, weight, bias), x)
 
 
 def _differentiated(
@@ -139,7 +139,7 @@ def _differentiated(
             return module.computed_in_graph(x, weight, bias, residual)
         return _below_autograd(number, x, weight, bias, residual)
     if module.only_pytorch or is_transformed():
-        return module.laid_out(module.plain(x, weight, bias, residual), x)
+        return module.in_layout_of(module.plain(x, weight, bias, residual), x)
     calls = Calls(
         module.activation,
         partial(_below_autograd, number),

@@ -210,7 +210,7 @@ class Conv1d(Tuned):
         return bool(x.is_contiguous() or (x.ndim == 3 and x.mT.is_contiguous()))
 
     @staticmethod
-    def laid_out(y: Any, x: Any) -> Any:
+    def in_layout_of(y: Any, x: Any) -> Any:
         # in a part of a tensor, too, either the channels or the samples lie beside each other
         channels_last = not x.is_contiguous() and x.ndim == 3 and x.stride(1) == 1 < x.shape[1]
         return y.mT.contiguous().mT if channels_last else y.contiguous()
@@ -358,7 +358,7 @@ class DepthwiseConv2d(Tuned):
         )
 
     @staticmethod
-    def laid_out(y: Any, x: Any) -> Any:
+    def in_layout_of(y: Any, x: Any) -> Any:
         if x.is_contiguous() or not _last(x):
             return y.contiguous()
         return y.contiguous(memory_format=torch.channels_last)

@@ -131,7 +131,7 @@ class _Operator:
         trained = needs_derivative(x, weight, bias, residual)
         y: Any = (layer.with_gradients if trained else layer.by_kernel)(x, weight, bias, residual)
         if isinstance(y, str):
-            y = self.kind.laid_out(layer.by_pytorch(x, weight, bias, residual, y), x)
+            y = self.kind.in_layout_of(layer.by_pytorch(x, weight, bias, residual, y), x)
         elif residual is None and not trained:
             if len(shortcuts) >= MOST_SHORTCUTS:
                 shortcuts.clear()
@@ -195,8 +195,8 @@ class _Operator:
         if residual is not None:
             _must_fit(residual, tuple(y.shape))
             y = y + residual
-        laid_out: Tensor = self.kind.laid_out(activations.applied(how.activation, y), x)
-        return laid_out
+        result: Tensor = self.kind.in_layout_of(activations.applied(how.activation, y), x)
+        return result
 
     def _dispatched(
         self, x: Tensor, weight: Tensor, bias: Tensor | None = None, *how: Any,

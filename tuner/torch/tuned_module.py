@@ -210,7 +210,7 @@ class Tuned(InPlace, LookupMixin):
             y = self.by_pytorch(x, weight, bias, residual, y)
         elif residual is None and reason is None:
             self._shortcuts[in_graph] = self.shortcut(x, weight, bias, y)
-        return self.laid_out(y, x) if in_graph else y
+        return self.in_layout_of(y, x) if in_graph else y
 
     def with_gradients(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """Return the output with gradients if a kernel computes it or one of them, else why none
@@ -250,7 +250,7 @@ class Tuned(InPlace, LookupMixin):
             if library is not None:
                 return self._by_library(library, x, weight, bias, residual, "none")
         y = self.convolved(x, weight, bias)
-        return self.laid_out(y if residual is None else y + residual, x)
+        return self.in_layout_of(y if residual is None else y + residual, x)
 
     def shortcut(self, x: Any, weight: Any, bias: Any, y: Any) -> Shortcut | None:
         """Return a shortcut for calls like one by which a kernel gave y; None if more was done."""

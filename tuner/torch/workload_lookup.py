@@ -128,7 +128,7 @@ class LookupMixin(torch.nn.Module):
 
     @staticmethod
     @abstractmethod
-    def laid_out(y: Any, x: Any) -> Any:
+    def in_layout_of(y: Any, x: Any) -> Any:
         """Return ``y`` in dense memory, with its channels last if ``x`` has them last."""
 
     def as_dense(self, x: Any) -> Any:
@@ -138,7 +138,7 @@ class LookupMixin(torch.nn.Module):
         would copy it too, in the same layout.
         """
         dense = x.layout != torch.strided or self.is_dense(x)
-        return x if dense else self.laid_out(x, x)
+        return x if dense else self.in_layout_of(x, x)
 
     def _current(self, name: str) -> Any:
         """Return a parameter or, if it is parametrised, the value that it has at the moment."""

@@ -41,12 +41,12 @@ class ModelBase(requests.ModelIn):
 
 
 if TYPE_CHECKING:
-    SentModel = ModelBase
+    ModelOrderBody = ModelBase
 else:
     _LAYER = Annotated[for_each_operator(LayerBase, "Layer"), Field(discriminator="operator")]
     _NAMES = tuple({name: None for each in operators() for name in template_names(each.name)})
-    SentModel = create_model(
-        "SentModel",
+    ModelOrderBody = create_model(
+        "ModelOrderBody",
         __base__=ModelBase,
         workloads=(list[_LAYER], ModelBase.model_fields["workloads"]),
         templates=(list[Literal[_NAMES]] | None, ModelBase.model_fields["templates"]),

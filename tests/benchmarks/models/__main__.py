@@ -71,11 +71,11 @@ def main() -> None:
                 print(f"{case.name}: left, the time is over", flush=True)
                 continue
             rows.append(_row(case, options))
-            result = _merged(rows, run, options.write)
+            result = merged(rows, run, options.write)
             if options.write:
                 write(options.write, result, page(result, options.write.name))
                 draw(options.write, result)
-    print(page(_merged(rows, run, None)))
+    print(page(merged(rows, run, None)))
 
 
 def _package(network: str) -> str:
@@ -108,17 +108,17 @@ def _row(case: Case, options: argparse.Namespace) -> dict[str, Any]:
     return row
 
 
-def _merged(rows: list[dict[str, Any]], run: dict[str, Any], path: Path | None) -> dict[str, Any]:
+def merged(rows: list[dict[str, Any]], run: dict[str, Any], path: Path | None) -> dict[str, Any]:
     """Return a result with these rows and those of other networks that the file has.
 
     Each row has the number of the run that measured it.
     """
-    file = path.with_suffix(".json") if path else None
+    file = path.with_name(path.name + ".json") if path else None
     before = json.loads(file.read_text()) if file and file.exists() else {"runs": [], "rows": []}
-    runs = [each for each in before["runs"] if each != run]
-    kept = {row["name"]: row for row in before["rows"] if row["run"] != len(runs)}
-    kept |= {row["name"]: row | {"run": len(runs)} for row in rows}
-    return {"runs": [*runs, run], "rows": [kept[name] for name in kept]}
+    runs = before["runs"] if run in before["runs"] else [*before["runs"], run]
+    kept = {row["name"]: row for row in [*before["rows"], *rows]}
+    number = {row["name"]: {"run": runs.index(run)} for row in rows}
+    return {"runs": runs, "rows": [row | number.get(name, {}) for name, row in kept.items()]}
 
 
 def _command(options: argparse.Namespace) -> str:

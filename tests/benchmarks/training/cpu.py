@@ -118,7 +118,7 @@ def _programs(workload: Any) -> Iterator[tuple[dict[str, Any], Callable[[], None
     (template,) = (t for t in templates.templates_for(workload, cpu.limits) if t.name == name)
     space = template.space(workload, cpu.limits)
     rng = np.random.default_rng(0)
-    given = [rng.standard_normal(argument.shape).astype("f4") for argument in workload.given]
+    given = [rng.standard_normal(argument.shape).astype("f4") for argument in workload.inputs]
     tensors = [shared_view(each) for each in (*given, np.empty(workload.output.shape, "f4"))]
     for config in _configs(name):
         if config in space:

@@ -1,7 +1,9 @@
 """The builder compiles candidates to libraries in child processes. Builds may fail or hang."""
 
 import itertools
+import re
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -200,13 +202,26 @@ def test_leaving_a_folder_ends_no_build_elsewhere(device: Device, tmp_path: Path
 
 
 def test_without_a_linker_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", "/nowhere/c++")
-    with pytest.raises(NoLinker, match="install g"):
-        Builder(workers=1)
+    for named in ("/nowhere/c++", f"{linker()} -O2"):
+        monkeypatch.setenv("CXX", named)
+        with pytest.raises(NoLinker, match=rf"CXX is '{re.escape(named)}', .* without options"):
+            Builder(workers=1)
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(NoLinker, match="install g"):
         Builder(workers=1)
+
+
+def test_the_linker_is_tried_where_temporary_files_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python passes over a TMPDIR that can't be written, as on a full disk; a compiler does not."""
+    compiler = tmp_path / "g++"
+    compiler.symlink_to(Path(linker()).resolve())
+    monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setenv("TMPDIR", "/proc")
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    Builder(workers=1).close()
 
 
 def test_a_compiler_without_its_linker_is_refused(

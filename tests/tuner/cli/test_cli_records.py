@@ -170,6 +170,13 @@ def test_refusals(run: Run, arguments: str, says: str, code: int, tmp_path: Path
     assert beside_the_database(tmp_path) == []
 
 
+@pytest.mark.parametrize("name", ["convtune", "metaschedule"])
+def test_a_dash_is_standard_output(run: Run, tmp_path: Path, name: str) -> None:
+    order = ("export", "--of", "bests", "--format", name)
+    assert run(*order, "--out", "-") == run(*order)
+    assert beside_the_database(tmp_path) == []
+
+
 def test_what_is_no_plain_file_is_written_to_and_stays(run: Run, tmp_path: Path) -> None:
     """A pipe or a link is written through and stays; only a plain file is replaced. The test names
     /dev/stdout by a link of its own: if the code were wrong, root would lose the real one."""

@@ -48,7 +48,7 @@ def libraries(device: Device, tmp_path_factory: pytest.TempPathFactory) -> dict[
 @pytest.fixture(scope="module")
 def runner(device: Device) -> Iterator[Runner]:
     with Runner(WORKLOAD.key, device) as runner:
-        runner.ready()
+        runner.wait_for_cases()
         yield runner
 
 
@@ -103,6 +103,15 @@ def test_a_library_that_can_not_be_loaded_is_an_error_in_one_line(
     assert measured.status == "run_error"
     assert measured.error is not None and "absent.so" in measured.error
     assert "Traceback" not in measured.error
+
+
+def test_a_gpu_whose_memory_others_hold_blames_the_machine(
+    runner: Runner, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "measure", remote.find_no_device_memory)
+    measured = runner.measure(libraries["right"])
+    assert measured.status == "machine_error"
+    assert measured.error == "RuntimeError: CUDA: CUDA_ERROR_OUT_OF_MEMORY"
 
 
 def test_a_library_of_another_shape_is_an_error(device: Device, libraries: dict[str, Path]) -> None:
@@ -168,7 +177,7 @@ def test_what_checks_is_on_a_gpu_before_the_first_library(
     device: Device, as_on_a_gpu: None, libraries: dict[str, Path]
 ) -> None:
     with Runner(WORKLOAD.key, device) as runner:
-        wait([runner._thread.submit(runner.ready)])
+        wait([runner._thread.submit(runner.wait_for_cases)])
         pid = runner._child.pid
         assert runner._child.call(remote.tensors, timeout=LIMIT) == 1
         assert runner.measure(libraries["right"]).status == "ok"

@@ -231,7 +231,7 @@ class Compiled(Planted):
         self._fail("compile")
         self._given = x, w
 
-    def ready(self) -> Kernel:
+    def kernel(self) -> Kernel:
         return self.prepare(*self._given)
 
 

@@ -215,6 +215,35 @@ def test_a_check_may_end_the_wait_for_a_build(kind: str, runs: int, tmp_path: Pa
     assert len([event for event in events if event.startswith("run")]) == runs
 
 
+class Starved(Builder):
+    """Its sixth build fails for want of memory while others run, which ``late`` holds up."""
+
+    def submit(self, order: BuildOrder) -> Future[Built]:
+        future = super().submit(order)
+        if len(self.futures) == 6:
+            self.futures[-1] = future = Future()
+            future.set_result(Built("machine_error", order))
+        return future
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_what_memory_was_lacking_for_is_built_again_alone(kind: str, tmp_path: Path) -> None:
+    events: list[str] = []
+    builder = Starved(events, late="right 7")
+
+    def check() -> None:
+        if not builder.futures[7].done():
+            order = BuildOrder("", "", None, {}, tmp_path / "7.so")
+            builder.futures[7].set_result(Built("build_timeout", order))
+            events.append("late")
+
+    results = run(kind, tmp_path, 8, builder, Runner(events, kind), check=check)
+    assert sorted(results)[5] == ("right 5", "ok", "ok")
+    assert events.count("build right 5") == 2
+    assert events[-1 - events[::-1].index("build right 5") :][1] == "run 5"
+    assert events.index("late") < len(events) - events[::-1].index("build right 5")
+
+
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_a_space_that_runs_out_ends_it(kind: str, tmp_path: Path) -> None:
     events: list[str] = []

@@ -34,7 +34,7 @@ def new(library: Library) -> tuple[Any, ...]:
 def test_it_gives_a_tuple_by_position_and_by_name(library: Library, given: tuple[Any, ...]) -> None:
     assert [each.name for each in library.workload.outputs] == NAMES
     parameters = inspect.signature(library).parameters
-    assert list(parameters) == [*(each.name for each in library.workload.given), "out", "cast"]
+    assert list(parameters) == [*(each.name for each in library.workload.inputs), "out", "cast"]
     found = library(*given)
     assert type(found) is tuple
     exact = templates.operator("conv1d").references(library.workload, *given)

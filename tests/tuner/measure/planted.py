@@ -3,6 +3,8 @@ import them by name."""
 
 import ctypes
 import os
+import signal
+from pathlib import Path
 from typing import Any, Literal
 
 from templates.conv1d.workload import Conv1dWorkload
@@ -96,3 +98,22 @@ class PlantedBuild(Planted):
         if behaviour == "uncompilable":
             return naive(workload, "cuda")  # it has GPU threads, and the target is a CPU
         return Schedule(self.computation(workload, config))
+
+
+class PlantedHungry(Planted):
+    """Beside ``right`` a folder: its file ``tries`` gets a line with each build, whose process
+    is killed, as if memory ran out, unless there is a file ``enough``."""
+
+    name = "planted_hungry"
+
+    def __init__(self, folder: Path = Path()) -> None:
+        self.behaviours = ("right", str(folder))
+
+    def schedule(self, workload: Conv1dWorkload, config: Config) -> Any:
+        if config["behaviour"] != "right":
+            folder = Path(config["behaviour"])
+            with (folder / "tries").open("a") as tries:
+                tries.write("tried\n")
+            if not (folder / "enough").exists():
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().schedule(workload, self.config("right"))

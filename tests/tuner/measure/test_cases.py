@@ -33,7 +33,7 @@ def test_each_case_has_the_workloads_shapes_and_its_reference(
     found = written(workload, tmp_path)
     assert [case.name for case in found] == ["normal", "positive", "impulse", "decaying", "offset"]
     for case in found:
-        for array, argument in zip(case.inputs, workload.given, strict=True):
+        for array, argument in zip(case.inputs, workload.inputs, strict=True):
             assert (array.shape, array.dtype) == (argument.shape, argument.dtype)
         exact = "float64" if workload.dtype == "float32" else "float32"
         assert (case.references["output"].shape, case.references["output"].dtype) == (

@@ -76,7 +76,7 @@ def written(
 
 def whole(workload: Workload, case: Case) -> list[Any]:
     """Return the case's inputs in the workload's full shapes, with few signals repeated."""
-    pairs = zip(case.inputs, workload.given, strict=True)
+    pairs = zip(case.inputs, workload.inputs, strict=True)
     return [np.resize(array, argument.shape) for array, argument in pairs]
 
 
@@ -92,12 +92,12 @@ def test_a_reference_is_of_all_signals(written: tuple[Workload, list[Case], Path
 
 def test_the_first_alone_has_all_signals(written: tuple[Workload, list[Case], Path]) -> None:
     workload, (first, *others), folder = written
-    shapes = [argument.shape for argument in workload.given]
+    shapes = [argument.shape for argument in workload.inputs]
     assert [array.shape for array in first.inputs] == shapes
     few = workload.reduced_to(cases.SIGNALS, cases.CHANNELS)
     assert few.bytes < workload.bytes
     for case in others:
-        assert [array.shape for array in case.inputs] == [each.shape for each in few.given]
+        assert [array.shape for array in case.inputs] == [each.shape for each in few.inputs]
     files = list(folder.iterdir())
     assert sum(file.stat().st_size for file in files) == cases.size(workload) + 128 * len(files)
 
@@ -161,4 +161,4 @@ def test_an_output_with_few_numbers_needs_all_signals() -> None:
     workload = Conv1dWorkload.model_validate(gradient | {"kind": "correlate"})
     assert workload.bytes > cases.LARGE
     given = cases.draw(workload, "positive", np.random.default_rng(0))
-    assert [array.shape for array in given] == [argument.shape for argument in workload.given]
+    assert [array.shape for array in given] == [argument.shape for argument in workload.inputs]

@@ -44,7 +44,7 @@ def test_a_workload_is_a_call(name: str) -> None:
     work = workload(name)
     call = call_of(work)
     assert call is not None
-    given = {each.role: each for each in work.given}
+    given = {each.role: each for each in work.inputs}
     for role in ("input", "weight"):
         assert np.prod(call[role]) == given[role].elements
 

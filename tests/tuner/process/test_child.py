@@ -11,7 +11,7 @@ from pydantic_core import PydanticSerializationError
 
 from tests.tuner.measure import remote
 from tests.tuner.measure.remote import gone
-from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout
+from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout, MachineError
 from tuner.process.child import Child
 from tuner.process.confine import Confinement
 
@@ -142,16 +142,23 @@ def test_a_process_killed_between_calls_is_replaced(child: Child) -> None:
     assert child.call(remote.pid, timeout=LONG) != before
 
 
+def test_a_process_that_somebody_else_kills_blames_the_machine(child: Child) -> None:
+    """So does the kernel if memory runs out."""
+    with pytest.raises(MachineError, match=r"killed \(signal SIGKILL, which the kernel sends if"):
+        child.call(remote.kill_itself, timeout=LONG)
+
+
 def test_kill_ends_a_call_of_another_thread_and_all_later_ones(child: Child) -> None:
     child.call(remote.pid, timeout=LONG)
     with ThreadPoolExecutor(1) as threads:
         hanging = threads.submit(child.call, remote.hang, timeout=LONG)
         time.sleep(0.1)
         child.kill()
-        with pytest.raises(ChildCrashed, match="SIGKILL"):
+        with pytest.raises(ChildCrashed, match="SIGKILL") as ended:
             hanging.result(timeout=5)
-    with pytest.raises(ChildCrashed, match="SIGKILL"):
+    with pytest.raises(ChildCrashed, match="SIGKILL") as later:
         child.call(remote.pid, timeout=LONG)
+    assert {ended.type, later.type} == {ChildCrashed}
 
 
 def test_close_ends_the_process_and_a_call_starts_another(child: Child) -> None:

@@ -36,15 +36,15 @@ def test_the_least_leads_and_nothing_is_scored_twice(size: int) -> None:
     part = range(len(whole))
     leading = expected.leading(np.random.default_rng(0), part)
     assert whole[leading[0]] == {"template": "made", "width": 30, "depth": 20}
-    assert expected.of(leading).tolist() == sorted(expected.of(leading).tolist())
+    assert expected.scores(leading).tolist() == sorted(expected.scores(leading).tolist())
     assert len(set(leading)) == len(leading)
     assert len(leading) == len(whole) or len(leading) < len(whole) / 2
     assert set(ASKED.values()) == {1}
 
 
 def test_without_a_prior_all_are_alike() -> None:
-    assert Expected(space(3), None).of([5, 1, 5]).tolist() == [0, 0, 0]
+    assert Expected(space(3), None).scores([5, 1, 5]).tolist() == [0, 0, 0]
 
 
 def test_what_is_asked_for_twice_is_told_twice() -> None:
-    assert Expected(space(35), bowl).of([0, 1220, 0]).tolist() == [1300, 0, 1300]
+    assert Expected(space(35), bowl).scores([0, 1220, 0]).tolist() == [1300, 0, 1300]

@@ -35,7 +35,10 @@ def export(
     status: Annotated[TrialStatus | None, typer.Option(help="only trials with this status")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="a file, or for MetaSchedule's database a folder; else standard output"),
+        typer.Option(
+            help="a file, or for MetaSchedule's database a folder; - and the default are standard "
+            "output"
+        ),
     ] = None,
     package: Annotated[
         Path | None,
@@ -84,7 +87,7 @@ def export(
     with database() as engine:
         if job is not None:
             filters = replace(filters, job=jobs.resolve_id(engine, job))
-        if out is None:
+        if out in (None, Path("-")):
             records.write(engine, name, filters, of, sys.stdout.buffer)
         elif name == "metaschedule":
             records.write_database(engine, filters, out)

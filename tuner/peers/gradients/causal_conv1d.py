@@ -30,7 +30,7 @@ def call(
     x, gradient, w, *biases = given
     if workload.bias and not biases:
         biases = [w.new_zeros(workload.C)]  # without an activation its values do not matter
-    signals = [forward.laid_out(workload, layout, each) for each in (x, gradient)]
+    signals = [forward.in_layout(workload, layout, each) for each in (x, gradient)]
     kernels = w.reshape(workload.C, workload.N)
     return partial(
         backward,

@@ -33,7 +33,7 @@ def _conv1d(
     images = layout is torch.channels_last
     ones, zeros = ((1,), (0, 0)) if images else ((), ())
 
-    def laid_out(name: str, tensor: Tensor) -> Tensor:
+    def in_layout(name: str, tensor: Tensor) -> Tensor:
         if name == "bias":
             return tensor
         if name != "weight":
@@ -48,7 +48,7 @@ def _conv1d(
         "weight": (workload.out_channels, workload.summed, *ones, workload.N),
     }
     steps = ((*ones, workload.stride), (*ones, workload.dilation))
-    return _called(workload, laid_out, given, shapes, steps, (*workload.pads, *zeros), layout)
+    return _called(workload, in_layout, given, shapes, steps, (*workload.pads, *zeros), layout)
 
 
 def _depthwise_conv2d(
@@ -56,7 +56,7 @@ def _depthwise_conv2d(
 ) -> Callable[[], Tensor]:
     to_nchw = workload.axes(range(4))
 
-    def laid_out(name: str, tensor: Tensor) -> Tensor:
+    def in_layout(name: str, tensor: Tensor) -> Tensor:
         planes = tensor if name == "weight" else tensor.permute(to_nchw)
         return planes.contiguous(memory_format=layout)
 
@@ -66,12 +66,12 @@ def _depthwise_conv2d(
     }
     steps = ((workload.stride,) * 2, (workload.dilation,) * 2)
     top, left, bottom, right = workload.pads
-    return _called(workload, laid_out, given, shapes, steps, (left, right, top, bottom), layout)
+    return _called(workload, in_layout, given, shapes, steps, (left, right, top, bottom), layout)
 
 
 def _called(
     workload: Any,
-    laid_out: Callable[[str, Tensor], Tensor],
+    in_layout: Callable[[str, Tensor], Tensor],
     given: Sequence[Tensor],
     shapes: Mapping[str, tuple[int, ...]],
     steps: tuple[tuple[int, ...], tuple[int, ...]],
@@ -90,8 +90,8 @@ def _called(
     from torch.nn import functional
 
     named = {name: given[0].new_empty(shape) for name, shape in shapes.items()}
-    for argument, tensor in zip(workload.given, given, strict=True):
-        named[argument.name] = laid_out(argument.name, tensor)
+    for argument, tensor in zip(workload.inputs, given, strict=True):
+        named[argument.name] = in_layout(argument.name, tensor)
     sides = [ends[at : at + 2] for at in range(0, len(ends), 2)][::-1]
     cropped = any(before != behind for before, behind in sides)
     x = named["input"].contiguous(memory_format=layout)

@@ -148,7 +148,7 @@ class _PyTorchLayer:
         self, x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None
     ) -> Tensor:
         y = self.convolved(x, weight, bias)
-        return self.laid_out(y if residual is None else y + residual, x)
+        return self.in_layout_of(y if residual is None else y + residual, x)
 
     def convolved(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         call = getattr(convolutions, self._kind.operator)
@@ -165,6 +165,6 @@ class _PyTorchLayer:
     def as_library_view(self, x: Any, argument: object) -> Any:
         return x
 
-    def laid_out(self, y: Tensor, x: Tensor) -> Tensor:
-        found: Tensor = self._kind.laid_out(y, x)
+    def in_layout_of(self, y: Tensor, x: Tensor) -> Tensor:
+        found: Tensor = self._kind.in_layout_of(y, x)
         return found

@@ -72,7 +72,7 @@ class Layer(Protocol):
     def as_library_view(self, x: Any, argument: Argument) -> Any:
         """Return a view of a tensor as a library takes it."""
 
-    def laid_out(self, y: Tensor, x: Tensor) -> Tensor: ...
+    def in_layout_of(self, y: Tensor, x: Tensor) -> Tensor: ...
 
 
 Compute = Callable[[Tensor, Saved, PerTensor], PerTensor]
@@ -171,7 +171,7 @@ class _Call:
             named[argument.name].view(argument.shape)
             if argument.role in ("weight", "bias")
             else layer.as_library_view(named[argument.name], argument)
-            for argument in library.workload.given
+            for argument in library.workload.inputs
         ]
         return library, library.of_tensors(*given)
 
@@ -188,7 +188,7 @@ def compute_gradients(
     several_at_once = functorch.is_legacy_batchedtensor(grad)
     if several_at_once or why_pytorch(x, weight, grad, saved.bias) is not None:
         tuned = False
-    call = _Call(layer, layer.laid_out(grad, x) if tuned else grad, saved, tuned)
+    call = _Call(layer, layer.in_layout_of(grad, x) if tuned else grad, saved, tuned)
     dx = dw = db = None
     if needed.input and needed.weight and (found := call.by_kernel("backward")) is not None:
         library, (dx, dw, *biases) = found
@@ -231,10 +231,10 @@ def operator_outputs(layer: Layer, found: PerTensor, grad: Tensor, x: Tensor) ->
     """
     dx, dw, db, dr = found
     ordered = [
-        None if dx is None else layer.laid_out(dx, x),
+        None if dx is None else layer.in_layout_of(dx, x),
         None if dw is None else dw.contiguous(),
         None if db is None else db.clone(),  # it may lie in the memory of the weight's gradient
-        None if dr is None else layer.laid_out(dr, x),
+        None if dr is None else layer.in_layout_of(dr, x),
     ]
     native: Any = torch._C
     tensors = not_none(*ordered)
@@ -247,10 +247,10 @@ def fake_gradients(
     """Return what :func:`operator_outputs` would, as tensors without data."""
     filters = weight.shape[0] if weight.ndim > 1 else 1
     each = (
-        layer.laid_out(torch.empty_like(x), x),
+        layer.in_layout_of(torch.empty_like(x), x),
         weight.new_empty(weight.shape),
         weight.new_empty((filters,)),
-        layer.laid_out(torch.empty_like(grad), x),
+        layer.in_layout_of(torch.empty_like(grad), x),
     )
     return [made for made, is_needed in zip(each, needed, strict=True) if is_needed]
 

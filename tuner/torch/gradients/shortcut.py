@@ -42,7 +42,7 @@ class GradientShortcut:
             return None
         kernels = _kernels(layer, x, weight, needed)
         works: list[Any] = [each.workload for each in kernels.values()]
-        if not works or layer.laid_out(grad, x) is not grad:
+        if not works or layer.in_layout_of(grad, x) is not grad:
             return None
         if needed.bias and not works[-1].bias:
             return None
@@ -57,7 +57,7 @@ class GradientShortcut:
             "bias": bias,
         }
         takes_bias = False
-        for argument in (each for work in works for each in work.given):
+        for argument in (each for work in works for each in work.inputs):
             given = named[argument.name]
             takes_bias = takes_bias or argument.name == "bias"
             if orders is not None and argument.name in ("output_gradient", "input"):
@@ -167,7 +167,7 @@ def _as_function(
 
     The axes of both are in PyTorch's order. ``orders`` are those of :class:`GradientShortcut`.
     """
-    given, outputs = library.workload.given, library.workload.outputs
+    given, outputs = library.workload.inputs, library.workload.outputs
     taken = [orders[each.layout][0] if each.layout in orders else None for each in given]
     given_back = [orders[each.layout][1] if each.layout in orders else None for each in outputs]
     by_address = library.by_address(gpu)

@@ -64,7 +64,7 @@ class Program:
         ranges = ceil_div(workload.length, self.outputs)
         with main_function(self.argument_workload) as (builder, arguments):
             self.x, self.w, *self.added, self.y = flat(self.argument_workload, arguments)
-            self.taps = ir.sblock_alloc_buffer((workload.given[1].elements,), "float32")
+            self.taps = ir.sblock_alloc_buffer((workload.inputs[1].elements,), "float32")
             self._order_weights()
             with self.loop(0, workload.B * self.inputs * ranges) as each:
                 b = ir.Bind(each // (self.inputs * ranges))

@@ -1,0 +1,18 @@
+"""Errors from which it can be told that memory ran out, on the host or on its GPU."""
+
+from __future__ import annotations
+
+SAID = (
+    "out of memory",
+    "out_of_memory",  # CUDA's driver
+    "cudaerrormemoryallocation",  # CUDA's runtime
+    "terminated with signal 9",  # a linker that the kernel has killed, as its compiler says
+    "killed signal terminated",  # the same of the compiler's other programs
+)
+"""What such errors say, in small letters."""
+
+
+def is_out_of_memory(message: str) -> bool:
+    """Return whether an error's message says that memory ran out."""
+    message = message.lower()
+    return any(said in message for said in SAID)
