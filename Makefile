@@ -21,7 +21,8 @@ test: $(TORCH)/.for-tests
 	$(MAKE) --jobs 3 lint suite suite-torch
 
 # A file's tests stay together: they share what is dear to set up. Four files at once on two cores,
-# as many wait for processes of their own; in order of their names, so that the longest come first.
+# as many wait for processes of their own; in order of their names, so that the longest come first,
+# except the farm's, which wait longest and come before all others.
 # Those that need PyTorch run one by one, beside the others: each process of theirs imports it.
 # Each of some 500 processes would make a thread of linear algebra, which spins, for each core. So do
 # threads of PyTorch's OpenMP after their work, while another file's tests wait for that core.

@@ -20,6 +20,8 @@ settings.load_profile("convtune")
 CONFIG = pytest.StashKey[str]()
 PYTORCH = find_spec("torch") is not None
 FEW_LOOKS = 20_000  # objects between two looks for garbage
+FIRST = "tests/tuner/farm/"
+"""Tests that wait longest. As the last ones they would leave a core idle for half a minute."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,7 +70,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is marked so is skipped without PyTorch; what needs it and is not, fails."""
+    """Put FIRST first, and skip without PyTorch what is marked so; what needs it and is not marked,
+    fails."""
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
     for item in items:
         if item.get_closest_marker("torch") and not PYTORCH:
             item.add_marker(pytest.mark.skip(reason="PyTorch is not installed"))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from service_rows import GPU, HOST, tuned
 from test_api_ladders import climbed
 from test_api_process import SERVE, Service
@@ -101,9 +100,8 @@ def test_every_operation(tmp_path: Path) -> None:
         assert f"✅ {phase}" in said
 
 
-@pytest.mark.parametrize("guards_reading", [False, True])
-def test_reading(tmp_path: Path, guards_reading: bool) -> None:
-    with service(f"sqlite:///{tmp_path / 'service.db'}", guards_reading) as explore:
+def test_reading(tmp_path: Path) -> None:
+    with service(f"sqlite:///{tmp_path / 'service.db'}", guards_reading=True) as explore:
         said = explore("read", "--include-method", "GET", "--phases", "examples,fuzzing", "-n", "2")
     assert asked_of(said) == OPERATIONS["get"]
 

@@ -26,7 +26,10 @@ FENCE = 64  # elements on either side of a tensor
 
 @cache
 def cpu_target() -> dict[str, Any]:
-    return cpu_facts.device().target
+    """Return the target of this CPU without LLVM's optimisation, which takes half of a build's
+    time. These tests check what programs compute; libraries of jobs and of tests/tuner are
+    optimised."""
+    return cpu_facts.device().target | {"opt-level": 0}
 
 
 class Compiled:

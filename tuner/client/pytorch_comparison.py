@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tuner.client.answers import Best
 
 _CHANNELS_FIRST, _CHANNELS_LAST = ("NCHW", "NCW"), ("NHWC", "NWC")
@@ -10,28 +12,29 @@ _CHANNELS_FIRST, _CHANNELS_LAST = ("NCHW", "NCW"), ("NHWC", "NWC")
 def reason_to_use_pytorch(best: Best) -> str | None:
     """Return why PyTorch should compute this workload, with its time; None if it should not.
 
-    It should if a PyTorch baseline was the fastest of all, and one of :func:`pytorch_speedups` is
-    below 1: that baseline was faster than the best.
+    It should if a PyTorch baseline was the fastest of all, and one that a layer could use was
+    faster than the best, too.
     """
-    fastest = best.fastest
-    slower = min(pytorch_speedups(best).values(), default=0) < 1
+    fastest, usable = best.fastest, fastest_pytorch(best)
+    slower = usable is not None and usable["speedup"] < 1
     if fastest is None or not fastest.name.startswith("pytorch") or not slower:
         return None
     said = f"{fastest.name} was the fastest when this shape was tuned"
     return f"{said}: {fastest.time_us:.4g} µs"
 
 
-def pytorch_speedups(best: Best) -> dict[str, float]:
-    """Return the best's speed-up over each PyTorch baseline that a layer could use, by its name.
+def fastest_pytorch(best: Best) -> dict[str, Any] | None:
+    """Return the PyTorch baseline that a layer could use and over which the best's speed-up is
+    least; None if there is none.
 
     A layer calls PyTorch eagerly on the tensor that it gets. Baselines that are compiled, use an
     FFT or run in another memory layout are left out: the conversion would cost more than it gains.
     """
     others = _CHANNELS_FIRST if best.workload.get("layout") in _CHANNELS_LAST else _CHANNELS_LAST
-    rows = best.model_dump()["baselines"] or ()
-    return {
-        row["name"]: row["speedup"]
-        for row in rows
+    rows = [
+        row
+        for row in best.model_dump()["baselines"] or ()
         if row["name"].startswith("pytorch") and row.get("speedup")
         if not any(each in row["name"].split() for each in (*others, "fft", "compiled"))
-    }
+    ]
+    return min(rows, key=lambda row: float(row["speedup"]), default=None)

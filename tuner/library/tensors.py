@@ -53,17 +53,20 @@ def checked_view(argument: Argument, array: Any, kind: str) -> Any:
     lost = torch_transforms.unsupported_reason(array) if is_torch(array) else None
     if lost:
         raise WrongArgument(f"{name} can't go to a compiled library: {lost}")
+    if is_torch(array) and array.device.type == "meta":  # without data, it has no view
+        raise WrongDevice(f"{name} must be on {kind}, but is on meta; give one with data")
     try:
         view = shared_view(array, written)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        raise WrongLayout(f"{name} can't be passed on as it is, pass a copy: {reason}") from error
+        way_out = "give another" if written else "pass a copy"
+        raise WrongLayout(f"{name} can't be passed on as it is, {way_out}: {reason}") from error
     if view.device.type != kind:
         raise WrongDevice(f"{name} must be on {kind}, but is on {view.device}; move it there")
     if not view.is_contiguous():
+        way_out = "give a contiguous one" if written else "pass a contiguous copy"
         raise WrongLayout(
-            f"{name} must be contiguous, but has strides {tuple(view.strides)}; "
-            f"pass a contiguous copy"
+            f"{name} must be contiguous, but has strides {tuple(view.strides)}; {way_out}"
         )
     return view
 

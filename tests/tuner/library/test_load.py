@@ -153,7 +153,8 @@ READ_ONLY.flags.writeable = False
         (X.astype(">f4"), W, None, WrongDtype, "input must be float32, but is >f4"),
         (np.repeat(X, 2)[::2], W, None, WrongLayout, r"input must be contiguous.*\(2,\)"),
         (X, W[::-1], None, WrongLayout, r"weight must be contiguous.*\(-1,\)"),
-        (X, W, READ_ONLY, WrongLayout, "output can't be passed on.*readonly"),
+        (X, W, READ_ONLY, WrongLayout, "output can't be passed on.*give another.*readonly"),
+        (X, W, np.repeat(OUT, 2)[::2], WrongLayout, r"strides \(2,\); give a contiguous one"),
         (X, W, X, WrongLayout, "output must not share memory with input"),
         (list(X), W, None, WrongArgument, "input must be a NumPy array.*but is a list"),
         (X, None, None, WrongArgument, "weight must be a NumPy array.*but is a NoneType"),
@@ -311,7 +312,7 @@ def test_pytorch_tensors_that_do_not_fit(libraries: dict[str, Path]) -> None:
         (x.double(), WrongDtype, "input must be float32, but is float64"),
         (x[1:], WrongShape, "input must have shape"),
         (x.clone().requires_grad_(), WrongArgument, r"pass input\.detach\(\)"),
-        (x.to("meta"), WrongLayout, "input can't be passed on"),
+        (x.to("meta"), WrongDevice, "input must be on cpu, but is on meta; give one with data"),
         (x.repeat(2)[::2], WrongLayout, "input must be contiguous"),
     ):
         with pytest.raises(kind, match=says):

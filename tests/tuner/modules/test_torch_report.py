@@ -81,8 +81,12 @@ def test_what_is_missing_is_tuned(source: Local) -> None:
     report = optimize_(model, x, source=source, on_missing="tune", budget_seconds=0.1)
     (row,) = report.rows
     assert row.by == "tuned" or "was the fastest" in row.reason, str(report)
-    assert row.time_us
     assert close(outputs(model, x), plain)
+    (asked,) = capture(restore_(model) or model, x)
+    best = source.best(asked.operator, asked.workload.model_dump(), parallel=True)
+    pytorchs = [each.time_us for each in best.baselines if each.name.startswith("pytorch")]
+    assert row.pytorch_us in pytorchs
+    assert row.time_us == pytest.approx(best.timing["call"]["median_us"])
 
 
 @pytest.mark.parametrize("most", [2, 1])

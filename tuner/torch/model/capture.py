@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -11,8 +12,10 @@ from torch import nn
 from templates.workload import Workload
 from tuner.errors import WrongArgument
 from tuner.torch import arguments
+from tuner.torch.model.dataflow import run
 from tuner.torch.model.functions import layers_of
 from tuner.torch.model.survey import FUSE, Mode, ModelLayer, Terms, survey
+from tuner.torch.model.trial_calls import exclude_harmful_layers
 from tuner.torch.source_lookup import workload_of
 from tuner.torch.tuned_module import Tuned
 from tuner.torch.workload_lookup import Purpose
@@ -54,10 +57,10 @@ def capture(
 ) -> list[Captured]:
     """Return the workloads that :func:`tuner.torch.optimize_` would look up for the model.
 
-    The model is called once, in evaluation mode, on ``example_inputs`` and ``named_inputs``. For
-    ``mode`` "training" the list includes the gradients that inputs and parameters need. Equal
-    workloads are listed once. A model on the meta device is captured without computing anything,
-    but PyTorch does not keep channels last there.
+    The model is called several times, in evaluation mode, on ``example_inputs`` and
+    ``named_inputs``. For ``mode`` "training" the list includes the gradients that inputs and
+    parameters need. Equal workloads are listed once. A model on the meta device is captured without
+    computing anything, but PyTorch does not keep channels last there.
 
     Raises WrongArgument, also if the model is optimised already, and whatever its call raises.
     """
@@ -67,6 +70,8 @@ def capture(
         raise WrongArgument("the model is optimised already; call restore_ on it, and then capture")
     terms = Terms(source=None, fuse=fuse, max_error=max_error, mode=mode)
     layers, _ = survey(model, example_inputs, named_inputs, terms)
+    again = partial(run, model, example_inputs, named_inputs)
+    exclude_harmful_layers(model, layers, again, before=None)
     found: dict[Any, Captured] = {}
     for layer in layers:
         for call, calls in layer.shapes:

@@ -60,6 +60,8 @@ class ConvolutionCall:
     """Whether the input needs grad."""
     is_cast: bool = False
     """Whether autocast was on for the device."""
+    changes_layout: bool = False
+    """Whether a tuned layer's output lies otherwise in memory than PyTorch's."""
     behind: list[nn.Module] = field(default_factory=list)
     apart: str = ""
     """The reason why the next module is not in ``behind``; empty if none was cut off."""

@@ -17,6 +17,7 @@ from tuner.torch import arguments
 from tuner.torch.model import missing as untuned
 from tuner.torch.model.capture import workload_for
 from tuner.torch.model.dataflow import ConvolutionCall, run
+from tuner.torch.model.functions import FunctionCall
 from tuner.torch.model.missing import OnMissing, Wanted
 from tuner.torch.model.outputs import difference
 from tuner.torch.model.report import Report, Row
@@ -64,7 +65,8 @@ def optimize_(
     ("fallback"); a worker verifies the configuration of the closest tuned shape ("nearest"), or one
     that is predicted to be fast ("predicted"); they are tuned ("tune"); or NotTuned is raised
     before anything is replaced ("raise"). For "tune", ``budget_seconds`` is what all searches may
-    take together; the last round of each job comes on top.
+    take together; the last round of each job comes on top. If PyTorch stays faster for a layer that
+    hands on another layout than a tuned one, the layers behind it have as much once more.
 
     For ``mode`` "training" the gradients of inputs, weights and biases are looked up too. Batch
     norms then stay as they are, and only an activation may become part of a kernel. In a model that
@@ -87,10 +89,16 @@ def optimize_(
     call = partial(step if mode == "training" else run, model, given, named)
     if mode == "training":
         before = call()
-    exclude_harmful_layers(model, layers, call, before)
     served = _Served(source, mode)
-    served.fill(type(model).__name__, layers, on_missing, budget_seconds)
-    rows = [row for layer in layers for row in served.rows(layer)]
+    untuned: set[nn.Module | FunctionCall] = set()
+    while True:
+        exclude_harmful_layers(model, layers, call, before, untuned)
+        served.fill(type(model).__name__, layers, on_missing, budget_seconds)
+        rows = [row for layer in layers for row in served.rows(layer)]
+        found = _in_other_layout(layers, rows)
+        if found <= untuned:
+            break
+        untuned |= found
     report = Report(rows, training=model.training, mode=mode)
     swaps = swaps_of(model, _right(model, rows, call))
     if not swaps:
@@ -104,6 +112,17 @@ def optimize_(
         restore_(model)
         raise
     return report
+
+
+def _in_other_layout(layers: list[ModelLayer], rows: list[Row]) -> set[nn.Module | FunctionCall]:
+    """Return the convolutions that PyTorch computes and whose outputs then lie otherwise in
+    memory."""
+    tuned = {id(row.layer) for row in rows if row.by == "tuned"}
+    return {
+        layer.convolution
+        for layer in layers
+        if id(layer) not in tuned and any(call.changes_layout for call in layer.calls)
+    }
 
 
 def _right(model: nn.Module, rows: list[Row], call: Callable[[], Any]) -> list[ModelLayer]:

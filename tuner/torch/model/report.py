@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from templates.workload import Workload
-from tuner.client.pytorch_comparison import pytorch_speedups
+from tuner.client.pytorch_comparison import fastest_pytorch
 from tuner.torch.model.picture import picture
 from tuner.torch.model.survey import Mode, ModelLayer
 from tuner.torch.source_lookup import Found
@@ -30,8 +30,9 @@ class Row:
     too. ``apart`` says why it takes in no more of what follows, if that is known.
 
     ``time_us`` is the kernel's time, ``pytorch_us`` the fastest of PyTorch's in the same layout,
-    both in µs for one call, and ``max_error`` the kernel's largest error. All three were measured
-    when the shape was tuned, and are None if it was not.
+    both in µs for one call; on a CPU both are of calls from Python. Without a ``pytorch_us``,
+    ``time_us`` is always of the kernel. ``max_error`` is the kernel's largest error. All three were
+    measured when the shape was tuned, and are None if it was not.
     """
 
     names: list[str]
@@ -66,9 +67,10 @@ class Row:
         if found.best is not None:
             best = found.best
             row.time_us, row.max_error = best.time_us, best.max_error
-            speedups = pytorch_speedups(best).values()
-            if speedups and best.time_us:
-                row.pytorch_us = best.time_us * min(speedups)
+            pytorch = fastest_pytorch(best)
+            if pytorch is not None:  # the times that its speed-up compares: on a CPU, of calls
+                row.pytorch_us = pytorch["time_us"]
+                row.time_us = pytorch["time_us"] / pytorch["speedup"]
         if found.library is not None:
             row.by, row.reason = "tuned", ""
             row.template = found.library.manifest["template"]
@@ -117,7 +119,7 @@ class Report:
 
     @property
     def expected_gain_us(self) -> float:
-        """µs that the kernels save in one call of the model, by the times measured in tuning."""
+        """µs that tuned layers save in one call of the model, by the times measured in tuning."""
         return sum(row.gain_us for row in self.rows)
 
     def __str__(self) -> str:
@@ -148,7 +150,7 @@ class Report:
         what = "layers" if self.mode == "inference" else "outputs and gradients of layers"
         said = [f"{self.tuned} of {len(self.rows)} {what} are computed by tuned kernels"]
         if self.expected_gain_us:
-            said.append(f"expected gain of a call: {self.expected_gain_us:,.1f} µs of kernels")
+            said.append(f"expected gain of a call: {self.expected_gain_us:,.1f} µs")
         with_gradients = "" if self.mode == "inference" else " and its gradients"
         if self.before_ms and self.after_ms:
             said.append(

@@ -8,7 +8,7 @@ rounding of kernels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property, partial
 from math import isnan
@@ -18,6 +18,8 @@ import torch
 from torch import nn
 
 from templates.dtypes import USUAL_ERROR
+from tuner.torch.model.dataflow import ConvolutionCall
+from tuner.torch.model.functions import FunctionCall
 from tuner.torch.model.kernel_check import compare_kernels
 from tuner.torch.model.outputs import difference
 from tuner.torch.model.report import in_a_line
@@ -27,13 +29,22 @@ from tuner.torch.workload_lookup import DTYPES
 
 
 def exclude_harmful_layers(
-    model: nn.Module, layers: list[ModelLayer], call: Callable[[], Any], before: list[torch.Tensor]
+    model: nn.Module,
+    layers: list[ModelLayer],
+    call: Callable[[], Any],
+    before: list[torch.Tensor] | None,
+    untuned: Collection[nn.Module | FunctionCall] = (),
 ) -> None:
     """Find the layers that change the model's output from ``before``, or make its call fail.
 
-    These layers take nothing in. If that does not help, they are left to PyTorch.
+    These layers take nothing in. If that does not help, they are left to PyTorch. If ``before`` is
+    None, only those are found that make the call fail.
+
+    The inputs of the others are then those that they get behind tuned layers. On a CPU PyTorch's
+    conv1d does not keep channels last, and a tuned one does. The convolutions ``untuned`` hand
+    their outputs on as PyTorch does.
     """
-    trial = _Trial(model, call, before, layers, _by_pytorch)
+    trial = _Trial(model, call, before, layers, partial(_by_pytorch, untuned))
     while blamed := trial.blamed([layer for layer in layers if layer.tuned is not None]):
         taking = [(layer, why) for layer, why in blamed if _is_fused(layer)]
         for layer, why in taking:
@@ -151,13 +162,31 @@ class _Trial:
 
 
 @contextmanager
-def _by_pytorch(layers: list[ModelLayer]) -> Iterator[None]:
-    """Have tuned layers compute by PyTorch, without the rounding of kernels."""
+def _by_pytorch(
+    untuned: Collection[nn.Module | FunctionCall], layers: list[ModelLayer]
+) -> Iterator[None]:
+    """Have tuned layers compute by PyTorch, without the rounding of kernels, and note how their
+    inputs lie in memory."""
     own = [vars(layer.tuned) for layer in layers]
     for layer, its in zip(layers, own, strict=True):
-        its["computed"] = layer.tuned.plain  # type: ignore[union-attr]
+        its["computed"] = partial(
+            _in_tuned_layout, layer, iter(layer.calls), layer.convolution in untuned
+        )
     try:
         yield
     finally:
         for its in own:
             del its["computed"]
+
+
+def _in_tuned_layout(
+    layer: ModelLayer, calls: Iterator[ConvolutionCall], is_untuned: bool, x: Any, *given: Any
+) -> Any:
+    tuned: Any = layer.tuned
+    plain = tuned.plain(x, *given)
+    y = plain if is_untuned else tuned.in_layout_of(plain, x)
+    noted = next(calls, None)  # a checkpoint calls a layer once more, in the backward pass
+    if noted is not None:
+        noted.input = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
+        noted.changes_layout = y.stride() != plain.stride()
+    return y
