@@ -25,6 +25,17 @@ class Document:
     workload: Workload
     peers_t4_us: Mapping[str, float] = field(default_factory=dict)
 
+    def rung(
+        self, name: str, adds: str, t4_us: float | None = None, every_input: bool = False
+    ) -> Rung:
+        """Return the rung whose program is the function of this ``name`` in the document's module.
+
+        That is ``seed_<number>`` of the operator's ladder. A "=" in the name is "_" there.
+        """
+        room = f"templates.{self.workload.operator}.ladder.seed_{self.number}"
+        program = f"{room}:{name.replace('=', '_')}"
+        return Rung(f"{self.number} {name}", self, adds, program, t4_us, every_input)
+
 
 @dataclass(frozen=True)
 class Rung:

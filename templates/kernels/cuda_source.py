@@ -12,6 +12,7 @@ from tvm.tirx.script.builder import ir
 
 from templates.argument import workspace_of
 from templates.epilogue import WithEpilogue
+from templates.kernels.function import opaque_block
 from templates.kernels.parameters import buffers
 from templates.workload import Workload
 
@@ -146,9 +147,7 @@ def program_of_launches(
             ir.arg(each.symbol, ir.buffer(each.shape, each.dtype)).data
             for each in workspace_of(workspace)
         ]
-        with ir.sblock("root"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("root"):
             for launch in launches:
                 _launch(launch, pointers, source)
     return builder.get()
@@ -158,10 +157,8 @@ def _launch(launch: Launch, pointers: Sequence[Any], source: str) -> None:
     with (
         ir.thread_binding(0, launch.blocks, thread="blockIdx.x"),
         ir.thread_binding(0, launch.threads, thread="threadIdx.x"),
-        ir.sblock(launch.function),
+        opaque_block(launch.function),
     ):
-        ir.reads()
-        ir.writes()
         given = list(pointers)
         if launch.words:
             memory = ir.sblock_alloc_buffer((launch.words,), "uint32", scope="shared.dyn")

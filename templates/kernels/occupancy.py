@@ -1,9 +1,10 @@
-"""Occupancy of a GPU by a grid of blocks."""
+"""Occupancy of a GPU by a grid of blocks, and of a CPU by tasks."""
 
 from typing import Any
 
 from templates.ceil_div import ceil_div
 from templates.limits import DeviceLimits
+from templates.template import PARALLEL
 
 MAX_RESIDENT = 2048  # threads that a unit holds at the same time
 
@@ -35,3 +36,34 @@ def occupancy(blocks: int, threads: int, resident: int, limits: DeviceLimits) ->
         "threads": threads,
         "resident_threads": min(resident, ceil_div(blocks, limits.units)) * threads,
     }
+
+
+def bounded_occupancy(
+    config: dict[str, Any],
+    blocks: int,
+    threads: int,
+    registers: int,
+    limits: DeviceLimits,
+    shared_bytes: int = 0,
+) -> dict[str, float]:
+    """Return the features of a grid of blocks with a knob ``resident``.
+
+    Each of a block's ``threads`` takes ``registers`` registers, and the block ``shared_bytes`` of
+    shared memory.
+    """
+    room = limits.unit_shared_memory // max(1, shared_bytes)
+    resident = resident_blocks(threads, registers, limits, room)
+    return {
+        **occupancy(blocks, threads, resident, limits),
+        "shared_bytes": shared_bytes,
+        "least_resident_threads": config["resident"] * threads,
+        "registers": registers,
+    }
+
+
+def occupancy_by_tasks(
+    tasks: int, config: dict[str, Any], limits: DeviceLimits
+) -> dict[str, float]:
+    """Return the features of ``tasks`` tasks on a CPU's threads, or on one."""
+    threads = min(tasks, limits.units) if config["threading"] == PARALLEL else 1
+    return {"tasks": tasks, "threads": threads, "waves": ceil_div(tasks, threads)}

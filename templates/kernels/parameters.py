@@ -21,11 +21,6 @@ def buffers(workload: Workload) -> list[Any]:
     return [ir.arg(a.symbol, ir.buffer(a.shape, a.dtype)) for a in workload.arguments]
 
 
-def whole(buffer: Any) -> Any:
-    """Return all of a buffer, as a region that a block reads or writes."""
-    return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
-
-
 def flat(workload: Workload, given: Sequence[Any]) -> list[Any]:
     """Return one-dimensional buffers of all arguments, in the same memory as the ``given`` ones."""
     return [

@@ -6,6 +6,7 @@ from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
 from templates.conv1d.frame import Frame
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import PARALLEL, Config, Template
@@ -91,12 +92,9 @@ class CpuBackward(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         tasks = channel_blocks(workload, config) * config["parts"]
-        used = min(tasks, limits.units) if config["threading"] == PARALLEL else 1
         reach = Frame.of(workload).reach
         return {
-            "tasks": tasks,
-            "threads": used,
-            "waves": ceil_div(tasks, used),
+            **occupancy_by_tasks(tasks, config, limits),
             "work_per_task": tiles_of_channel(workload, config)
             * config["places"]
             / config["parts"],

@@ -6,6 +6,7 @@ from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -72,12 +73,9 @@ class CpuDirect(Template[Conv1dWorkload]):
     ) -> dict[str, float]:
         task = _task(config)
         tasks = ceil_div(workload.length, task)
-        used = min(tasks, limits.units) if config["threading"] == "parallel" else 1
         chunks = ceil_div(workload.N, config["taps_per_chunk"])
         return {
-            "tasks": tasks,
-            "threads": used,
-            "waves": ceil_div(tasks, used),
+            **occupancy_by_tasks(tasks, config, limits),
             "work_per_task": task * workload.N,
             "accumulator_bytes": 4 * config["lanes"] * config["vectors"],
             "registers": config["lanes"] * config["vectors"] * 4 / limits.vector_bytes,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import FFT
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -86,14 +87,11 @@ class CpuFft(Template[Conv1dWorkload]):
         points, lanes, pairs = config["points"], config["lanes"], config["pairs"]
         new = outputs_of_block(workload, config)
         tasks = workload.rows * ceil_div(workload.length, 2 * new * pairs)
-        used = min(tasks, limits.units) if config["threading"] == "parallel" else 1
         parts = factors(config)
         # multiply-adds for a sample of a block: its transforms', and its share of the products
         work = 2.5 * sum(part.bit_length() + 1 for part in parts) + 2 * lanes
         return {
-            "tasks": tasks,
-            "threads": used,
-            "waves": ceil_div(tasks, used),
+            **occupancy_by_tasks(tasks, config, limits),
             "work_per_task": 2 * pairs * points * work,
             "transforms": len(parts),
             "registers": 2 * config["radix"] * lanes * 4 / limits.vector_bytes,

@@ -1,16 +1,17 @@
-"""The knobs, the default and the features of matrix products on a CPU, as which the gradients of
-dense channels are computed.
-
-A product has ``lines`` by ``columns`` results, each a sum over ``depths``. A template may compute
-several independent products, called sheets.
-"""
+"""CpuProducts: the search space of a gradient of dense channels as matrix products, on a CPU."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from typing import ClassVar
+
+from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
+from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import PARALLEL, Config
+from templates.template import PARALLEL, Config, Template
 
 MAX_SUMS = 16  # vectors, in registers
 VECTOR = 16  # lanes of a usual vector
@@ -20,66 +21,91 @@ USUAL_COLUMNS = 64
 BLOCKS = (1, 2, 4)
 
 
-def add_knobs(space: ConfigSpace, lines: int, columns: int) -> None:
-    """Add the knobs of a product of ``lines`` by ``columns`` to the space.
+class CpuProducts(Template[Conv1dWorkload]):
+    """Base of the gradients of dense channels, for workloads of one ``direction``.
 
-    A task computes ``columns`` columns by ``blocks`` blocks of ``vectors`` vectors of ``lanes``
-    lines. It stages ``depth`` depths of its lines and columns at a time, as float32. In registers
-    are the sums of one block of lines by ``own_columns`` columns.
+    A product has lines by columns of results, each a sum over depths. Several independent products
+    are called sheets. A task computes ``columns`` columns by ``blocks`` blocks of ``vectors``
+    vectors of ``lanes`` lanes. It stages ``depth`` depths of its lines and columns at a time, as
+    float32. In registers are the sums of one block of lines by ``own_columns`` columns.
     """
-    space.knob("lanes", _lanes(lines))
-    space.knob("vectors", [1, 2])
-    space.knob("blocks", list(BLOCKS))
-    space.knob("columns", _columns(columns))
-    space.knob("own_columns", [2, 4, 8])
-    space.knob("depth", [128, 512])
-    space.knob("threading", ["serial", PARALLEL])
-    space.constraint(
-        f"at most {MAX_SUMS} vectors of sums",
-        lambda c: c["own_columns"] * c["vectors"] * ceil_div(c["lanes"], VECTOR) <= MAX_SUMS,
-    )
-    space.constraint(
-        "a task has less than twice the lines, or one vector of them",
-        lambda c: (c["vectors"], c["blocks"]) == (1, 1) or tile_lines(c) < 2 * lines,
-    )
 
+    kind = "cpu"
+    arithmetic = DIRECT_WITH_PADDING
+    computes_gradients = True
+    direction: ClassVar[str]
 
-def default_knobs(lines: int, columns: int, limits: DeviceLimits) -> Config:
-    """Return default values of the knobs: tiles so large that staging costs less than
-    multiplying."""
-    widest = max(LANES[0], limits.vector_bytes // 4)
-    lanes = max(n for n in _lanes(lines) if n <= widest)
-    return {
-        "lanes": lanes,
-        "vectors": 1,
-        "blocks": max(n for n in BLOCKS if n == 1 or lanes * n < 2 * lines),
-        "columns": [n for n in _columns(columns) if n <= USUAL_COLUMNS][-1],
-        "own_columns": 4,
-        "depth": 512,
-        "threading": "serial",
-    }
+    @staticmethod
+    @abstractmethod
+    def extents(workload: Conv1dWorkload) -> tuple[int, int]:
+        """Return the lines and the columns of a product."""
 
+    @staticmethod
+    @abstractmethod
+    def depths(workload: Conv1dWorkload) -> int:
+        """Return about how many terms a result is the sum of."""
 
-def features(
-    config: Config, lines: int, columns: int, sheets: int, depths: float, limits: DeviceLimits
-) -> dict[str, float]:
-    """Return the features of ``sheets`` products of ``lines`` by ``columns``, each result a sum
-    over about ``depths`` terms."""
-    height, width, deep = tile_lines(config), config["columns"], config["depth"]
-    tasks = sheets * ceil_div(lines, height) * ceil_div(columns, width)
-    used = min(tasks, limits.units) if config["threading"] == PARALLEL else 1
-    own = config["own_columns"] * config["vectors"]
-    return {
-        "tasks": tasks,
-        "threads": used,
-        "waves": ceil_div(tasks, used),
-        "work_per_task": height * width * depths,
-        "registers": own * config["lanes"] * 4 / limits.vector_bytes,
-        "loads_per_fma": (config["vectors"] + config["own_columns"]) / own,
-        "staged_per_fma": (height + width) / (height * width),
-        "tile_bytes": 4 * ((height + width) * deep + 2 * height * width),
-        "filled": lines * columns * sheets / (tasks * height * width),
-    }
+    @staticmethod
+    def sheets(workload: Conv1dWorkload) -> int:
+        return 1
+
+    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
+        """Return whether the workload is this gradient of dense channels, on a CPU."""
+        is_asked = workload.direction == self.direction and workload.is_dense
+        return super().applies(workload, limits) and is_asked
+
+    def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
+        lines, columns = self.extents(workload)
+        space = ConfigSpace(self.name, self.version)
+        space.knob("lanes", _lanes(lines))
+        space.knob("vectors", [1, 2])
+        space.knob("blocks", list(BLOCKS))
+        space.knob("columns", _columns(columns))
+        space.knob("own_columns", [2, 4, 8])
+        space.knob("depth", [128, 512])
+        space.knob("threading", ["serial", PARALLEL])
+        space.constraint(
+            f"at most {MAX_SUMS} vectors of sums",
+            lambda c: c["own_columns"] * c["vectors"] * ceil_div(c["lanes"], VECTOR) <= MAX_SUMS,
+        )
+        space.constraint(
+            "a task has less than twice the lines, or one vector of them",
+            lambda c: (c["vectors"], c["blocks"]) == (1, 1) or tile_lines(c) < 2 * lines,
+        )
+        return space
+
+    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
+        """Return tiles so large that staging costs less than multiplying."""
+        lines, columns = self.extents(workload)
+        widest = max(LANES[0], limits.vector_bytes // 4)
+        lanes = max(n for n in _lanes(lines) if n <= widest)
+        return {
+            "template": self.name,
+            "lanes": lanes,
+            "vectors": 1,
+            "blocks": max(n for n in BLOCKS if n == 1 or lanes * n < 2 * lines),
+            "columns": [n for n in _columns(columns) if n <= USUAL_COLUMNS][-1],
+            "own_columns": 4,
+            "depth": 512,
+            "threading": "serial",
+        }
+
+    def features(
+        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
+    ) -> dict[str, float]:
+        (lines, columns), sheets = self.extents(workload), self.sheets(workload)
+        height, width, deep = tile_lines(config), config["columns"], config["depth"]
+        tasks = sheets * ceil_div(lines, height) * ceil_div(columns, width)
+        own = config["own_columns"] * config["vectors"]
+        return {
+            **occupancy_by_tasks(tasks, config, limits),
+            "work_per_task": height * width * self.depths(workload),
+            "registers": own * config["lanes"] * 4 / limits.vector_bytes,
+            "loads_per_fma": (config["vectors"] + config["own_columns"]) / own,
+            "staged_per_fma": (height + width) / (height * width),
+            "tile_bytes": 4 * ((height + width) * deep + 2 * height * width),
+            "filled": lines * columns * sheets / (tasks * height * width),
+        }
 
 
 def tile_lines(config: Config) -> int:

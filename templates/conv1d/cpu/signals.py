@@ -7,6 +7,7 @@ import math
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import PARALLEL, Config, Template
@@ -97,12 +98,9 @@ class CpuSignals(Template[Conv1dWorkload]):
         outputs, sums = outputs_per_task(config), config["vectors"] * config["filters"]
         inputs = workload.B * workload.C // workload.summed
         tasks = inputs * ceil_div(workload.length, outputs)
-        used = min(tasks, limits.units) if config["threading"] == PARALLEL else 1
         filters = ceil_div(workload.multiplier, config["filters"]) * config["filters"]
         return {
-            "tasks": tasks,
-            "threads": used,
-            "waves": ceil_div(tasks, used),
+            **occupancy_by_tasks(tasks, config, limits),
             "work_per_task": outputs * filters * workload.taps,
             "registers": sums * config["lanes"] * 4 / limits.vector_bytes,
             "loads_per_fma": (config["vectors"] + config["filters"]) / sums,

@@ -8,7 +8,7 @@ from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import has_tensor_cores_for
-from templates.kernels.occupancy import occupancy, registers_each, resident_blocks
+from templates.kernels.occupancy import bounded_occupancy, registers_each
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -92,15 +92,11 @@ class CudaHankel(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         threads, registers = config["threads"], _registers(workload, config)
-        resident = resident_blocks(threads, registers, limits)
         read, written = vectors(workload, config)
         samples = _samples(read) * parts(workload, config)  # of a segment
         count, width = _tiles_of_channel(workload, config), config["width"]
         return {
-            **occupancy(blocks(workload, config), threads, resident, limits),
-            "shared_bytes": 0,
-            "least_resident_threads": config["resident"] * threads,
-            "registers": registers,
+            **bounded_occupancy(config, blocks(workload, config), threads, registers, limits),
             "products": samples // 16 * width // 8 * config["tiles"],
             "fetched_bytes": 2 * 16 * samples * config["stages"],
             "reads_per_output": samples / width,

@@ -8,7 +8,7 @@ from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.occupancy import occupancy, registers_each, resident_blocks
+from templates.kernels.occupancy import bounded_occupancy, registers_each
 from templates.kernels.vectors import longest_vector
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -119,14 +119,10 @@ class CudaWindow(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         threads, registers = config["threads"], _registers(workload, config)
-        resident = resident_blocks(threads, registers, limits)
         each, outputs = config["outputs"], config["outputs"] * config["steps"]
         read = vectors(workload, config) * config["vector"]
         return {
-            **occupancy(blocks(workload, config), threads, resident, limits),
-            "shared_bytes": 0,
-            "least_resident_threads": config["resident"] * threads,
-            "registers": registers,
+            **bounded_occupancy(config, blocks(workload, config), threads, registers, limits),
             "outputs_per_thread": outputs,
             "work_per_thread": outputs * workload.N,
             "fetched_bytes": config["steps"] * read * BYTES_PER_ELEMENT[workload.dtype],

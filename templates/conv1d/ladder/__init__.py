@@ -26,27 +26,18 @@ CUDA_STEPS = Document(
     Conv1dWorkload(M=1_000_000, N=2047, mode="valid", kind="correlate"),
 )
 
-
-def _rung(
-    document: Document, name: str, adds: str, t4_us: float | None = None, every_input: bool = False
-) -> Rung:
-    program = f"templates.conv1d.ladder.seed_{document.number}:{name.replace('=', '_')}"
-    return Rung(f"{document.number} {name}", document, adds, program, t4_us, every_input)
-
-
 RUNGS = (
-    _rung(
-        TVM_STEPS,
+    TVM_STEPS.rung(
         "naive",
         "a block for each output, whose sum runs over all M + N - 1 positions under a guard",
         18286.0,
         every_input=True,
     ),
-    _rung(TVM_STEPS, "v1", "the sum runs over the taps alone", 107.0),
-    _rung(TVM_STEPS, "v2", "eight threads a block", 25.1),
-    _rung(TVM_STEPS, "v3", "four by four threads a block", 15.8),
-    _rung(TVM_STEPS, "v4", "sums in registers, weights in shared memory four taps at a time", 14.7),
-    _rung(TVM_STEPS, "v5", "eight by four threads, eight taps at a time, unrolled", 12.4),
+    TVM_STEPS.rung("v1", "the sum runs over the taps alone", 107.0),
+    TVM_STEPS.rung("v2", "eight threads a block", 25.1),
+    TVM_STEPS.rung("v3", "four by four threads a block", 15.8),
+    TVM_STEPS.rung("v4", "sums in registers, weights in shared memory four taps at a time", 14.7),
+    TVM_STEPS.rung("v5", "eight by four threads, eight taps at a time, unrolled", 12.4),
     Rung(
         "000 AutoTVM",
         TVM_STEPS,
@@ -55,19 +46,17 @@ RUNGS = (
         40.5,
         trials=60,
     ),
-    _rung(TRITON, "block_form", "2048 outputs a block, four taps a step, no shared memory"),
-    _rung(LECTURE, "halo_from_global", "a tile in shared memory, its halo read from global memory"),
-    _rung(LECTURE, "halo_in_shared_many_loads", "the halo in shared memory, loaded in turns"),
-    _rung(LECTURE, "one_load_idle_threads", "a thread for each input of the tile, some idle"),
-    _rung(LECTURE, "several_outputs", "four outputs a thread: less halo for a tile's size"),
-    _rung(CUDA_STEPS, "naive", "a thread for each output, 512 a block", 4604.65),
-    _rung(CUDA_STEPS, "shared", "input tile and weights in shared memory", 4672.56),
-    _rung(CUDA_STEPS, "registers", "eight neighbouring outputs a thread, in registers", 894.524),
-    _rung(CUDA_STEPS, "micro", "weights padded to 64 bytes and fetched four at a time", 868.636),
+    TRITON.rung("block_form", "2048 outputs a block, four taps a step, no shared memory"),
+    LECTURE.rung("halo_from_global", "a tile in shared memory, its halo read from global memory"),
+    LECTURE.rung("halo_in_shared_many_loads", "the halo in shared memory, loaded in turns"),
+    LECTURE.rung("one_load_idle_threads", "a thread for each input of the tile, some idle"),
+    LECTURE.rung("several_outputs", "four outputs a thread: less halo for a tile's size"),
+    CUDA_STEPS.rung("naive", "a thread for each output, 512 a block", 4604.65),
+    CUDA_STEPS.rung("shared", "input tile and weights in shared memory", 4672.56),
+    CUDA_STEPS.rung("registers", "eight neighbouring outputs a thread, in registers", 894.524),
+    CUDA_STEPS.rung("micro", "weights padded to 64 bytes and fetched four at a time", 868.636),
     *(
-        _rung(
-            CUDA_STEPS, f"threads={threads}", f"the registers rung with {threads} threads a block"
-        )
+        CUDA_STEPS.rung(f"threads={threads}", f"the registers rung with {threads} threads a block")
         for threads in (64, 128, 256, 512, 1024)
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import PARALLEL, Config, Template
@@ -88,15 +89,12 @@ class CpuChannels(Template[DepthwiseConv2dWorkload]):
         channels, columns = config["lanes"] * config["vectors"], config["columns"]
         rows = config["rows_per_task"]
         tasks = workload.B * ceil_div(workload.out_height, rows)
-        used = min(tasks, limits.units) if config["threading"] == PARALLEL else 1
         across = ceil_div(workload.out_width, columns) * columns
         deep = ceil_div(workload.C, channels) * channels
         _, width = workload.used_taps
         segment = (columns - 1) * workload.stride + width.span
         return {
-            "tasks": tasks,
-            "threads": used,
-            "waves": ceil_div(tasks, used),
+            **occupancy_by_tasks(tasks, config, limits),
             "work_per_task": rows * across * deep * workload.taps,
             "registers": columns * channels * 4 / limits.vector_bytes,
             "unrolled": columns

@@ -14,11 +14,11 @@ from templates.depthwise_conv2d.cpu.pieces import (
     channels_are_last,
     limit_staged,
     smallest_piece,
-    threads_of,
     usual_piece,
     vectors_of,
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import PARALLEL, Config, Template
@@ -112,11 +112,8 @@ class CpuInputPieces(Template[DepthwiseConv2dWorkload]):
         here, width = piece(workload, config), config["lanes"]
         blocks = ceil_div(workload.C, width) if channels_are_last(workload) else workload.C
         tasks = workload.B * blocks * here.bands * here.strips
-        used = threads_of(config, tasks, limits.units)
         return {
-            "tasks": tasks,
-            "threads": used,
-            "waves": ceil_div(tasks, used),
+            **occupancy_by_tasks(tasks, config, limits),
             "work_per_task": here.rows * here.columns * workload.stride**2 * workload.taps,
             "registers": config["vectors"] * width * 4 / limits.vector_bytes,
             "loads_per_fma": 1 + 1 / config["vectors"],

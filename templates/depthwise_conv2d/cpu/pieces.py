@@ -10,7 +10,7 @@ from typing import Any
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload, Taps
 from templates.spaces.space import ConfigSpace
-from templates.template import PARALLEL, Config
+from templates.template import Config
 
 MAX_STAGED = 2**22  # floats of a task
 USUAL_STAGED = 2**19
@@ -179,8 +179,3 @@ def usual_piece(
     usual = smallest | {"lanes": usual_lanes(workload, vector_bytes)}
     pieces = (usual | {"rows": rows} for rows in reversed(row_counts(height)))
     return next((each for each in pieces if staged(each) <= USUAL_STAGED), smallest)
-
-
-def threads_of(config: Config, tasks: int, units: int) -> int:
-    """Return how many threads a program of ``tasks`` tasks uses."""
-    return min(tasks, units) if config["threading"] == PARALLEL else 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -90,7 +91,6 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
         lanes, tile, each = config["lanes"], config["tile"], config["planes_per_task"]
         planes = workload.B * workload.C
         tasks = ceil_div(planes, each)
-        used = min(tasks, limits.units) if config["threading"] == "parallel" else 1
         if config["form"] == "flat":
             patch = lanes * tile
             computed = ceil_div(flat_outputs(workload), patch) * patch
@@ -99,9 +99,7 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
             computed = ceil_div(rows, tile) * tile * ceil_div(columns, lanes) * lanes
         near = tile if config["form"] == "bands" else workload.out_height
         return {
-            "tasks": tasks,
-            "threads": used,
-            "waves": ceil_div(tasks, used),
+            **occupancy_by_tasks(tasks, config, limits),
             "work_per_task": each * computed * workload.taps,
             "registers": lanes * tile * 4 / limits.vector_bytes,
             "tile_bytes": 2 * padded_bytes(workload, near, lanes * tile),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -83,12 +84,9 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
         down = ceil_div(workload.out_height, task_rows)
         across = ceil_div(workload.out_width, task_columns)
         tasks = planes * down * across
-        used = min(tasks, limits.units) if config["threading"] == "parallel" else 1
         staged = _staged_bytes(workload, config)
         return {
-            "tasks": tasks,
-            "threads": used,
-            "waves": ceil_div(tasks, used),
+            **occupancy_by_tasks(tasks, config, limits),
             "work_per_task": task_rows * task_columns * workload.taps,
             "registers": config["rows"] * columns * 4 / limits.vector_bytes,
             "unrolled": config["rows"] * config["vectors"] * _unrolled_taps(workload, config),

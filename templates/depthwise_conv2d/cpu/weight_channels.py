@@ -5,6 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import PARALLEL, Config, Template
@@ -68,12 +69,9 @@ class CpuWeightChannels(Template[DepthwiseConv2dWorkload]):
     ) -> dict[str, float]:
         lanes = config["lanes"]
         tasks = ceil_div(workload.C, lanes)
-        used = min(tasks, limits.units) if config["threading"] == PARALLEL else 1
         sums = config["tap_rows"] * config["tap_columns"]
         return {
-            "tasks": tasks,
-            "threads": used,
-            "waves": ceil_div(tasks, used),
+            **occupancy_by_tasks(tasks, config, limits),
             "registers": sums * lanes * 4 / limits.vector_bytes,
             "loads_per_fma": (sums + 1) / sums,
             "plane_bytes": 4 * plane_floats(workload, lanes),

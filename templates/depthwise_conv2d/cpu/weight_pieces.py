@@ -14,11 +14,11 @@ from templates.depthwise_conv2d.cpu.pieces import (
     channels_are_last,
     limit_staged,
     smallest_piece,
-    threads_of,
     usual_piece,
     vectors_of,
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import PARALLEL, Config, Template
@@ -105,11 +105,8 @@ class CpuWeightPieces(Template[DepthwiseConv2dWorkload]):
     ) -> dict[str, float]:
         here, sums = piece(workload, config), config["tap_rows"] * config["tap_columns"]
         tasks = blocks(workload, config) * config["parts"]
-        used = threads_of(config, tasks, limits.units)
         return {
-            "tasks": tasks,
-            "threads": used,
-            "waves": ceil_div(tasks, used),
+            **occupancy_by_tasks(tasks, config, limits),
             "work_per_task": workload.B * here.bands * here.strips * here.flat / config["parts"],
             "registers": sums * config["lanes"] * 4 / limits.vector_bytes,
             "loads_per_fma": (sums + 1) / sums,

@@ -9,7 +9,7 @@ from templates.ceil_div import ceil_div, excess
 from templates.depthwise_conv2d.cuda.lanes import SECTOR_BYTES, are_wide_enough, divisors
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.occupancy import occupancy, registers_each, resident_blocks
+from templates.kernels.occupancy import bounded_occupancy, registers_each
 from templates.kernels.vectors import vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -150,14 +150,12 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
         rows = config.get("rows", 1)
         threads, registers = config["threads"], _registers(workload, config)
         shared = 4 * shared_words(workload, config)
-        resident = resident_blocks(threads, registers, limits, limits.unit_shared_memory // shared)
         read, outputs = _rows(workload, config) * _columns(workload, config), rows * columns
         fetched = (config.get("ahead", 0) + 1) * _columns(workload, config) * channels
         return {
-            **occupancy(blocks(workload, config), threads, resident, limits),
-            "shared_bytes": shared,
-            "least_resident_threads": config["resident"] * threads,
-            "registers": registers,
+            **bounded_occupancy(
+                config, blocks(workload, config), threads, registers, limits, shared
+            ),
             "channels": channels,
             "outputs_per_thread": outputs * channels,
             "work_per_thread": outputs

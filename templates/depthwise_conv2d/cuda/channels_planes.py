@@ -6,7 +6,7 @@ from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.halves import has_tensor_cores_for
-from templates.kernels.occupancy import MAX_RESIDENT, occupancy, resident_blocks
+from templates.kernels.occupancy import MAX_RESIDENT, bounded_occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -98,9 +98,6 @@ class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         layout, registers = Layout(workload, config), _registers(workload, config)
-        resident = resident_blocks(
-            layout.threads, registers, limits, limits.unit_shared_memory // layout.shared_bytes
-        )
         tiles, groups = config["column_tiles"], config["groups"]
         products = workload.used_taps[0].count * groups * tiles * layout.distances / 2
         loads = workload.used_taps[0].count * (groups * layout.chunks + 2 * layout.distances)
@@ -108,10 +105,9 @@ class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
         computed = layout.blocks * layout.threads // 32 * config["walks"] * groups * tiles * 128
         staged = layout.blocks * config["walks"] * layout.images * layout.rows * layout.chunks * 64
         return {
-            **occupancy(layout.blocks, layout.threads, resident, limits),
-            "shared_bytes": layout.shared_bytes,
-            "least_resident_threads": config["resident"] * layout.threads,
-            "registers": registers,
+            **bounded_occupancy(
+                config, layout.blocks, layout.threads, registers, limits, layout.shared_bytes
+            ),
             "products": layout.blocks * layout.threads // 32 * config["walks"] * products,
             "products_per_warp": config["walks"] * products,
             "loads_per_product": loads / products,

@@ -7,7 +7,6 @@ from functools import reduce
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
@@ -22,7 +21,8 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.cpu.schedules.staging import ZERO, Staging
 from templates.kernels.conversions import narrowed, widened
 from templates.kernels.epilogue import activation_derivative
-from templates.kernels.parameters import buffers, flat, whole
+from templates.kernels.function import main_function, opaque_block
+from templates.kernels.parameters import flat
 from templates.kernels.registers import Sums
 from templates.template import PARALLEL
 
@@ -57,29 +57,20 @@ class _Program:
 
     def function(self) -> Any:
         workload = self.workload
-        with IRBuilder() as builder, ir.prim_func(s_tir=True):
-            ir.func_name("main")
-            ir.func_attr({"tirx.noalias": True})
-            every = buffers(workload)
-            known = len(workload.inputs)
-            with ir.sblock("root"):
-                ir.reads(*map(whole, every[:known]))
-                ir.writes(*map(whole, every[known:]))
-                names = [argument.name for argument in workload.arguments]
-                self.tensors = dict(zip(names, flat(workload, every), strict=True))
-                size = self.parts * workload.C * self.sums
-                self.partial = ir.sblock_alloc_buffer((size,), "float32")
-                with self.loop(0, self.blocks * self.parts) as task:
-                    self._task(ir.Bind(task // self.parts), ir.Bind(task % self.parts))
-                with self.loop(0, workload.C) as channel:
-                    self._add_parts(channel)
+        with main_function(workload) as (builder, arguments):
+            names = [argument.name for argument in workload.arguments]
+            self.tensors = dict(zip(names, flat(workload, arguments), strict=True))
+            size = self.parts * workload.C * self.sums
+            self.partial = ir.sblock_alloc_buffer((size,), "float32")
+            with self.loop(0, self.blocks * self.parts) as task:
+                self._task(ir.Bind(task // self.parts), ir.Bind(task % self.parts))
+            with self.loop(0, workload.C) as channel:
+                self._add_parts(channel)
         return builder.get()
 
     def _task(self, block: Any, part: Any) -> None:
         c = ir.Bind(tirx.min(block * self.channels, self.workload.C - self.channels))
-        with ir.sblock("task"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("task"):
             beyond = 0 if is_channels_last(self.workload) else self.lanes
             self.x = Staging(self.outputs + self.frame.reach, self.channels, beyond)
             self.gradients = Staging(self.outputs, self.channels, beyond)
@@ -186,9 +177,7 @@ class _Program:
         vectors = self._vectors(self.places)
         for first in range(0, self.sums, TAPS):
             group = numbers[first : first + TAPS]
-            with ir.serial(0, ceil_div(vectors, MAX_CHUNK)) as chunk, ir.sblock("sums"):
-                ir.reads()
-                ir.writes()
+            with ir.serial(0, ceil_div(vectors, MAX_CHUNK)) as chunk, opaque_block("sums"):
                 sums = Sums(len(group), self.lanes)
                 sums.zero()
                 some = tirx.min(MAX_CHUNK, vectors - chunk * MAX_CHUNK)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
@@ -17,7 +16,8 @@ from templates.conv1d.cpu.schedules.complex_rows import ComplexRows
 from templates.conv1d.cpu.schedules.radix import Complex, dft, multiply
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.epilogue import apply_epilogue
-from templates.kernels.parameters import buffers, flat, whole
+from templates.kernels.function import main_function, opaque_block
+from templates.kernels.parameters import flat
 
 PARTS = (0, 1)  # real and imaginary
 
@@ -65,29 +65,23 @@ class _Program:
     def function(self) -> Any:
         workload = self.workload
         tasks = ceil_div(workload.length, 2 * self.pairs * self.new)
-        with IRBuilder() as builder, ir.prim_func(s_tir=True):
-            ir.func_name("main")
-            ir.func_attr({"tirx.noalias": True})
-            *given, output = buffers(workload)
-            with ir.sblock("root"):
-                ir.reads(*map(whole, given))
-                ir.writes(whole(output))
-                self.x, self.w, *self.added, self.y = flat(workload, [*given, output])
-                if self.swapped:
-                    self.x, self.w = self.w, self.x
-                self.roots = ir.sblock_alloc_buffer((2 * self.n,), "float32")
-                self.spectrum = ir.sblock_alloc_buffer((4 * self.lanes * self.rows,), "float32")
-                self._fill_roots()
-                with ir.serial(0, workload.out_channels) as f:
-                    with self.loop(0, 2) as half:
-                        self._transform_weights(f, half)
-                    with self.loop(0, workload.B * tasks) as task:
-                        b = ir.Bind(task // tasks)
-                        channel = b * workload.C + f // workload.multiplier
-                        self.f = f
-                        self.into = ir.Bind(channel * workload.M)
-                        self.out = ir.Bind((b * workload.out_channels + f) * workload.length)
-                        self._convolve(ir.Bind(task % tasks))
+        with main_function(workload) as (builder, arguments):
+            self.x, self.w, *self.added, self.y = flat(workload, arguments)
+            if self.swapped:
+                self.x, self.w = self.w, self.x
+            self.roots = ir.sblock_alloc_buffer((2 * self.n,), "float32")
+            self.spectrum = ir.sblock_alloc_buffer((4 * self.lanes * self.rows,), "float32")
+            self._fill_roots()
+            with ir.serial(0, workload.out_channels) as f:
+                with self.loop(0, 2) as half:
+                    self._transform_weights(f, half)
+                with self.loop(0, workload.B * tasks) as task:
+                    b = ir.Bind(task // tasks)
+                    channel = b * workload.C + f // workload.multiplier
+                    self.f = f
+                    self.into = ir.Bind(channel * workload.M)
+                    self.out = ir.Bind((b * workload.out_channels + f) * workload.length)
+                    self._convolve(ir.Bind(task % tasks))
         return builder.get()
 
     def _fill_roots(self) -> None:
@@ -113,9 +107,7 @@ class _Program:
         by 1/n. Phase d of row m is tap -(m * lanes + d) mod points, as tap t is at index -t."""
         N, lanes, points = self.N, self.lanes, self.points
         turned = self.swapped or self.workload.kind == "convolve"
-        with ir.sblock("weights"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("weights"):
             padded = ir.sblock_alloc_buffer((points,), "float32")
             with ir.serial(0, self.n) as row, ir.vectorized(0, lanes) as lane:
                 ir.buffer_store(padded, tirx.const(0.0, "float32"), [row * lanes + lane])
@@ -136,9 +128,7 @@ class _Program:
             self._walk(forward)
 
     def _convolve(self, task: Any) -> None:
-        with ir.sblock("task"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("task"):
             row, one = 2 * self.lanes, 2 * self.lanes * self.rows
             work = ir.sblock_alloc_buffer((self.pairs * one,), "float32")
             edge = ir.sblock_alloc_buffer((2 * self.points,), "float32")
@@ -228,9 +218,7 @@ class _Program:
         lanes = self.lanes
         here, weights = ir.Bind(row * (2 * lanes)), ir.Bind(row * (4 * lanes) + lanes)
         places = [(pair, part) for pair in range(self.pairs) for part in PARTS]
-        with ir.sblock("multiply"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("multiply"):
             sums = ir.sblock_alloc_buffer((len(places) * lanes,), "float32", scope="local")
             with ir.vectorized(0, lanes) as lane:
                 for place in range(len(places)):

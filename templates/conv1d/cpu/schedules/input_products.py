@@ -9,7 +9,7 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
-from templates.conv1d.cpu.input_products import lines, phases
+from templates.conv1d.cpu.input_products import CpuInputProducts
 from templates.conv1d.cpu.schedules.products import ZERO, Element, Product
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.conversions import widened
@@ -17,7 +17,7 @@ from templates.kernels.epilogue import gradient_of_sums
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    return _Program(workload, config, *lines(workload)).function()
+    return _Program(workload, config, *CpuInputProducts.extents(workload)).function()
 
 
 class _Program(Product):
@@ -30,7 +30,7 @@ class _Program(Product):
 
     def __init__(self, workload: Conv1dWorkload, config: dict[str, Any], *extents: int) -> None:
         super().__init__(workload, config, *extents)
-        self.sheets = phases(workload)
+        self.sheets = CpuInputProducts.sheets(workload)
         self.each = ceil_div(workload.M, workload.stride)
         self.common = math.gcd(workload.stride, workload.dilation)
         self.apart = workload.stride // self.common  # from one tap that meets a phase to the next

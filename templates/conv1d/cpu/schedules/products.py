@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
 from templates.conv1d.cpu.products import tile_lines
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.conversions import narrowed
-from templates.kernels.parameters import buffers, flat, whole
+from templates.kernels.function import main_function, opaque_block
+from templates.kernels.parameters import flat
 from templates.kernels.registers import Sums
 from templates.template import PARALLEL
 
@@ -82,27 +82,19 @@ class Product(ABC):
     def function(self) -> Any:
         across = ceil_div(self.all_columns, self.columns)
         down = ceil_div(self.all_lines, self.lines)
-        with IRBuilder() as builder, ir.prim_func(s_tir=True):
-            ir.func_name("main")
-            ir.func_attr({"tirx.noalias": True})
-            *given, output = buffers(self.workload)
-            with ir.sblock("root"):
-                ir.reads(*map(whole, given))
-                ir.writes(whole(output))
-                self.first, self.second, *self.z, self.y = flat(self.workload, [*given, output])
-                with self.loop(0, self.sheets * down * across) as task:
-                    sheet = ir.Bind(task // (down * across))
-                    line = ir.Bind(task // across % down * self.lines)
-                    self._task(sheet, line, ir.Bind(task % across * self.columns))
+        with main_function(self.workload) as (builder, arguments):
+            self.first, self.second, *self.z, self.y = flat(self.workload, arguments)
+            with self.loop(0, self.sheets * down * across) as task:
+                sheet = ir.Bind(task // (down * across))
+                line = ir.Bind(task // across % down * self.lines)
+                self._task(sheet, line, ir.Bind(task % across * self.columns))
         return builder.get()
 
     def _task(self, sheet: Any, first_line: Any, first_column: Any) -> None:
         size = self.lines * self.columns
         lines = tirx.min(self.lines, self.all_lines - first_line)
         columns = tirx.min(self.columns, self.all_columns - first_column)
-        with ir.sblock("task"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("task"):
             self.left = ir.sblock_alloc_buffer((self.lines * self.depth,), "float32")
             self.right = ir.sblock_alloc_buffer((self.columns * self.depth,), "float32")
             self.group = ir.sblock_alloc_buffer((size,), "float32")
@@ -148,10 +140,8 @@ class Product(ABC):
         with (
             ir.serial(0, self.lines // width) as block,
             ir.serial(0, self.columns // self.own) as among,
-            ir.sblock("products"),
+            opaque_block("products"),
         ):
-            ir.reads()
-            ir.writes()
             sums = Sums(len(pairs), self.lanes)
             sums.zero()
             line, column = ir.Bind(block * width), ir.Bind(among * self.own)

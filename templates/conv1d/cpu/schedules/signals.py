@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
@@ -23,7 +22,8 @@ from templates.conv1d.cpu.signals import (
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.conversions import widened
 from templates.kernels.epilogue import apply_epilogue
-from templates.kernels.parameters import buffers, flat, whole
+from templates.kernels.function import main_function, opaque_block
+from templates.kernels.parameters import flat
 from templates.kernels.registers import Sums
 from templates.template import PARALLEL
 
@@ -62,19 +62,13 @@ class Program:
     def function(self) -> Any:
         workload = self.workload
         ranges = ceil_div(workload.length, self.outputs)
-        with IRBuilder() as builder, ir.prim_func(s_tir=True):
-            ir.func_name("main")
-            ir.func_attr({"tirx.noalias": True})
-            *given, output = buffers(self.argument_workload)
-            with ir.sblock("root"):
-                ir.reads(*map(whole, given))
-                ir.writes(whole(output))
-                self.x, self.w, *self.added, self.y = flat(self.argument_workload, [*given, output])
-                self.taps = ir.sblock_alloc_buffer((workload.inputs[1].elements,), "float32")
-                self._order_weights()
-                with self.loop(0, workload.B * self.inputs * ranges) as each:
-                    b = ir.Bind(each // (self.inputs * ranges))
-                    self._task(b, ir.Bind(each // ranges % self.inputs), ir.Bind(each % ranges))
+        with main_function(self.argument_workload) as (builder, arguments):
+            self.x, self.w, *self.added, self.y = flat(self.argument_workload, arguments)
+            self.taps = ir.sblock_alloc_buffer((workload.inputs[1].elements,), "float32")
+            self._order_weights()
+            with self.loop(0, workload.B * self.inputs * ranges) as each:
+                b = ir.Bind(each // (self.inputs * ranges))
+                self._task(b, ir.Bind(each // ranges % self.inputs), ir.Bind(each % ranges))
         return builder.get()
 
     def _order_weights(self) -> None:
@@ -105,9 +99,7 @@ class Program:
         workload, width = self.workload, self.lanes * self.vectors
         last = max(0, workload.length - self.outputs)
         start = ir.Bind(tirx.min(number * self.outputs, last))
-        with ir.sblock("task"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("task"):
             if self.is_staged:
                 samples = ir.sblock_alloc_buffer(
                     (staged_samples(workload, self.outputs),), "float32"
@@ -142,9 +134,7 @@ class Program:
             with ir.Then():
                 here = ir.Bind(row + first)
                 self._tile(lambda c, t, j: self.x[here + t * d + (j - i)], b, each, f, start, i)
-            with ir.Else(), ir.sblock("end"):
-                ir.reads()
-                ir.writes()
+            with ir.Else(), opaque_block("end"):
                 samples = ir.sblock_alloc_buffer((reach,), "float32")
                 with ir.serial(0, reach) as q:
                     place = first + q
@@ -194,9 +184,7 @@ class Program:
         taps = min(workload.N, MAX_CHUNK)
         channels = min(workload.summed, max(1, MAX_CHUNK // workload.N))
         size = self.filters * self.vectors
-        with ir.sblock("tile"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("tile"):
             totals = Sums(size, self.lanes)
             totals.zero()
             if (channels, taps) == (workload.summed, workload.N):

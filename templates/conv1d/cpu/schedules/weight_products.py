@@ -9,14 +9,14 @@ from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
 from templates.conv1d.cpu.schedules.products import ZERO, Element, Product
-from templates.conv1d.cpu.weight_products import lines
+from templates.conv1d.cpu.weight_products import CpuWeightProducts
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.conversions import widened
 from templates.kernels.epilogue import gradient_of_sums
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    return _Program(workload, config, *lines(workload)).function()
+    return _Program(workload, config, *CpuWeightProducts.extents(workload)).function()
 
 
 class _Program(Product):

@@ -8,7 +8,7 @@ from templates.ceil_div import ceil_div
 from templates.conv1d.frame import Frame
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.occupancy import occupancy, registers_each, resident_blocks
+from templates.kernels.occupancy import bounded_occupancy, registers_each
 from templates.kernels.vectors import vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -103,14 +103,10 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         threads, registers = config["threads"], _registers(workload, config)
-        resident = resident_blocks(threads, registers, limits)
         size, own = BYTES_PER_ELEMENT[workload.dtype], places(workload, config)
         frame = Frame.of(workload)
         return {
-            **occupancy(blocks(workload, config), threads, resident, limits),
-            "shared_bytes": 0,
-            "least_resident_threads": config["resident"] * threads,
-            "registers": registers,
+            **bounded_occupancy(config, blocks(workload, config), threads, registers, limits),
             "vector_bytes": config["channels"] * size,
             "fetched_bytes": 2 * places_per_turn(workload, config) * config["channels"] * size,
             "steps": min(own, frame.extent),

@@ -7,7 +7,7 @@ from templates.ceil_div import ceil_div
 from templates.conv1d.as_image_column import has_image
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.occupancy import occupancy, registers_each, resident_blocks
+from templates.kernels.occupancy import bounded_occupancy, registers_each
 from templates.kernels.vectors import vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -69,13 +69,9 @@ class CudaInputRows(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         threads, registers = config["threads"], _registers(workload, config)
-        resident = resident_blocks(threads, registers, limits)
         vector = config["vector"]
         return {
-            **occupancy(blocks(workload, config), threads, resident, limits),
-            "shared_bytes": 0,
-            "least_resident_threads": config["resident"] * threads,
-            "registers": registers,
+            **bounded_occupancy(config, blocks(workload, config), threads, registers, limits),
             "vector_bytes": vector * BYTES_PER_ELEMENT[workload.dtype],
             "reads_per_sample": (vector + workload.N - 1) / vector * workload.multiplier,
             "streaming": config["stores"] == "streaming",

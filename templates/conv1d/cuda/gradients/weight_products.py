@@ -4,39 +4,36 @@ from __future__ import annotations
 
 from functools import cache
 
-from templates.arithmetic import PRODUCTS
 from templates.ceil_div import ceil_div
 from templates.conv1d.cuda.gradients import products
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config
 
 PARTS = tuple(1 << n for n in range(11))
 
 
-class CudaWeightProducts(Template[Conv1dWorkload]):
+class CudaWeightProducts(products.CudaProducts):
     """The weight's gradient as a product: filters by channels and taps, summed over all outputs.
 
     A block has a tile of ``rows`` filters by ``columns`` taps of channels, and one of up to
     ``parts`` parts of the outputs. If there are several parts, a second launch adds up their sums.
-    The other knobs are those of ``products.py``.
+    The other knobs are those of ``CudaProducts``.
     """
 
     name = "weight_products"
-    kind = "cuda"
     version = 1
-    arithmetic = PRODUCTS
-    computes_gradients = True
+    direction = "backward_weight"
 
-    def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Return whether the workload is the weight's gradient of dense channels, on CUDA."""
-        of_weight = workload.direction == "backward_weight" and workload.is_dense
-        return super().applies(workload, limits) and of_weight
+    @staticmethod
+    def extents(workload: Conv1dWorkload) -> tuple[int, int]:
+        """Return the rows and columns of the product: filters, and channels times taps, with a last
+        column for the bias if there is one."""
+        return workload.out_channels, workload.C * workload.N + workload.bias
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
-        space = ConfigSpace(self.name, self.version)
-        products.add_knobs(space, workload, limits, lines(workload))
+        space = super().space(workload, limits)
         space.knob("parts", list(PARTS))
         space.constraint(
             "parts for one, two or four blocks of each unit, if there is work for as many",
@@ -48,10 +45,7 @@ class CudaWeightProducts(Template[Conv1dWorkload]):
         return space
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
-        config = {
-            "template": self.name,
-            **products.default_knobs(workload, limits, lines(workload)),
-        }
+        config = super().default(workload, limits)
         counts = _useful_part_counts(*_stages_and_tiles(workload, config), limits.units)
         return config | {"parts": counts[0]}
 
@@ -59,19 +53,13 @@ class CudaWeightProducts(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         depths = workload.B * workload.length / parts(workload, config)
-        rows, columns = lines(workload)
+        rows, columns = self.extents(workload)
         area = products.tiles((rows, columns), config) * config["rows"] * config["columns"]
         return {
             **products.features(config, blocks(workload, config), depths, limits),
             "workspace": workspace(workload, config),
             "filled": rows * columns / area,
         }
-
-
-def lines(workload: Conv1dWorkload) -> tuple[int, int]:
-    """Return the rows and columns of the product: filters, and channels times taps, with a last
-    column for the bias if there is one."""
-    return workload.out_channels, workload.C * workload.N + workload.bias
 
 
 def parts(workload: Conv1dWorkload, config: Config) -> int:
@@ -81,7 +69,7 @@ def parts(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def blocks(workload: Conv1dWorkload, config: Config) -> int:
-    return products.tiles(lines(workload), config) * parts(workload, config)
+    return products.tiles(CudaWeightProducts.extents(workload), config) * parts(workload, config)
 
 
 def workspace(workload: Conv1dWorkload, config: Config) -> int:
@@ -93,7 +81,7 @@ def workspace(workload: Conv1dWorkload, config: Config) -> int:
 def _stages_and_tiles(workload: Conv1dWorkload, config: Config) -> tuple[int, int]:
     """Return how many stages of ``depth`` outputs all signals have, and how many tiles."""
     stages = ceil_div(workload.B * workload.length, config["depth"])
-    return stages, products.tiles(lines(workload), config)
+    return stages, products.tiles(CudaWeightProducts.extents(workload), config)
 
 
 @cache

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.epilogue import apply_epilogue
-from templates.kernels.parameters import buffers, flat, whole
+from templates.kernels.function import main_function, opaque_block
+from templates.kernels.parameters import flat
 from templates.kernels.registers import Sums
 from templates.template import PARALLEL
 
@@ -39,23 +39,17 @@ class _Program:
     def function(self) -> Any:
         workload = self.workload
         bands = ceil_div(workload.out_height, self.rows)
-        with IRBuilder() as builder, ir.prim_func(s_tir=True):
-            ir.func_name("main")
-            ir.func_attr({"tirx.noalias": True})
-            *given, output = buffers(workload)
-            with ir.sblock("root"):
-                ir.reads(*map(whole, given))
-                ir.writes(whole(output))
-                self.x, self.w, *self.added, self.y = flat(workload, [*given, output])
-                taps = self.down.count * self.across.count
-                self.taps = ir.sblock_alloc_buffer((self.blocks * taps * self.width,), "float32")
-                self._order_weights()
-                with self.loop(0, workload.B * bands) as task:
-                    batch, band = ir.Bind(task // bands), ir.Bind(task % bands)
-                    with ir.serial(0, self.rows) as row:
-                        i = ir.Bind(band * self.rows + row)
-                        with ir.If(i < workload.out_height), ir.Then():
-                            self._row(batch, i)
+        with main_function(workload) as (builder, arguments):
+            self.x, self.w, *self.added, self.y = flat(workload, arguments)
+            taps = self.down.count * self.across.count
+            self.taps = ir.sblock_alloc_buffer((self.blocks * taps * self.width,), "float32")
+            self._order_weights()
+            with self.loop(0, workload.B * bands) as task:
+                batch, band = ir.Bind(task // bands), ir.Bind(task % bands)
+                with ir.serial(0, self.rows) as row:
+                    i = ir.Bind(band * self.rows + row)
+                    with ir.If(i < workload.out_height), ir.Then():
+                        self._row(batch, i)
         return builder.get()
 
     def _order_weights(self) -> None:
@@ -98,9 +92,7 @@ class _Program:
     def _patch(self, batch: Any, i: Any, j: Any, block: Any) -> None:
         W, C, s = self.workload.W, self.workload.C, self.workload.stride
         c = ir.Bind(self._first_of(block))
-        with ir.sblock("patch"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("patch"):
             sums = Sums(self.columns * self.vectors, self.lanes)
             sums.zero()
             left = ir.Bind(j * s - self.across.before)

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
@@ -18,7 +17,8 @@ from templates.depthwise_conv2d.cpu.pieces import Axis, axes, channels_are_last
 from templates.depthwise_conv2d.cpu.schedules.staging import Gradients
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.conversions import narrowed, widened
-from templates.kernels.parameters import buffers, flat, whole
+from templates.kernels.function import main_function, opaque_block
+from templates.kernels.parameters import flat
 from templates.kernels.registers import Sums
 from templates.template import PARALLEL
 
@@ -60,23 +60,17 @@ class _Program:
     def function(self) -> Any:
         workload, here = self.workload, self.piece
         several, each = workload.multiplier, self.blocks * here.bands * here.strips
-        with IRBuilder() as builder, ir.prim_func(s_tir=True):
-            ir.func_name("main")
-            ir.func_attr({"tirx.noalias": True})
-            *given, output = buffers(workload)
-            with ir.sblock("root"):
-                ir.reads(*map(whole, given))
-                ir.writes(whole(output))
-                self.g, self.w, *self.z, self.y = flat(workload, [*given, output])
-                ordered = self.blocks * several * self.taps * self.channels
-                self.weights = ir.sblock_alloc_buffer((ordered,), "float32")
-                with self.loop(0, self.blocks) as block:
-                    self._order_weights(block)
-                with self.loop(0, workload.B * each) as task:
-                    b, block = ir.Bind(task // each), ir.Bind(task // here.strips // here.bands)
-                    band = ir.Bind(task // here.strips % here.bands)
-                    strip = ir.Bind(task % here.strips)
-                    self._task(b, ir.Bind(block % self.blocks), band, strip)
+        with main_function(workload) as (builder, arguments):
+            self.g, self.w, *self.z, self.y = flat(workload, arguments)
+            ordered = self.blocks * several * self.taps * self.channels
+            self.weights = ir.sblock_alloc_buffer((ordered,), "float32")
+            with self.loop(0, self.blocks) as block:
+                self._order_weights(block)
+            with self.loop(0, workload.B * each) as task:
+                b, block = ir.Bind(task // each), ir.Bind(task // here.strips // here.bands)
+                band = ir.Bind(task // here.strips % here.bands)
+                strip = ir.Bind(task % here.strips)
+                self._task(b, ir.Bind(block % self.blocks), band, strip)
         return builder.get()
 
     def _first_of(self, block: Any) -> Any:
@@ -110,9 +104,7 @@ class _Program:
             _of_phase(axis, extent)
             for axis, extent in zip((self.down, self.across), (workload.H, workload.W), strict=True)
         ]
-        with ir.sblock("task"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("task"):
             size, given = workload.multiplier * here.window, (self.g, *self.z)
             gradients = Gradients(workload, given, size, self.lanes, beyond)
             self.staged = gradients.buffer
@@ -181,9 +173,7 @@ class _Program:
         self, taps: tuple[Any, _Phase, _Phase], start: Any, store: Callable[[Sums], None]
     ) -> None:
         """Sum over the taps of a phase for vectors from a staged place on, and store the sums."""
-        with ir.sblock("tile"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("tile"):
             sums = Sums(self.vectors, self.lanes)
             sums.zero()
             if taps[1].count and taps[2].count:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
@@ -13,7 +12,8 @@ from templates.depthwise_conv2d.cpu.planes import flat_outputs, padded_bytes, ph
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.conversions import widened
 from templates.kernels.epilogue import apply_epilogue
-from templates.kernels.parameters import buffers, flat, whole
+from templates.kernels.function import main_function, opaque_block
+from templates.kernels.parameters import flat
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
@@ -40,23 +40,15 @@ class _Program:
     def function(self) -> Any:
         workload = self.workload
         planes = workload.B * workload.C
-        with IRBuilder() as builder, ir.prim_func(s_tir=True):
-            ir.func_name("main")
-            ir.func_attr({"tirx.noalias": True})
-            *given, output = buffers(workload)
-            with ir.sblock("root"):
-                ir.reads(*map(whole, given))
-                ir.writes(whole(output))
-                self.x, self.w, *self.added, self.y = flat(workload, [*given, output])
-                with self.loop(0, ceil_div(planes, self.each)) as task:
-                    self._task(task, planes)
+        with main_function(workload) as (builder, arguments):
+            self.x, self.w, *self.added, self.y = flat(workload, arguments)
+            with self.loop(0, ceil_div(planes, self.each)) as task:
+                self._task(task, planes)
         return builder.get()
 
     def _task(self, task: Any, planes: int) -> None:
         patch = self.lanes * self.tile
-        with ir.sblock("task"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("task"):
             vectors = ceil_div(padded_bytes(self.workload, self.staged_rows, patch), 4 * self.lanes)
             padded = ir.sblock_alloc_buffer((vectors * self.lanes,), "float32")
             with ir.serial(0, vectors) as i, ir.vectorized(0, self.lanes) as lane:
@@ -247,9 +239,7 @@ class _Program:
         outer loops and spill them.
         """
         lanes = self.lanes
-        with ir.sblock("sum"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("sum"):
             sums = ir.sblock_alloc_buffer((len(places) * lanes,), "float32", scope="local")
             # Separate loops: a buffer used in only one vectorised loop would shrink to a lane.
             with ir.vectorized(0, lanes) as lane:

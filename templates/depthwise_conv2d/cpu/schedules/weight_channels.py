@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
@@ -13,7 +12,8 @@ from templates.depthwise_conv2d.cpu.weight_channels import padded_plane
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.conversions import narrowed, widened
 from templates.kernels.epilogue import gradient_of_sums
-from templates.kernels.parameters import buffers, flat, whole
+from templates.kernels.function import main_function, opaque_block
+from templates.kernels.parameters import flat
 from templates.kernels.registers import Sums
 from templates.template import PARALLEL
 
@@ -40,22 +40,14 @@ class _Program:
 
     def function(self) -> Any:
         workload = self.workload
-        with IRBuilder() as builder, ir.prim_func(s_tir=True):
-            ir.func_name("main")
-            ir.func_attr({"tirx.noalias": True})
-            *given, output = buffers(workload)
-            with ir.sblock("root"):
-                ir.reads(*map(whole, given))
-                ir.writes(whole(output))
-                self.x, self.g, *self.z, self.y = flat(workload, [*given, output])
-                with self.loop(0, ceil_div(workload.C, self.lanes)) as task:
-                    self._task(ir.Bind(tirx.min(task * self.lanes, workload.C - self.lanes)))
+        with main_function(workload) as (builder, arguments):
+            self.x, self.g, *self.z, self.y = flat(workload, arguments)
+            with self.loop(0, ceil_div(workload.C, self.lanes)) as task:
+                self._task(ir.Bind(tirx.min(task * self.lanes, workload.C - self.lanes)))
         return builder.get()
 
     def _task(self, c: Any) -> None:
-        with ir.sblock("task"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("task"):
             sums = self.taps + self.workload.bias
             self.plane = self._vectors(self.height * self.width)
             self.row = self._vectors(self.workload.out_width)
@@ -108,9 +100,7 @@ class _Program:
                     self.row, gradient_of_sums(workload, *given), [j * self.lanes + lane]
                 )
         if workload.bias:
-            with ir.sblock("bias"):
-                ir.reads()
-                ir.writes()
+            with opaque_block("bias"):
                 sums = Sums(1, self.lanes)
                 sums.zero()
                 with (
@@ -141,9 +131,7 @@ class _Program:
 
     def _sum_taps(self, first: Any, ky: Any, rows: int, columns: range) -> None:
         s, lanes = self.workload.stride, self.lanes
-        with ir.sblock("taps"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("taps"):
             sums = Sums(rows * len(columns), lanes)
             sums.zero()
             lines = [ir.Bind((first + r * self.down.step) * self.width) for r in range(rows)]

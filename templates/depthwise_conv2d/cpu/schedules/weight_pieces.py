@@ -6,7 +6,6 @@ from functools import reduce
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
@@ -15,7 +14,8 @@ from templates.depthwise_conv2d.cpu.schedules.staging import ZERO, Gradients, St
 from templates.depthwise_conv2d.cpu.weight_pieces import blocks, piece, pieces
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.conversions import narrowed, widened
-from templates.kernels.parameters import buffers, flat, whole
+from templates.kernels.function import main_function, opaque_block
+from templates.kernels.parameters import flat
 from templates.kernels.registers import Sums
 from templates.template import PARALLEL
 
@@ -48,27 +48,19 @@ class _Program:
 
     def function(self) -> Any:
         workload = self.workload
-        with IRBuilder() as builder, ir.prim_func(s_tir=True):
-            ir.func_name("main")
-            ir.func_attr({"tirx.noalias": True})
-            *given, output = buffers(workload)
-            with ir.sblock("root"):
-                ir.reads(*map(whole, given))
-                ir.writes(whole(output))
-                self.x, self.g, *self.z, self.y = flat(workload, [*given, output])
-                size = self.parts * workload.out_channels * self.sums
-                self.partial = ir.sblock_alloc_buffer((size,), "float32")
-                with self.loop(0, self.blocks * self.parts) as task:
-                    self._task(ir.Bind(task // self.parts), ir.Bind(task % self.parts))
-                with self.loop(0, workload.out_channels) as channel:
-                    self._add_parts(channel)
+        with main_function(workload) as (builder, arguments):
+            self.x, self.g, *self.z, self.y = flat(workload, arguments)
+            size = self.parts * workload.out_channels * self.sums
+            self.partial = ir.sblock_alloc_buffer((size,), "float32")
+            with self.loop(0, self.blocks * self.parts) as task:
+                self._task(ir.Bind(task // self.parts), ir.Bind(task % self.parts))
+            with self.loop(0, workload.out_channels) as channel:
+                self._add_parts(channel)
         return builder.get()
 
     def _task(self, block: Any, part: Any) -> None:
         c = ir.Bind(tirx.min(block * self.channels, self.workload.out_channels - self.channels))
-        with ir.sblock("task"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("task"):
             here, beyond = self.piece, 0 if self.last else self.lanes
             phases = self.down.phases * self.across.phases
             self.inputs = Staging(phases * here.window, self.channels, beyond)
@@ -191,9 +183,7 @@ class _Program:
         else:
             chunks, lines = ceil_div(here.flat, MAX_CHUNK * lanes), 1
             steps = min(MAX_CHUNK, ceil_div(here.flat, lanes))
-        with ir.serial(0, chunks) as chunk, ir.sblock("sums"):
-            ir.reads()
-            ir.writes()
+        with ir.serial(0, chunks) as chunk, opaque_block("sums"):
             sums = Sums(count, lanes)
             sums.zero()
             if self.last:

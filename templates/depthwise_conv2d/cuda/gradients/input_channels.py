@@ -13,7 +13,7 @@ from templates.depthwise_conv2d.cuda.lanes import (
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.occupancy import occupancy, resident_blocks
+from templates.kernels.occupancy import bounded_occupancy
 from templates.kernels.vectors import vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -150,14 +150,10 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
     ) -> dict[str, float]:
         count, registers = config["threads"], _registers(workload, config)
         shared = 4 * shared_words(workload, config)
-        resident = resident_blocks(count, registers, limits, limits.unit_shared_memory // shared)
         outputs = config["rows"] * config["columns"]
         rows = workload.kernel[0] * config["rows"] / workload.stride
         return {
-            **occupancy(blocks(workload, config), count, resident, limits),
-            "shared_bytes": shared,
-            "least_resident_threads": config["resident"] * count,
-            "registers": registers,
+            **bounded_occupancy(config, blocks(workload, config), count, registers, limits, shared),
             "outputs_per_thread": outputs * config["channels"],
             "work_per_thread": rows * _unrolled(workload, config) * workload.multiplier,
             "reads_per_output": rows * _columns(workload, config) * workload.multiplier / outputs,

@@ -19,7 +19,7 @@ from templates.depthwise_conv2d.cuda.lanes import (
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.occupancy import occupancy, resident_blocks
+from templates.kernels.occupancy import bounded_occupancy
 from templates.kernels.vectors import VECTOR_BYTES, vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -202,16 +202,10 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
         share, count = work(workload, config), threads(workload, config)
         registers, shared = _registers(workload, config), 4 * shared_words(workload, config)
         taps = config["tap_rows"] * config["tap_columns"]
-        resident = resident_blocks(
-            count, registers, limits, limits.unit_shared_memory // max(1, shared)
-        )
         read = _input_columns(workload, config) + config["columns"]
         ahead = config.get("copied_steps", 1) * (config["stages"] - 1) if "stages" in config else 0
         return {
-            **occupancy(share.blocks, count, resident, limits),
-            "shared_bytes": shared,
-            "least_resident_threads": config["resident"] * count,
-            "registers": registers,
+            **bounded_occupancy(config, share.blocks, count, registers, limits, shared),
             "sums_per_thread": taps * config["channels"],
             "products_per_step": taps * config["columns"] * config["channels"],
             "loads_per_product": read / (taps * config["columns"]),

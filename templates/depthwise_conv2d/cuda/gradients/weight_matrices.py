@@ -12,7 +12,7 @@ from templates.depthwise_conv2d.cuda.gradients.weight_work import (
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.halves import has_tensor_cores_for
-from templates.kernels.occupancy import occupancy, resident_blocks
+from templates.kernels.occupancy import bounded_occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -126,13 +126,9 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
     ) -> dict[str, float]:
         share, count = work(workload, config), threads(workload, config)
         registers, shared = _registers(workload, config), 4 * shared_words(workload, config)
-        resident = resident_blocks(count, registers, limits, limits.unit_shared_memory // shared)
         products = workload.used_kernel[0] * _phases(workload) * config["warp_channels"]
         return {
-            **occupancy(share.blocks, count, resident, limits),
-            "shared_bytes": shared,
-            "least_resident_threads": config["resident"] * count,
-            "registers": registers,
+            **bounded_occupancy(config, share.blocks, count, registers, limits, shared),
             "steps": share.steps,
             "products_per_step": products,
             "products": share.blocks * share.steps * products * count // 32,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.conversions import widened
 from templates.kernels.epilogue import apply_epilogue
-from templates.kernels.parameters import buffers, whole
+from templates.kernels.function import main_function, opaque_block
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
@@ -34,36 +33,28 @@ class _Program:
         patches = ceil_div(workload.out_width, self.columns)
         extents = workload.place(workload.B, workload.out_channels, workload.out_height, patches)
         total = extents[0] * extents[1] * extents[2] * extents[3]
-        with IRBuilder() as builder, ir.prim_func(s_tir=True):
-            ir.func_name("main")
-            ir.func_attr({"tirx.noalias": True})
-            *given, output = buffers(workload)
-            with ir.sblock("root"):
-                ir.reads(*map(whole, given))
-                ir.writes(whole(output))
-                self.x, self.w, *self.added, self.y = *given, output
-                blocks = ceil_div(total, self.threads)
-                with (
-                    ir.thread_binding(0, blocks, thread="blockIdx.x") as block,
-                    ir.thread_binding(0, self.threads, thread="threadIdx.x") as thread,
-                ):
-                    index = ir.Bind(block * self.threads + thread)
-                    with ir.If(index < total), ir.Then():
-                        place = []
-                        for extent in reversed(extents):
-                            place.append(ir.Bind(index % extent))
-                            index = ir.Bind(index // extent)
-                        b, c, i, patch = workload.axes(place[::-1])
-                        # The last patch of a row overlaps the one before.
-                        last = max(0, workload.out_width - self.columns)
-                        self._patch(b, c, i, ir.Bind(tirx.min(patch * self.columns, last)))
+        with main_function(workload) as (builder, arguments):
+            self.x, self.w, *self.added, self.y = arguments
+            blocks = ceil_div(total, self.threads)
+            with (
+                ir.thread_binding(0, blocks, thread="blockIdx.x") as block,
+                ir.thread_binding(0, self.threads, thread="threadIdx.x") as thread,
+            ):
+                index = ir.Bind(block * self.threads + thread)
+                with ir.If(index < total), ir.Then():
+                    place = []
+                    for extent in reversed(extents):
+                        place.append(ir.Bind(index % extent))
+                        index = ir.Bind(index // extent)
+                    b, c, i, patch = workload.axes(place[::-1])
+                    # The last patch of a row overlaps the one before.
+                    last = max(0, workload.out_width - self.columns)
+                    self._patch(b, c, i, ir.Bind(tirx.min(patch * self.columns, last)))
         return builder.get()
 
     def _patch(self, b: Any, c: Any, i: Any, j: Any) -> None:
         workload, s, d = self.workload, self.workload.stride, self.workload.dilation
-        with ir.sblock("patch"):
-            ir.reads()
-            ir.writes()
+        with opaque_block("patch"):
             sums = ir.sblock_alloc_buffer((self.columns,), "float32", scope="local")
             for column in range(self.columns):
                 ir.buffer_store(sums, tirx.const(0.0, "float32"), [column])

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from templates.conv1d.frame import Frame
 from templates.conv1d.shape import extents
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.cuda_source import DERIVATIVE, derivative, elements
+from templates.kernels.cuda_source import DERIVATIVE, derivative, elements, knobs
 
 SLOPE = (DERIVATIVE, Path(__file__).with_name("backward_slope.cu"))
 
 
-def substitutions(workload: Conv1dWorkload, stores: str, several: bool) -> dict[str, object]:
-    """Return the values for the tensors and for the derivative.
+def substitutions(
+    workload: Conv1dWorkload, config: dict[str, Any], several: bool
+) -> dict[str, object]:
+    """Return the values for the knobs, the tensors and the derivative.
 
     ``several`` says whether a channel has several parts, whose sums are left in a workspace.
-    ``stores`` is one of ``elements``' STORES.
     """
     frame = Frame.of(workload)
     recomputed = workload.bias and workload.activation != "none"
@@ -25,7 +27,8 @@ def substitutions(workload: Conv1dWorkload, stores: str, several: bool) -> dict[
         *(["void* __restrict__ workspace"] if several else []),
     ]
     return {
-        **elements(workload.dtype, stores, kept=True),
+        **knobs(config),
+        **elements(workload.dtype, config["stores"], kept=True),
         **derivative(workload),
         "GIVEN": "const void* __restrict__ bias, " if recomputed else "",
         "BIAS": "bias" if recomputed else "nullptr",

@@ -22,7 +22,6 @@ from templates.kernels.cuda_source import (
     ELEMENTS,
     Launch,
     include_once,
-    knobs,
     program_of_launches,
     render,
 )
@@ -52,10 +51,7 @@ def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
 
 def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     return {
-        **knobs(config),
-        **backward.substitutions(
-            workload, config["stores"], parts_of_channel(workload, config) > 1
-        ),
+        **backward.substitutions(workload, config, parts_of_channel(workload, config) > 1),
         "TURN": places_per_turn(workload, config),
         "PLACES": places(workload, config),
         "EXTENT": Frame.of(workload).extent,

@@ -21,7 +21,6 @@ from templates.kernels.cuda_source import (
     ELEMENTS,
     Launch,
     include_once,
-    knobs,
     program_of_launches,
     render,
 )
@@ -51,10 +50,7 @@ def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
 
 def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str, object]:
     return {
-        **knobs(config),
-        **backward.substitutions(
-            workload, config["stores"], parts_of_channel(workload, config) > 1
-        ),
+        **backward.substitutions(workload, config, parts_of_channel(workload, config) > 1),
         "TILES": tiles(workload, config),
         "PARTS": parts(workload, config),
         "COUNT": parts_of_channel(workload, config),
