@@ -12,11 +12,11 @@ _CHANNELS_FIRST, _CHANNELS_LAST = ("NCHW", "NCW"), ("NHWC", "NWC")
 def reason_to_use_pytorch(best: Best) -> str | None:
     """Return why PyTorch should compute this workload, with its time; None if it should not.
 
-    It should if a PyTorch baseline was the fastest of all, and one that a layer could use was
-    faster than the best, too.
+    It should if a PyTorch baseline was the fastest of all, unless the best was faster than each one
+    that a layer could use.
     """
     fastest, usable = best.fastest, fastest_pytorch(best)
-    slower = usable is not None and usable["speedup"] < 1
+    slower = usable is None or usable["speedup"] < 1
     if fastest is None or not fastest.name.startswith("pytorch") or not slower:
         return None
     said = f"{fastest.name} was the fastest when this shape was tuned"
