@@ -18,19 +18,24 @@ def suggest_field(kind: Any, path: Sequence[Any]) -> str:
     """Return a question that names the fields that the last step of a path may mean, or "".
 
     ``kind`` is a model or a union of models, and ``path`` leads into it; the fields are those of
-    the models that its other steps lead to.
+    the models that its other steps lead to. If none of these is meant, one that is spelt like the
+    last step may be, beside one of the steps.
     """
     *steps, name = path or [""]
-    models = list(_models(kind))
+    models, passed = list(_models(kind)), []
     for step in steps:
         within = [each.model_fields[step] for each in models if step in each.model_fields]
         # pydantic's path also has the tag of a union's member and the index of a list's item
         tagged = [each for each in models if any(step == tag for tag in _tags(each))]
-        models = [*chain.from_iterable(_models(each.annotation) for each in within)] or (
-            tagged or models
-        )
-    fields = chain.from_iterable(each.model_fields.items() for each in models)
-    return suggest_name(str(name), {field: info.description or "" for field, info in fields})
+        if inner := [*chain.from_iterable(_models(each.annotation) for each in within)]:
+            passed.append((step, models))
+        models = inner or tagged or models
+    if found := suggest_name(str(name), _described(models)):
+        return found
+    for step, around in reversed(passed):
+        if found := suggest_name(str(name), dict.fromkeys(_described(around), "")):
+            return f"{found.removesuffix('?')}, beside {step}?"
+    return ""
 
 
 def suggest_name(name: str, described: Mapping[str, str]) -> str:
@@ -50,6 +55,12 @@ def suggest_name(name: str, described: Mapping[str, str]) -> str:
         for found in get_close_matches(name.casefold(), names, n=1, cutoff=0.75):
             return f"did you mean {' or '.join(names[found][:SHOWN])}?"
     return ""
+
+
+def _described(models: Sequence[type[BaseModel]]) -> dict[str, str]:
+    """Return the descriptions of the models' fields, by their names."""
+    fields = chain.from_iterable(each.model_fields.items() for each in models)
+    return {field: info.description or "" for field, info in fields}
 
 
 def _models(kind: Any) -> Iterator[type[BaseModel]]:

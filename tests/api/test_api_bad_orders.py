@@ -62,6 +62,11 @@ def test_a_refusal_is_a_sentence(client: TestClient, changes: dict[str, Any], sa
         (conv1d(workload=SHAPE | {"chanels": 1}), "workload.chanels", "did you mean C or F?"),
         (image(Batch=1), "workload.Batch", "did you mean B?"),
         (conv1d(trails=3), "trails", "did you mean trials?"),
+        (
+            conv1d(workload=SHAPE | {"trails": 3}),
+            "workload.trails",
+            "did you mean trials, beside workload?",
+        ),
         (conv1d(device="H100"), "device", "did you mean target?"),
         (conv1d(**{"t" * 99: 3}), f"{'t' * 60}…", "remove it"),
         (conv1d(workload=SHAPE | {"M": 0, "N": 0}), "workload.M workload.N", "at least 1"),

@@ -172,7 +172,7 @@ def shape(**changes: Any) -> dict[str, Any]:
         (bad(3, calls=0), "workloads.3.calls", "must be at least 1, but is 0"),
         (bad(3, calls=MAX_CALLS + 1), "workloads.3.calls", "must be at most 1000000"),
         (bad(3, calls=1.5), "workloads.3.calls", "integer"),
-        (bad(3, trials=5), "workloads.3.trials", "remove it"),
+        (bad(3, trials=5), "workloads.3.trials", "did you mean trials, beside workloads?"),
         (ORDER | {"workloads": [SIGNAL, 5]}, "workloads.1", "JSON object"),
         (ORDER | {"workloads": []}, "workloads", "must have at least 1 item(s)"),
         (ORDER | {"workloads": [SIGNAL] * 257}, "workloads", "must have at most 256 items"),
