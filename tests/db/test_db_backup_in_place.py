@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from sqlalchemy import Engine
@@ -11,24 +12,32 @@ from sqlalchemy import Engine
 from db.sql.errors import BackupRefused
 from db.upkeep.backup import back_up, restore
 
+Way = Callable[[str, Path], object]
+
 
 @pytest.fixture
 def dialect() -> str:
     return "sqlite"
 
 
-@pytest.mark.parametrize("way", [back_up, restore])
-def test_a_file_that_vanishes_once_it_is_in_place(
-    engine: Engine,
-    url: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    way: Callable[[str, Path], object],
-) -> None:
-    copy = tmp_path / "copy.db"
+@pytest.fixture(params=[back_up, restore])
+def way(request: pytest.FixtureRequest) -> Way:
+    return cast(Way, request.param)
+
+
+@pytest.fixture
+def copy(engine: Engine, url: str, tmp_path: Path, way: Way) -> Path:
+    """Return the path of the copy, which is there if it is to be restored."""
+    path = tmp_path / "copy.db"
     if way is restore:
-        back_up(url, copy)
+        back_up(url, path)
         engine.dispose()
+    return path
+
+
+def test_a_file_that_vanishes_once_it_is_in_place(
+    copy: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Way
+) -> None:
     placed: list[Path] = []
     moved = Path.replace
 
@@ -47,19 +56,10 @@ def test_a_file_that_vanishes_once_it_is_in_place(
     assert bool(list(tmp_path.glob("*.before-*"))) == (way is restore)
 
 
-@pytest.mark.parametrize("way", [back_up, restore])
 def test_a_disk_that_does_not_take_the_copy(
-    engine: Engine,
-    url: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    way: Callable[[str, Path], object],
+    copy: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Way
 ) -> None:
     """A failed fsync refuses the copy: some disks report a failed write only then."""
-    copy = tmp_path / "copy.db"
-    if way is restore:
-        back_up(url, copy)
-        engine.dispose()
     kept = {each.name for each in tmp_path.glob("*.db")}
 
     def failing(opened: int) -> None:
