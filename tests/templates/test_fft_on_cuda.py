@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from templates import templates_for
-from templates.conv1d.cuda.fft import LEAST_ERROR, CudaFft, blocks, shared_words, threads
+from templates.conv1d.cuda.fft import (
+    LEAST_ERROR,
+    CudaFft,
+    blocks,
+    dropped,
+    outputs_of_segment,
+    shared_words,
+    threads,
+)
 from templates.conv1d.cuda.partitions import CudaPartitions, workspace
 from templates.conv1d.cuda.schedules import fft, partitions
 from templates.conv1d.roles import roles
@@ -121,6 +129,29 @@ def test_every_length_of_a_transform_is_right(points: int, spectrum: str, tmp_pa
     workload = Conv1dWorkload(M=5 * points // 2, N=points, mode="same")
     config = CudaFft().default(workload, H200) | {"points": points, "spectrum": spectrum}
     assert_right(workload, config | {"segments": 2}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("M", "N", "dtype", "expected"),
+    [
+        (1_000_000, 2047, "float32", 2048),  # 2046 in whole sectors of 8 samples
+        (1_000_000, 2047, "float16", 2048),
+        (900_000, 2050, "float16", 2064),  # 2049 in whole sectors of 16 samples
+        (1_000_000, 2050, "float16", 2049),  # which would take another segment here
+        (1_000_000, 2049, "float32", 2048),
+        (8192 + 2046, 2047, "float32", 2048),
+        (8194 + 2046, 2047, "float32", 2046),  # one segment covers the row, and only just
+        (30, 48, "float32", 32),  # the signal, which is shorter, is transformed as taps
+    ],
+)
+def test_outputs_of_a_segment_begin_with_a_sector(
+    M: int, N: int, dtype: str, expected: int
+) -> None:
+    mode = "valid" if N <= M else "full"
+    workload = Conv1dWorkload(M=M, N=N, mode=mode, dtype=dtype)
+    config = {"points": 5120}
+    assert dropped(workload, config) == expected
+    assert outputs_of_segment(workload, config) == 2 * 5120 - expected
 
 
 def test_parts_of_zeros_are_left_out() -> None:

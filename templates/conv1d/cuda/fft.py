@@ -17,6 +17,7 @@ FEWEST_TAPS = 48
 LEAST_ERROR = 5e-6
 """Least allowed error for which transforms are used. They are right to 1.3e-6 of the largest output
 on normally distributed input, and to 2.5e-6 on an impulse (measured)."""
+SECTOR_BYTES = 32  # that a GPU's memory writes at a time
 ROW = 272  # places for a row of 256 complex values in shared memory
 POINTS = (512, 1024, 2048, 3072, 4096, 5120, 6144, 8192)
 SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
@@ -39,7 +40,7 @@ class CudaFft(Template[Conv1dWorkload]):
 
     name = "fft"
     kind = "cuda"
-    version = 3
+    version = 4
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
@@ -137,9 +138,24 @@ def has_contiguous_rows(workload: Conv1dWorkload) -> bool:
     return apart and not workload.is_dense and (workload.stride, workload.dilation) == (1, 1)
 
 
+def dropped(workload: Conv1dWorkload, config: Config) -> int:
+    """Return the number of sums at the start of a segment that are not stored.
+
+    The taps wrap around into taps - 1 of them. If a row needs no more segments then, this is
+    rounded up to whole sectors of memory, so that each segment's outputs begin with a sector.
+    """
+    wrapped = roles(workload).taps.extent - 1
+    per_sector = SECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype]
+    rounded, length = ceil_div(wrapped, per_sector) * per_sector, 2 * config["points"]
+    needs_more = length <= rounded or (
+        ceil_div(workload.length, length - rounded) > ceil_div(workload.length, length - wrapped)
+    )
+    return int(wrapped if needs_more else rounded)
+
+
 def outputs_of_segment(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of outputs of a segment."""
-    return int(2 * config["points"] - roles(workload).taps.extent + 1)
+    return int(2 * config["points"] - dropped(workload, config))
 
 
 def segments_of_filter(workload: Conv1dWorkload, config: Config) -> int:

@@ -1,7 +1,8 @@
 // Overlap-save convolution. A block transforms a kernel, and then EACH of the segments of 2 POINTS samples to which the
 // kernel is applied.
 constexpr bool APART = @APART@;  // whether the taps have a buffer of their own
-constexpr int KEPT = 2 * POINTS - N + 1, SEGMENTS = (L + KEPT - 1) / KEPT;  // outputs of a segment, segments of a row
+constexpr int DROPPED = @DROPPED@;  // sums at the start of a segment that are not stored, of which N - 1 are no outputs
+constexpr int KEPT = 2 * POINTS - DROPPED, SEGMENTS = (L + KEPT - 1) / KEPT;  // outputs of a segment, segments of a row
 // Segments of a kernel, segments of a block, and blocks of a kernel.
 constexpr int UNITS = SIGNALS * SEGMENTS, EACH = @EACH@, SHARES = (UNITS + EACH - 1) / EACH;
 constexpr bool SHARED_SPECTRUM = APART && EACH > 1;  // whether the spectrum stays in shared memory
@@ -12,8 +13,8 @@ static_assert(2 * BUFFER * (APART ? 2 : 1) == @WORDS@, "the template's estimate 
 // and `left` outputs from t on are in the row.
 template <int POINT>
 __device__ __forceinline__ void fft_leave(float sum, int t, int left, float bias, const char* residual, char* y) {
-  if constexpr (POINT + 255 >= N - 1) {
-    if ((POINT < N - 1 && POINT + t < N - 1) || POINT >= left) return;
+  if constexpr (POINT + 255 >= DROPPED) {
+    if ((POINT < DROPPED && POINT + t < DROPPED) || POINT >= left) return;
     epilogue_finish<1>(&sum, bias, residual + POINT * SIZE);
     element_store<1>(y + POINT * SIZE, &sum);
   }
@@ -39,7 +40,8 @@ __device__ __forceinline__ void conv1d_fft(const void* __restrict__ x, const voi
 
   float2 z[COLUMNS][FIRST];
   auto load = [&](int unit) {
-    const int row = fft_samples_of(fft_number(kernel, unit / SEGMENTS)), begin = unit % SEGMENTS * KEPT - LEFT;
+    const int row = fft_samples_of(fft_number(kernel, unit / SEGMENTS));
+    const int begin = unit % SEGMENTS * KEPT - LEFT - (DROPPED - (N - 1));
     fft_columns(thread, [&](int i, int t) { fft_load_samples(z[i], x, w, row, begin, t); });
   };
   int unit = share * EACH;
@@ -77,7 +79,7 @@ __device__ __forceinline__ void conv1d_fft(const void* __restrict__ x, const voi
     const float offset = epilogue_bias(@BIAS@, number % FILTERS);
     fft_columns(thread, [&](int i, int t) {
       fft_column_back(z[i], buffer, t, back.over_ka[i]);
-      const int place = first + t - (N - 1);
+      const int place = first + t - DROPPED;
       const long long to = ((long long)number * L + place) * SIZE;
       fft_leave_all<0>(z[i], t, L - place, offset, residuals + (HAS_RESIDUAL ? to : 0), (char*)y + to);
     });

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from templates.conv1d.cuda.fft import blocks, shared_words, threads
+from templates.conv1d.cuda.fft import blocks, dropped, shared_words, threads
 from templates.conv1d.roles import roles
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
@@ -32,6 +32,7 @@ def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str,
         **transform_substitutions(workload),
         "FIRST": config["points"] // 256,
         "EACH": config["segments"],
+        "DROPPED": dropped(workload, config),
         "APART": config["spectrum"] == "shared",
         "EARLY": config["samples"] == "early",
         "WORDS": shared_words(config),
