@@ -49,7 +49,8 @@ static void matrix_add(float (&sum)[32], const float (&a)[2][16], descriptor b) 
 }
 static word emulated_words[1024][6];
 // The words of a quarter's lanes, as a matrix has them.
-static void matrix_multiply(float (&sum)[32], const word (&a)[4], descriptor b) {
+template <bool IS_FIRST>
+void matrix_multiply(float (&sum)[32], const word (&a)[4], descriptor b) {
   for (int r = 0; r < 4; ++r) emulated_words[threadIdx.x][r] = a[r];
   emulated_yield();
   float rows[2][16];
@@ -59,13 +60,16 @@ static void matrix_multiply(float (&sum)[32], const word (&a)[4], descriptor b) 
       rows[half][k] = half_widen(pair >> 16 * (k % 2));
     }
   emulated_yield();
+  if (IS_FIRST) __builtin_memset(sum, 0, sizeof sum);
   matrix_add(sum, rows, b);
 }
-static void matrix_multiply(float (&sum)[32], descriptor a, descriptor b) {
+template <bool IS_FIRST>
+void matrix_multiply(float (&sum)[32], descriptor a, descriptor b) {
   float rows[2][16];
   for (int half = 0; half < 2; ++half)
     for (int k = 0; k < 16; ++k)
       rows[half][k] = matrix_element(a, threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4 + 8 * half, k);
+  if (IS_FIRST) __builtin_memset(sum, 0, sizeof sum);
   matrix_add(sum, rows, b);
 }
 static void tile_multiply(float (&sum)[4], word a0, word a1, word a2, word a3, word b0, word b1) {
@@ -100,7 +104,8 @@ static void tile_store(word to, const word (&v)[4]) {
 }
 static void matrix_begin() {}
 static void matrix_commit() {}
-static void matrix_wait(float (&)[32]) {}
+template <int COUNT>
+void matrix_wait(float (&)[32]) {}
 static void publish() {}
 static void copy_begin(word to, const char* from, int bytes) {
   char* const into = (char*)emulated_shared + to;

@@ -94,7 +94,8 @@ __device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ 
     float sum = 0.0f;
     word mosts = 0;
     each_piece([&](int, int at) {
-      const word* const v = (const word*)(memory + at);
+      const uint4 piece = *(const uint4*)(memory + at);
+      const word v[4] = {piece.x, piece.y, piece.z, piece.w};
 #pragma unroll
       for (int i = 0; i < 4; ++i) mosts = halves_larger(mosts, v[i] & 0x7fff7fffu);
       sum += element_at(v, 0) + element_at(v, 5);  // any number near the mean will do
@@ -127,37 +128,53 @@ __device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ 
     if (IS_BF16) {  // scales samples to half precision below 1
       const float scale = scales[group * EACH + thread % 8 / CHUNKS];
       each_piece([&](int, int at) {
-        word* const v = (word*)(memory + at);
+        const uint4 piece = *(const uint4*)(memory + at);
+        word v[4] = {piece.x, piece.y, piece.z, piece.w};
 #pragma unroll
         for (int i = 0; i < 4; ++i) v[i] = half_pack(element_at(v, 2 * i) * scale, element_at(v, 2 * i + 1) * scale);
+        *(uint4*)(memory + at) = make_uint4(v[0], v[1], v[2], v[3]);
       });
       publish();
       __syncthreads();
     }
 
-    // Forward transform: a warpgroup computes 64 rows of P or Q, from the samples of all warpgroups.
-#pragma unroll 1
-    for (int s = 0; s < 4; ++s) {
-      float sum[32];
-#pragma unroll
-      for (int i = 0; i < 32; ++i) {
-        const int e = s * EACH + i / 4 / CHUNKS;
-        sum[i] = -means[e] * (i / 2 % 2 ? of_mean.y : of_mean.x) * (IS_BF16 ? scales[e] : 1.0f);
-      }
+    // Forward transform: a warpgroup computes 64 rows of P or Q, from the samples of all warpgroups. While it stores the
+    // sums of one warpgroup's samples, the products of the next one's go on.
+    float products[2][32];
+    auto begin = [&](int s) {
       matrix_begin();
       const descriptor samples_at = lines_at | (shared + s * GROUP_BYTES) >> 4;
+      matrix_multiply<true>(products[s % 2], there[0], samples_at);
 #pragma unroll
-      for (int step = 0; step < BLOCKS / 16; ++step) matrix_multiply(sum, there[step], samples_at + 128 * step);
+      for (int step = 1; step < BLOCKS / 16; ++step)
+        matrix_multiply<false>(products[s % 2], there[step], samples_at + 128 * step);
       matrix_commit();
-      matrix_wait(sum);
+    };
+    begin(0);
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      if (s + 1 < 4) begin(s + 1);
+      if (s + 1 < 4) matrix_wait<1>(products[s % 2]);
+      else matrix_wait<0>(products[s % 2]);
+      const float(&sum)[32] = products[s % 2];
+      float scale[EACH], without_mean[EACH][2];  // the latter is added to each of the thread's two rows
+#pragma unroll
+      for (int e = 0; e < EACH; ++e) {
+        const float mean = means[s * EACH + e] * scales[s * EACH + e];
+        scale[e] = IS_BF16 ? 1.0f : scales[s * EACH + e];
+        without_mean[e][0] = -mean * of_mean.x, without_mean[e][1] = -mean * of_mean.y;
+      }
       const int column = 2 * s + group / 2;
       char* const to = memory + COEFFICIENTS_AT + column * GROUP_BYTES + (group % 2 * 64 + row) * 128 + 4 * quarter;
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        const float scale = IS_BF16 ? 1.0f : scales[s * EACH + i / CHUNKS];
         char* const at = to + ((i ^ line ^ column) & 7) * 16;
-        *(word*)at = half_pack(sum[4 * i] * scale, sum[4 * i + 1] * scale);
-        *(word*)(at + 8 * 128) = half_pack(sum[4 * i + 2] * scale, sum[4 * i + 3] * scale);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const float by = scale[i / CHUNKS], add = without_mean[i / CHUNKS][half];
+          *(word*)(at + half * (8 * 128)) =
+              half_pack(fmaf(sum[4 * i + 2 * half], by, add), fmaf(sum[4 * i + 2 * half + 1], by, add));
+        }
       }
     }
     __syncthreads();
@@ -171,11 +188,12 @@ __device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ 
                                                           line % 2 * 16 + diagonal % 4 * 4) * 4;
     word taps[2][2 * CHUNKS];
     auto load_taps = [&](int k) {
+      const char* const of_k = spectra + (long long)k * (4 * BLOCK * 4);
 #pragma unroll
       for (int part = 0; part < 2; ++part)
 #pragma unroll
         for (int i = 0; i < CHUNKS / 2; ++i)
-          element_fetch<16>(&taps[part][4 * i], spectra + ((k * 2 + part) * 2 * BLOCK + 32 * i) * 4, true);
+          element_fetch<16>(&taps[part][4 * i], of_k + (part * 2 * BLOCK + 32 * i) * 4, true);
     };
     load_taps(warp);
 #pragma unroll 1
@@ -221,19 +239,18 @@ __device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ 
     // Inverse transform: a warpgroup computes its signals, blocks of the first half from P + Q, and the mirror images
     // of these from P - Q.
     float even[32], odd[32];
-#pragma unroll
-    for (int i = 0; i < 32; ++i) even[i] = odd[i] = 0.0f;
     matrix_begin();
 #pragma unroll
     for (int step = 0; step < BLOCKS / 16; ++step) {
       const descriptor table = lines_at | (shared + TABLES_AT + step / 4 * 8192 + step % 4 * 32) >> 4;
       const descriptor from = lines_at | (shared + COEFFICIENTS_AT + 2 * group * GROUP_BYTES + step * 2048) >> 4;
-      matrix_multiply(even, table, from);
-      matrix_multiply(odd, table + 128 * BLOCKS / 16, from + GROUP_BYTES / 16);
+      const descriptor odd_table = table + 128 * BLOCKS / 16, odd_from = from + GROUP_BYTES / 16;
+      if (step == 0) matrix_multiply<true>(even, table, from), matrix_multiply<true>(odd, odd_table, odd_from);
+      else matrix_multiply<false>(even, table, from), matrix_multiply<false>(odd, odd_table, odd_from);
     }
     matrix_commit();
-    matrix_wait(even);
-    matrix_wait(odd);
+    matrix_wait<0>(even);
+    matrix_wait<0>(odd);
 
     const float offset = epilogue_bias(@BIAS@, f);
     const char* const residual_of = (const char*)@RESIDUAL@;

@@ -66,4 +66,5 @@ def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str,
         "WORKSPACE": workspace(workload, config),
         "REGISTERS": ", ".join(f"%{i}" for i in range(32)),
         "SUMS": ", ".join(f'"+f"(sum[{i}])' for i in range(32)),
+        "NEW_SUMS": ", ".join(f'"=f"(sum[{i}])' for i in range(32)),
     }

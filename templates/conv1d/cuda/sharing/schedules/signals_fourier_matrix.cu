@@ -1,27 +1,41 @@
 // Instructions for signals_fourier.cu: products of matrices in half precision, summed in float32, and copies.
 typedef unsigned long long descriptor;
 
-// sum += a b, 64 by 64, for 16 k. Operand b is in shared memory, where the 64 columns of one k are a line of 128 bytes.
-// Operand a is in registers, or in shared memory, where 64 k of a row are such a line.
+// sum = a b if IS_FIRST, else sum += a b: 64 by 64, for 16 k. Operand b is in shared memory, where the 64 columns of one
+// k are a line of 128 bytes. Operand a is in registers, or in shared memory, where 64 k of a row are such a line.
+template <bool IS_FIRST>
 __device__ __forceinline__ void matrix_multiply(float (&sum)[32], const word (&a)[4], descriptor b) {
-  asm volatile(
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {@REGISTERS@}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
-      : @SUMS@
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+  if constexpr (IS_FIRST)
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {@REGISTERS@}, {%32, %33, %34, %35}, %36, 0, 1, 1, 1;"
+        : @NEW_SUMS@
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+  else
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {@REGISTERS@}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+        : @SUMS@
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
+template <bool IS_FIRST>
 __device__ __forceinline__ void matrix_multiply(float (&sum)[32], descriptor a, descriptor b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {@REGISTERS@}, %32, %33, 1, 1, 1, 0, 1;"
-               : @SUMS@
-               : "l"(a), "l"(b));
+  if constexpr (IS_FIRST)
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {@REGISTERS@}, %32, %33, 0, 1, 1, 0, 1;"
+                 : @NEW_SUMS@
+                 : "l"(a), "l"(b));
+  else
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {@REGISTERS@}, %32, %33, 1, 1, 1, 0, 1;"
+                 : @SUMS@
+                 : "l"(a), "l"(b));
 }
 
 __device__ __forceinline__ void matrix_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
 __device__ __forceinline__ void matrix_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// Waits for all products, and with them for the sums.
+// Waits until at most COUNT groups of products go on, and for the sums, which belong to an earlier group.
+template <int COUNT>
 __device__ __forceinline__ void matrix_wait(float (&sum)[32]) {
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(COUNT) : "memory");
 #pragma unroll
   for (int i = 0; i < 32; ++i) asm volatile("" : "+f"(sum[i])::"memory");
 }
