@@ -44,10 +44,11 @@ static_assert(C % CHANNELS == 0 && CHANNELS % 8 == 0 && 32 * GROUPS <= THREADS, 
 static_assert((WEIGHT_BYTES + STAGES * INPUT_STEP + OUTPUTS * OUTPUT_STEP) / 4 == @WORDS@,
               "the template's estimate of shared memory");
 
-// Copies 16 bytes to shared memory, asynchronously if the device can.
+// Copies 16 bytes to shared memory, asynchronously if the device can. The whole line of 128 bytes is fetched into the
+// L2 cache, where blocks of the next channels find theirs.
 __device__ __forceinline__ void toeplitz_copy(void* to, const char* from) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;"
                :: "r"((word)__cvta_generic_to_shared(to)), "l"(from) : "memory");
 #else
   *(uint4*)to = *(const uint4*)from;
@@ -59,7 +60,7 @@ __device__ __forceinline__ void toeplitz_copy_rows(char* to, const char* from, c
   if constexpr (I < DOWN) {
     constexpr int TO_ROW = I * (WALKS * INPUT_ROW), FROM_ROW = I * (W * C * SIZE);
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %3], 16, %4;"
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0 + %2], [%1 + %3], 16, %4;"
                  :: "r"((word)__cvta_generic_to_shared(to)), "l"(from), "n"(TO_ROW), "n"(FROM_ROW), "r"(bytes[I])
                  : "memory");
 #else
