@@ -27,24 +27,30 @@ __device__ __forceinline__ void conv1d_signals_toeplitz(const void* __restrict__
   const int first = max(begin - LEFT, 0) / 64, samples = min(M, end - LEFT + N - 1);
   const int chunks = (samples - 64 * first + 63) / 64;
 
-  // Eight lanes copy a chunk's samples of a signal.
-  const char* const rows = (const char*)x + (((long long)signal * C + f / SEVERAL) * M + 64 * first) * SIZE;
+  // Eight lanes copy a chunk's samples of a signal. A thread copies the same eight samples of every ROWS-th signal.
+  constexpr int ROWS = THREADS / 8;
+  const int own_row = thread / 8, octet = thread % 8, own_place = 128 * own_row + 16 * (octet ^ own_row % 8);
+  const char* const own_samples =
+      (const char*)x + (((long long)(signal + own_row) * C + f / SEVERAL) * M + 64 * first + 8 * octet) * SIZE;
   const bool copied = M % 8 == 0 && (size_t)x % 16 == 0;
   auto load = [&](int chunk) {
+    if (chunk < chunks) {
+      const int in_row = min(max(M - 64 * (first + chunk) - 8 * octet, 0), 8);
 #pragma unroll
-    for (int item = thread; item < (chunk < chunks ? 512 : 0); item += THREADS) {
-      const int row = item / 8, octet = item % 8, at = 64 * chunk + 8 * octet;
-      const int to = chunk % STAGES * CHUNK_BYTES + 128 * row + 16 * (octet ^ row % 8);
-      const int left = signal + row < B ? min(max(M - 64 * first - at, 0), 8) : 0;
-      const char* const from = rows + ((long long)row * C * M + at) * SIZE;
-      if (copied) {
-        copy_begin(shared + to, left ? from : (const char*)x, SIZE * left);
-      } else {
+      for (int row = 0; row < 64; row += ROWS) {
+        if (64 % ROWS > 0 && row + own_row >= 64) continue;
+        const int to = chunk % STAGES * CHUNK_BYTES + 128 * row + own_place;
+        const int left = signal + row + own_row < B ? in_row : 0;
+        const char* const from = own_samples + ((long long)row * C * M + 64 * chunk) * SIZE;
+        if (copied) {
+          copy_begin(shared + to, left ? from : (const char*)x, SIZE * left);
+        } else {
 #pragma unroll
-        for (int e = 0; e < 8; ++e) {
-          word v[1];
-          element_fetch<SIZE>(v, from + e * SIZE, e < left);
-          ((unsigned short*)(memory + to))[e] = (unsigned short)v[0];
+          for (int e = 0; e < 8; ++e) {
+            word v[1];
+            element_fetch<SIZE>(v, from + e * SIZE, e < left);
+            ((unsigned short*)(memory + to))[e] = (unsigned short)v[0];
+          }
         }
       }
     }
