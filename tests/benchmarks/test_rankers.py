@@ -7,6 +7,8 @@ from statistics import fmean
 import pytest
 
 from templates import operators
+from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from tests.benchmarks.predicted import shapes
 from tests.benchmarks.predicted.__main__ import KINDS
 from tests.benchmarks.predicted.finalists import is_judged
@@ -38,16 +40,31 @@ def test_nothing_is_judged_that_was_learnt_from(kind: str) -> None:
 @pytest.mark.parametrize("name", [name for name in RECORDED if "finalists" not in name])
 def test_recordings_are_of_the_shapes_that_are_drawn(name: str) -> None:
     recorded = RECORDED[name]
-    drawn = {each.key for each in shapes.to_learn(recorded.device["kind"], shapes.RECORDED)}
+    draw = next((draw for draw in shapes.DRAWS if f"-{draw}." in name), "all")
+    drawn = {each.key for each in shapes.to_learn(recorded.device["kind"], shapes.RECORDED, draw)}
     assert {each.shape.key for each in recorded.shapes} <= drawn
     assert sum(len(each.trials) for each in recorded.shapes) > 300
     assert (FOLDER / name).stat().st_size < 100_000
 
 
-def test_more_shapes_begin_with_the_same() -> None:
-    few, more = (shapes.to_learn("cpu", count) for count in (3, 9))
+@pytest.mark.parametrize("draw", shapes.DRAWS)
+def test_more_shapes_begin_with_the_same(draw: str) -> None:
+    few, more = (shapes.to_learn("cpu", count, draw) for count in (3, 9))
     assert few == more[:3]
     assert len({each.key for each in more}) == 9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_draws_differ_in_what_they_draw(kind: str) -> None:
+    rare, channels = (shapes.to_learn(kind, 40, draw) for draw in ("rare", "channels"))
+    convolutions = [each for each in rare if isinstance(each, Conv1dWorkload)]
+    layers = [each for each in rare if isinstance(each, DepthwiseConv2dWorkload)]
+    assert (len(convolutions), len(layers)) == (20, 20)
+    assert all(each.N >= 512 for each in convolutions)
+    assert {each.stride for each in layers} == {2}
+    assert {(each.mode, each.N < 8) for each in channels if isinstance(each, Conv1dWorkload)} == {
+        ("causal", True)
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)

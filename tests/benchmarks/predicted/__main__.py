@@ -29,7 +29,7 @@ from tests.benchmarks.predicted.judge import left_out, whole_space
 from tests.benchmarks.predicted.known import known, known_gradients
 from tests.benchmarks.predicted.page import markdown
 from tests.benchmarks.predicted.record import Sampled, record, recordings
-from tests.benchmarks.predicted.shapes import RECORDED, to_learn
+from tests.benchmarks.predicted.shapes import DRAWS, RECORDED, to_learn
 from tests.benchmarks.predicted.train import Example, train
 from tests.benchmarks.predicted.trials import FOLDER, Recordings
 from tests.benchmarks.strategies.recording import load, names, samples
@@ -49,6 +49,7 @@ def main() -> None:
     recording = commands.add_parser("record", help="measure trials of shapes to learn from")
     recording.add_argument("--target", choices=KINDS, required=True)
     recording.add_argument("--shapes", type=int, default=RECORDED)
+    recording.add_argument("--draw", choices=DRAWS, default="all")
     recording.add_argument("--trials", type=int, default=32, help="of each shape")
     recording.add_argument("--seconds", type=float, default=3600.0, help="at most")
     recording.add_argument("--builders", type=int, default=1, help="processes that build")
@@ -77,7 +78,8 @@ def _record(options: argparse.Namespace) -> None:
     device = detect(options.target)
     until = time.monotonic() + options.seconds
     skipped = {each.shape.key for path in options.skip for each in Recordings.load(path).shapes}
-    shapes = [each for each in to_learn(options.target, options.shapes) if each.key not in skipped]
+    drawn = to_learn(options.target, options.shapes, options.draw)
+    shapes = [each for each in drawn if each.key not in skipped]
     halves = [options.trials - options.trials // 2, options.trials // 2]
     with Builder(options.builders) as builder:
         made = record(shapes, device, builder, Sampled, halves, until)

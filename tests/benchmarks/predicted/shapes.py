@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,14 @@ import templates
 from templates.workload import Workload
 from tests.benchmarks.limits.shapes import LAYERS, STRIDE_2
 
-SEED, LIVE_SEED = 1, 2
+LIVE_SEED = 2
 RECORDED = 220
 """The default number of shapes to record. No shape to judge by has the extents of one of them."""
 MOST_FLOPS = {"cpu": 4e8, "cuda": 3e9}
+MOST_FLOPS_OF_LONG = {"cpu": 4e8, "cuda": 5e10}
 MOST_BYTES = {"cpu": 2e7, "cuda": 2e8}
 """The most operations and bytes of a shape, by kind of device: a shape must be checked and timed in
-a fraction of a second."""
+a fraction of a second. Long kernels may have more operations, because transforms need fewer."""
 LAYER_PLANES = frozenset(
     (channels, size, kernel) for channels, size, kernel in (*LAYERS, *STRIDE_2)
 )
@@ -28,18 +29,21 @@ EXTENTS = {"conv1d": ("M", "N"), "depthwise_conv2d": ("C", "H", "W", "K", "KH", 
 Draw = Callable[[np.random.Generator, str], dict[str, Any]]
 
 
-def to_learn(kind: str, count: int) -> list[Workload]:
+def to_learn(kind: str, count: int, draw: str = "all") -> list[Workload]:
     """Return ``count`` different shapes for a kind of device; operators take turns.
 
-    A larger ``count`` begins with the same shapes.
+    ``draw`` is one of ``DRAWS``. A larger ``count`` begins with the same shapes.
     """
-    return _drawn(kind, count, SEED, set())
+    return _drawn(kind, count, *DRAWS[draw], unlike=set())
 
 
 def to_judge(kind: str, count: int) -> list[Workload]:
-    """Return ``count`` shapes as :func:`to_learn` does, none with the extents of one of its
-    first ``RECORDED``."""
-    return _drawn(kind, count, LIVE_SEED, {*map(extents, to_learn(kind, RECORDED))})
+    """Return ``count`` shapes as :func:`to_learn` does, none with the extents of a shape that was
+    recorded: of the first ``RECORDED`` of "all" on this kind of device, or of any draw on a GPU."""
+    learnt = [*to_learn(kind, RECORDED)]
+    for draw in DRAWS:
+        learnt += to_learn("cuda", RECORDED, draw)
+    return _drawn(kind, count, LIVE_SEED, DRAWS["all"][1], unlike={*map(extents, learnt)})
 
 
 def extents(workload: Workload) -> tuple[Any, ...]:
@@ -49,18 +53,26 @@ def extents(workload: Workload) -> tuple[Any, ...]:
     return workload.operator, *(fields.get(name) for name in EXTENTS[workload.operator])
 
 
-def _drawn(kind: str, count: int, seed: int, unlike: set[tuple[Any, ...]]) -> list[Workload]:
+def _drawn(
+    kind: str,
+    count: int,
+    seed: int,
+    operators: Sequence[tuple[str, Draw]],
+    *,
+    unlike: set[tuple[Any, ...]],
+) -> list[Workload]:
     rng = np.random.default_rng([seed, len(kind)])
     found: dict[str, Workload] = {}
     turn = 0
     while len(found) < count:
-        operator, draw = _OPERATORS[turn % len(_OPERATORS)]
+        operator, draw = operators[turn % len(operators)]
         fields = draw(rng, kind)
         try:
             workload = templates.operator(operator).workload.model_validate(fields)
         except ValidationError:  # for example, a kernel longer than its signal
             continue
-        small = workload.flops <= MOST_FLOPS[kind] and workload.bytes <= MOST_BYTES[kind]
+        most = (MOST_FLOPS_OF_LONG if draw is _long_conv1d else MOST_FLOPS)[kind]
+        small = workload.flops <= most and workload.bytes <= MOST_BYTES[kind]
         if small and not _is_a_layer(fields) and extents(workload) not in unlike:
             found[workload.key] = workload
             turn += 1
@@ -98,6 +110,33 @@ def _conv1d(rng: np.random.Generator, kind: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _long_conv1d(rng: np.random.Generator, kind: str) -> dict[str, Any]:
+    length, taps = (int(2 ** rng.uniform(*bounds)) for bounds in ((11, 20), (9, 16)))
+    fields = {"M": length, "N": taps, "mode": str(rng.choice(["full", "same", "causal"]))}
+    if rng.random() < 0.3:
+        fields |= {"kind": "correlate", "B": int(rng.choice([2, 8])), "C": int(rng.choice([1, 4]))}
+    return fields | _arithmetic(rng, kind)
+
+
+def _channels_of_programs(rng: np.random.Generator, kind: str) -> dict[str, Any]:
+    return {
+        "C": int(rng.choice([256, 384, 512, 768, 1024, 1536, 3072, 4096])),
+        "M": int(2 ** rng.uniform(7, 14)),
+        "N": int(rng.choice([3, 4, 4, 5, 7])),
+        "B": int(rng.choice([1, 1, 2, 8, 16])),
+        "mode": "causal",
+        "kind": "correlate",
+        "layout": str(rng.choice(["NCW", "NCW", "NWC"])),
+        "bias": bool(rng.random() < 0.7),
+        "activation": str(rng.choice(["none", "silu", "silu", "gelu"])),
+        **_arithmetic(rng, kind),
+    }
+
+
+def _depthwise_of_stride_2(rng: np.random.Generator, kind: str) -> dict[str, Any]:
+    return _depthwise_conv2d(rng, kind) | {"stride": 2}
+
+
 def _depthwise_conv2d(rng: np.random.Generator, kind: str) -> dict[str, Any]:
     size = int(rng.choice([7, 14, 28, 56, 112, int(rng.integers(6, 130))]))
     fields: dict[str, Any] = {
@@ -121,7 +160,11 @@ def _arithmetic(rng: np.random.Generator, kind: str) -> dict[str, Any]:
     return {"dtype": dtype} | ({"max_error": 1e-3} if looser and dtype == "float32" else {})
 
 
-_OPERATORS: tuple[tuple[str, Draw], ...] = (
-    ("conv1d", _conv1d),
-    ("depthwise_conv2d", _depthwise_conv2d),
-)
+DRAWS: dict[str, tuple[int, tuple[tuple[str, Draw], ...]]] = {
+    "all": (1, (("conv1d", _conv1d), ("depthwise_conv2d", _depthwise_conv2d))),
+    "rare": (3, (("conv1d", _long_conv1d), ("depthwise_conv2d", _depthwise_of_stride_2))),
+    "channels": (4, (("conv1d", _channels_of_programs),)),
+}
+"""The draws of shapes to learn from: a seed, and each operator's draw. "rare" has what "all" has
+rarely or never, kernels of up to 65,536 taps and depthwise of stride 2, and "channels" has causal
+convolutions of each channel, with bias and activation."""
