@@ -40,8 +40,9 @@ constexpr int Q_FIRST = Q_LOW > ORIGIN - S * (TILES - 1) ? Q_LOW : ORIGIN - S * 
 constexpr int Q_LAST = Q_HIGH < ORIGIN + USED_CHUNKS - 1 ? Q_HIGH : ORIGIN + USED_CHUNKS - 1;
 constexpr int DISTANCES = Q_LAST - Q_FIRST + 1;
 
-// Input rows of a block. A chunk is staged as its eight floats, which are then replaced by its high halves followed by
-// its low ones. Eight rows of a fragment are 16 bytes apart modulo the 128 bytes of all banks.
+// Input rows of a block. A chunk is staged as its high halves followed by its low ones. Until their scale is known, its
+// eight floats are in the same place or, if a thread has few, in registers. Eight rows of a fragment are 16 bytes apart
+// modulo the 128 bytes of all banks.
 constexpr int HALVES = PRODUCTS == 3 ? 2 : 1, CHUNK_BYTES = SCALED || HALVES == 2 ? 32 : 16;
 constexpr int NEEDED_ROWS = S * (STRIP - 1) + 2 * REACH + 1, ROWS = NEEDED_ROWS < H ? NEEDED_ROWS : H;
 constexpr int SLOTS = (ROWS + S - 1) / S * S;  // with stride 2 the even rows come first, then the odd ones
@@ -62,6 +63,9 @@ static_assert((IMAGES * IMAGE_PITCH + ZEROS) / 4 + (2 * REACH + 1) * TAP_ROW + 2
               "the template's estimate of shared memory");
 
 constexpr int QUADS = sizeof(element) / 2;  // groups of four words in a chunk as it is loaded
+// Chunks that a thread stages, and taps of which it finds the largest. HELD if they wait for their scale in registers.
+constexpr int OWN_UNITS = (UNITS + THREADS - 1) / THREADS, OWN_TAPS = (K * K + THREADS - 1) / THREADS;
+constexpr bool HELD = SCALED && OWN_UNITS * 4 * QUADS + OWN_TAPS <= 40;
 
 // Elements of a load: as many as divide a row, up to 16 bytes.
 constexpr int PIECE = W % 8 == 0 && sizeof(element) == 2 ? 8 : W % 4 == 0 ? 4 : W % 2 == 0 ? 2 : 1;
@@ -134,33 +138,54 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
   const element* const w = (const element*)w_any + c * (K * K);
   const float bias_of = epilogue_bias(@BIAS@, c);
 
-  // Stage the input. If it is scaled, it is staged as floats, which the same thread splits once the largest is known.
+  // Stage the input. If it is scaled, the same thread splits it once the largest is known.
   for (int i = thread; i < ZEROS / 4; i += THREADS) ((word*)zeros)[i] = 0;
   if (thread < 2) largest[thread] = 0;
-  word largest_x = 0, largest_w = 0;
+  word largest_x = 0, largest_w = 0, held[HELD ? OWN_UNITS : 1][4 * QUADS], held_taps[HELD ? OWN_TAPS : 1];
   const bool aligned = ((size_t)x & (PIECE * sizeof(element) - 1)) == 0;
-#pragma unroll 2
-  for (int unit = thread; unit < UNITS; unit += THREADS) {
+  auto fetch = [&](word (&v)[4 * QUADS], int unit) {
     const int chunk = unit % CHUNKS, row = unit / CHUNKS % ROWS, image = unit / (CHUNKS * ROWS);
     const int b = min(b_first + image, B - 1), u = u_first + row;
-    word v[4 * QUADS];
     conv2d_fetch(v, x + (size_t)(b * C + c) * (H * W) + (size_t)u * W, S * j_first + 8 * (ORIGIN + chunk),
-                 b_first + image < B && u < H, aligned);
-    char* const place = conv2d_place(staged, image, row, chunk);
-    if constexpr (SCALED) {
+                 unit < UNITS && b_first + image < B && u < H, aligned);
+  };
+  auto place_of = [&](int unit) {
+    return conv2d_place(staged, unit / (CHUNKS * ROWS), unit / CHUNKS % ROWS, unit % CHUNKS);
+  };
+  auto compare = [&](const word (&v)[4 * QUADS]) {
 #pragma unroll
-      for (int i = 0; i < QUADS; ++i) {
-        largest_x = max(largest_x, max(max(v[4 * i] & 0x7fffffff, v[4 * i + 1] & 0x7fffffff),
-                                       max(v[4 * i + 2] & 0x7fffffff, v[4 * i + 3] & 0x7fffffff)));
-        ((uint4*)place)[i] = make_uint4(v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]);
+    for (int i = 0; i < 4 * QUADS; ++i) largest_x = max(largest_x, v[i] & 0x7fffffff);
+  };
+  if constexpr (HELD) {
+#pragma unroll
+    for (int k = 0; k < OWN_TAPS; ++k) held_taps[k] = thread + k * THREADS < K * K ? w[thread + k * THREADS] : 0;
+#pragma unroll
+    for (int k = 0; k < OWN_UNITS; ++k) fetch(held[k], thread + k * THREADS);
+  } else {
+#pragma unroll 2
+    for (int unit = thread; unit < UNITS; unit += THREADS) {
+      word v[4 * QUADS];
+      fetch(v, unit);
+      if constexpr (SCALED) {
+        compare(v);
+#pragma unroll
+        for (int i = 0; i < QUADS; ++i)
+          ((uint4*)place_of(unit))[i] = make_uint4(v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]);
+      } else {
+        conv2d_store_halves(place_of(unit), v, 1.0f);
       }
-    } else {
-      conv2d_store_halves(place, v, 1.0f);
     }
   }
   float scale_w = 1.0f, undo_x = 1.0f, undo_w = 1.0f;
   if constexpr (SCALED) {
-    for (int tap = thread; tap < K * K; tap += THREADS) largest_w = max(largest_w, w[tap] & 0x7fffffff);
+    if constexpr (HELD) {
+#pragma unroll
+      for (int k = 0; k < OWN_TAPS; ++k) largest_w = max(largest_w, held_taps[k] & 0x7fffffff);
+#pragma unroll
+      for (int k = 0; k < OWN_UNITS; ++k) compare(held[k]);
+    } else {
+      for (int tap = thread; tap < K * K; tap += THREADS) largest_w = max(largest_w, w[tap] & 0x7fffffff);
+    }
     largest_x = halves_warp_max(largest_x), largest_w = halves_warp_max(largest_w);
     __syncthreads();
     if (lane == 0) atomicMax(largest, largest_x), atomicMax(largest + 1, largest_w);
@@ -168,12 +193,19 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
     const int ex = halves_exponent(largest[0]), ew = halves_exponent(largest[1]);
     undo_x = halves_power(-ex), undo_w = halves_power(-ew);  // applied one by one, because their product may underflow
     scale_w = halves_power(ew);
-    for (int unit = thread; unit < UNITS; unit += THREADS) {
-      char* const place = conv2d_place(staged, unit / (CHUNKS * ROWS), unit / CHUNKS % ROWS, unit % CHUNKS);
-      word v[4 * QUADS];
+    if constexpr (HELD) {
 #pragma unroll
-      for (int i = 0; i < QUADS; ++i) conv2d_read<16>(v + 4 * i, (const element*)place + 8 / QUADS * i);
-      conv2d_store_halves(place, v, halves_power(ex));
+      for (int k = 0; k < OWN_UNITS; ++k)
+        if (thread + k * THREADS < UNITS)
+          conv2d_store_halves(place_of(thread + k * THREADS), held[k], halves_power(ex));
+    } else {
+      for (int unit = thread; unit < UNITS; unit += THREADS) {
+        char* const place = place_of(unit);
+        word v[4 * QUADS];
+#pragma unroll
+        for (int i = 0; i < QUADS; ++i) conv2d_read<16>(v + 4 * i, (const element*)place + 8 / QUADS * i);
+        conv2d_store_halves(place, v, halves_power(ex));
+      }
     }
   }
   for (int unit = thread; unit < (2 * REACH + 1) * COPIES * TAP_WORDS; unit += THREADS) {
