@@ -86,7 +86,23 @@ def test_any_configuration_is_right(
 ) -> None:
     layer, folder = data.draw(layers()), tmp_path_factory.mktemp("cases")
     space = TEMPLATE.space(layer, H200)
-    config = space[data.draw(st.integers(0, len(space) - 1))]
+    assert_right(layer, space[data.draw(st.integers(0, len(space) - 1))], folder)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 4])
+@pytest.mark.parametrize("M", [203, 208])
+def test_any_number_of_warpgroups_copies_all_samples(groups: int, M: int, tmp_path: Path) -> None:
+    """Of 208 samples whole vectors are copied, and of 203 single ones."""
+    layer = Conv1dWorkload.model_validate(
+        {"B": 100, "M": M, "N": 90, "mode": "causal", "dtype": "bfloat16"}
+    )
+    config = TEMPLATE.default(layer, H200) | {"columns": 64, "groups": groups, "resident": 1}
+    assert config in TEMPLATE.space(layer, H200)
+    assert_right(layer, config, tmp_path)
+
+
+def assert_right(layer: Conv1dWorkload, config: dict[str, Any], folder: Path) -> None:
+    """Assert that a configuration's program, emulated, passes the check."""
     source = render(
         signals_toeplitz.substitutions(layer, config),
         MATRIX,
