@@ -62,9 +62,11 @@ def test_draws_differ_in_what_they_draw(kind: str) -> None:
     assert (len(convolutions), len(layers)) == (20, 20)
     assert all(each.N >= 512 for each in convolutions)
     assert {each.stride for each in layers} == {2}
-    assert {(each.mode, each.N < 8) for each in channels if isinstance(each, Conv1dWorkload)} == {
-        ("causal", True)
-    }
+    each_channel = [each for each in channels if isinstance(each, Conv1dWorkload)]
+    assert len(each_channel) == 40
+    assert {(each.mode, each.N < 8) for each in each_channel} == {("causal", True)}
+    assert {each.bias for each in each_channel} == {False, True}
+    assert {each.activation for each in each_channel} == {"none", "silu", "gelu"}
 
 
 @pytest.mark.parametrize("kind", KINDS)

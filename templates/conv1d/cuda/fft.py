@@ -17,7 +17,7 @@ FEWEST_TAPS = 48
 LEAST_ERROR = 5e-6
 """Least allowed error for which transforms are used. They are right to 1.3e-6 of the largest output
 on normally distributed input, and to 2.5e-6 on an impulse (measured)."""
-SECTOR_BYTES = 32  # that a GPU's memory writes at a time
+SECTOR_BYTES = 32  # a GPU's memory is written in units of so many bytes
 ROW = 272  # places for a row of 256 complex values in shared memory
 POINTS = (512, 1024, 2048, 3072, 4096, 5120, 6144, 8192)
 SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
@@ -28,9 +28,9 @@ MAX_RESIDENT = 1024  # threads of the ``resident`` blocks of a unit
 class CudaFft(Template[Conv1dWorkload]):
     """Overlap-save convolution with one transform a segment, which does not leave its block.
 
-    Segments of 2 * ``points`` samples overlap by the taps. Each is one transform of ``points``
-    complex values (``schedules/fft.cu``). A block transforms a filter, and then ``segments``
-    segments of the signals that it meets.
+    Segments of 2 * ``points`` samples overlap by at least the taps. Each is one transform of
+    ``points`` complex values (``schedules/fft.cu``). A block transforms a filter, and then
+    ``segments`` segments of the signals that it meets.
 
     ``spectrum`` says whether the filter's spectrum is kept in registers, or in a buffer of its own
     in shared memory. ``samples`` says whether the first samples are loaded before the taps are
@@ -142,7 +142,8 @@ def dropped(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of sums at the start of a segment that are not stored.
 
     The taps wrap around into taps - 1 of them. If a row needs no more segments then, this is
-    rounded up to whole sectors of memory, so that each segment's outputs begin with a sector.
+    rounded up to whole sectors of memory, so that each segment's outputs begin with a sector if the
+    row does.
     """
     wrapped = roles(workload).taps.extent - 1
     per_sector = SECTOR_BYTES // BYTES_PER_ELEMENT[workload.dtype]

@@ -3,6 +3,10 @@ recordings and live.
 
 python -m tests.benchmarks.predicted record --target cuda --trials 40 --builders 14 \
     --write tests/benchmarks/predicted/recordings/h200.json.gz
+python -m tests.benchmarks.predicted record --target cuda --draw rare --builders 14 \
+    --write tests/benchmarks/predicted/recordings/h200-rare.json.gz
+python -m tests.benchmarks.predicted record --target cuda --draw channels --seconds 125 \
+    --builders 15 --write tests/benchmarks/predicted/recordings/h100-channels.json.gz
 python -m tests.benchmarks.predicted gather
 python -m tests.benchmarks.predicted train
 python -m tests.benchmarks.predicted judge --write docs/benchmarks/predicted

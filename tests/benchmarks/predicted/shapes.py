@@ -19,7 +19,7 @@ MOST_FLOPS = {"cpu": 4e8, "cuda": 3e9}
 MOST_FLOPS_OF_LONG = {"cpu": 4e8, "cuda": 5e10}
 MOST_BYTES = {"cpu": 2e7, "cuda": 2e8}
 """The most operations and bytes of a shape, by kind of device: a shape must be checked and timed in
-a fraction of a second. Long kernels may have more operations, because transforms need fewer."""
+a fraction of a second. On a GPU long kernels may have more, because transforms need fewer."""
 LAYER_PLANES = frozenset(
     (channels, size, kernel) for channels, size, kernel in (*LAYERS, *STRIDE_2)
 )
@@ -165,6 +165,6 @@ DRAWS: dict[str, tuple[int, tuple[tuple[str, Draw], ...]]] = {
     "rare": (3, (("conv1d", _long_conv1d), ("depthwise_conv2d", _depthwise_of_stride_2))),
     "channels": (4, (("conv1d", _channels_of_programs),)),
 }
-"""The draws of shapes to learn from: a seed, and each operator's draw. "rare" has what "all" has
-rarely or never, kernels of up to 65,536 taps and depthwise of stride 2, and "channels" has causal
-convolutions of each channel, with bias and activation."""
+"""The draws of shapes to learn from: a seed, and each operator's draw. "rare" has kernels of 512 to
+65,535 taps, and depthwise of stride 2 only. "channels" has causal convolutions of each channel,
+most with a bias or an activation."""

@@ -1,7 +1,7 @@
 // Overlap-save convolution. A block transforms a kernel, and then EACH of the segments of 2 POINTS samples to which the
 // kernel is applied.
 constexpr bool APART = @APART@;  // whether the taps have a buffer of their own
-constexpr int DROPPED = @DROPPED@;  // sums at the start of a segment that are not stored, of which N - 1 are no outputs
+constexpr int DROPPED = @DROPPED@;  // sums before a segment's outputs; the taps wrap around into N - 1 of them
 constexpr int KEPT = 2 * POINTS - DROPPED, SEGMENTS = (L + KEPT - 1) / KEPT;  // outputs of a segment, segments of a row
 // Segments of a kernel, segments of a block, and blocks of a kernel.
 constexpr int UNITS = SIGNALS * SEGMENTS, EACH = @EACH@, SHARES = (UNITS + EACH - 1) / EACH;

@@ -63,7 +63,8 @@ static_assert((IMAGES * IMAGE_PITCH + ZEROS) / 4 + (2 * REACH + 1) * TAP_ROW + 2
               "the template's estimate of shared memory");
 
 constexpr int QUADS = sizeof(element) / 2;  // groups of four words in a chunk as it is loaded
-// Chunks that a thread stages, and taps of which it finds the largest. HELD if they wait for their scale in registers.
+// Chunks that a thread stages, and taps of which it finds the largest. HELD: the chunks wait for their scale in
+// registers. 40 words for both are fewer than the sums and operands of the products need later.
 constexpr int OWN_UNITS = (UNITS + THREADS - 1) / THREADS, OWN_TAPS = (K * K + THREADS - 1) / THREADS;
 constexpr bool HELD = SCALED && OWN_UNITS * 4 * QUADS + OWN_TAPS <= 40;
 

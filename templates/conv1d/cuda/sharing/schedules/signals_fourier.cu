@@ -9,8 +9,8 @@
 // other. Let C and S be a signal's sums with cosines and with sines. Then P = C + S and Q = C - S are even and odd in
 // the blocks, so that half of a table serves either. (P + iQ) T is of the same form.
 //
-// If a signal's mean is large, it is subtracted first. Its share of an output is the mean times the sum of all taps up
-// to one, and these sums are exact.
+// If a signal's mean is large, its transform is subtracted from the signal's. The mean's share of an output is the mean
+// times the sum of all taps up to one, and these sums are exact.
 constexpr int SAMPLES = BLOCKS * BLOCK, TURNS = @ITEMS@, GROUP_BYTES = BLOCKS * 128;
 constexpr int COEFFICIENTS_AT = 4 * GROUP_BYTES, TABLES_AT = COEFFICIENTS_AT + 8 * GROUP_BYTES;
 constexpr int NUMBERS_AT = TABLES_AT + 2 * 64 * BLOCKS * 2;
@@ -157,12 +157,12 @@ __device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ 
       if (s + 1 < 4) matrix_wait<1>(products[s % 2]);
       else matrix_wait<0>(products[s % 2]);
       const float(&sum)[32] = products[s % 2];
-      float scale[EACH], without_mean[EACH][2];  // the latter is added to each of the thread's two rows
+      float scale[EACH], less_mean[EACH][2];  // added to the sums of the thread's two rows, it takes the mean out
 #pragma unroll
       for (int e = 0; e < EACH; ++e) {
         const float mean = means[s * EACH + e] * scales[s * EACH + e];
         scale[e] = IS_BF16 ? 1.0f : scales[s * EACH + e];
-        without_mean[e][0] = -mean * of_mean.x, without_mean[e][1] = -mean * of_mean.y;
+        less_mean[e][0] = -mean * of_mean.x, less_mean[e][1] = -mean * of_mean.y;
       }
       const int column = 2 * s + group / 2;
       char* const to = memory + COEFFICIENTS_AT + column * GROUP_BYTES + (group % 2 * 64 + row) * 128 + 4 * quarter;
@@ -171,7 +171,7 @@ __device__ __forceinline__ void conv1d_signals_fourier(const void* __restrict__ 
         char* const at = to + ((i ^ line ^ column) & 7) * 16;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const float by = scale[i / CHUNKS], add = without_mean[i / CHUNKS][half];
+          const float by = scale[i / CHUNKS], add = less_mean[i / CHUNKS][half];
           *(word*)(at + half * (8 * 128)) =
               half_pack(fmaf(sum[4 * i + 2 * half], by, add), fmaf(sum[4 * i + 2 * half + 1], by, add));
         }

@@ -32,7 +32,7 @@ __device__ __forceinline__ void matrix_begin() { asm volatile("wgmma.fence.sync.
 
 __device__ __forceinline__ void matrix_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// Waits until at most COUNT groups of products go on, and for the sums, which belong to an earlier group.
+// Waits until at most COUNT groups of products are unfinished. The sums must belong to an earlier group.
 template <int COUNT>
 __device__ __forceinline__ void matrix_wait(float (&sum)[32]) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(COUNT) : "memory");
