@@ -64,7 +64,7 @@ static_assert((IMAGES * IMAGE_PITCH + ZEROS) / 4 + (2 * REACH + 1) * TAP_ROW + 2
 
 constexpr int QUADS = sizeof(element) / 2;  // groups of four words in a chunk as it is loaded
 // Chunks that a thread stages, and taps of which it finds the largest. HELD: the chunks wait for their scale in
-// registers. 40 words for both are fewer than the sums and operands of the products need later.
+// registers. With 31 by 31 taps and 448 threads they have 35 words, and two blocks of 72 registers stay resident.
 constexpr int OWN_UNITS = (UNITS + THREADS - 1) / THREADS, OWN_TAPS = (K * K + THREADS - 1) / THREADS;
 constexpr bool HELD = SCALED && OWN_UNITS * 4 * QUADS + OWN_TAPS <= 40;
 

@@ -2,7 +2,8 @@
 typedef unsigned long long descriptor;
 
 // sum = a b if IS_FIRST, else sum += a b: 64 by 64, for 16 k. Operand b is in shared memory, where the 64 columns of one
-// k are a line of 128 bytes. Operand a is in registers, or in shared memory, where 64 k of a row are such a line.
+// k are a line of 128 bytes. Operand a is in registers, or in shared memory, where 64 k of a row are such a line. The
+// first sums are outputs only: as inputs, too, they would have to be set, and registers spill.
 template <bool IS_FIRST>
 __device__ __forceinline__ void matrix_multiply(float (&sum)[32], const word (&a)[4], descriptor b) {
   if constexpr (IS_FIRST)
