@@ -87,7 +87,7 @@ def _compare(options: argparse.Namespace) -> None:
     if options.write:
         write(options.write, {"command": command, "rows": [asdict(row) for row in rows]}, text)
         curves = mean_curves([row for row in rows if row.judged])
-        title = "Shapes that nothing was chosen on, geometric mean"
+        title = "Left-out shapes, geometric mean"
         options.write.with_name(name).write_text(picture(title, curves))
 
 

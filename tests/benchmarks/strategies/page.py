@@ -54,7 +54,10 @@ def markdown(
         f"table and operator, if there is one within a distance of {MAX_DISTANCE:g} "
         "(`tuner/plan/warm_start.py`).",
         "",
-        "## Shapes that nothing was chosen on",
+        "## Left-out shapes",
+        "",
+        "No constant of a search was chosen on them. What the ranker learns from, and its number "
+        "of trees, were chosen with these results in view (docs/decisions/046-predictions.md).",
         "",
         *_table(judged),
         "",
