@@ -1,32 +1,37 @@
 """Shapes of live predictions, and the page on them, made from invented figures."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from templates import operators
+from templates.workload import Workload
 from tests.benchmarks.limits.shapes import Shape
 from tests.benchmarks.predicted.__main__ import KINDS
 from tests.benchmarks.predicted.known import known
 from tests.benchmarks.predicted.live import as_fast_as_pytorch, as_fast_as_tuned, merged
 from tests.benchmarks.predicted.live_page import markdown, verdicts
-from tests.benchmarks.predicted.shapes import extents, to_judge
+from tests.benchmarks.predicted.shapes import extents, to_judge, to_search
 from tests.benchmarks.test_limits import RUN, row
 
 TUNED, PREDICTED = ({"template": "made", "knob": knob} for knob in (1, 2))
 
 
+@pytest.mark.parametrize("draw", [to_judge, to_search])
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_ranker_has_learnt_from_a_shape_like_those_that_are_judged(kind: str) -> None:
+def test_no_ranker_has_learnt_from_a_shape_like_those_that_are_judged(
+    kind: str, draw: Callable[[str, int], list[Workload]]
+) -> None:
     learnt = {
         extents(example.shape.shape)
         for operator in operators()
         for each in KINDS
         for example in known(operator.name, each)
     }
-    judged = to_judge(kind, 40)
+    judged = draw(kind, 40)
     assert len({each.key for each in judged}) == 40
     assert {each.operator for each in judged} == {each.name for each in operators()}
     assert learnt

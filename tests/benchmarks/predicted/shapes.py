@@ -12,9 +12,11 @@ import templates
 from templates.workload import Workload
 from tests.benchmarks.limits.shapes import LAYERS, STRIDE_2
 
-LIVE_SEED = 2
+LIVE_SEED, SEARCHED_SEED = 2, 5
 RECORDED = 220
 """The default number of shapes to record. No shape to judge by has the extents of one of them."""
+PREDICTED = 40
+"""The default number of shapes to judge predictions by."""
 MOST_FLOPS = {"cpu": 4e8, "cuda": 3e9}
 MOST_FLOPS_OF_LONG = {"cpu": 4e8, "cuda": 5e10}
 MOST_BYTES = {"cpu": 2e7, "cuda": 2e8}
@@ -40,10 +42,25 @@ def to_learn(kind: str, count: int, draw: str = "all") -> list[Workload]:
 def to_judge(kind: str, count: int) -> list[Workload]:
     """Return ``count`` shapes as :func:`to_learn` does, none with the extents of a shape that was
     recorded: of the first ``RECORDED`` of "all" on this kind of device, or of any draw on a GPU."""
-    learnt = [*to_learn(kind, RECORDED)]
+    return _drawn(kind, count, LIVE_SEED, DRAWS["all"][1], unlike=_extents_to_learn(kind))
+
+
+def to_search(kind: str, count: int) -> list[Workload]:
+    """Return ``count`` shapes to judge searches by, from all draws in turn.
+
+    None has the extents of a shape to learn from, or of one of the first shapes to judge
+    predictions by.
+    """
+    unlike = _extents_to_learn(kind) | {*map(extents, to_judge(kind, PREDICTED))}
+    in_turn = [pair for _, operators in DRAWS.values() for pair in operators]
+    return _drawn(kind, count, SEARCHED_SEED, in_turn, unlike=unlike)
+
+
+def _extents_to_learn(kind: str) -> set[tuple[Any, ...]]:
+    learnt = to_learn(kind, RECORDED)
     for draw in DRAWS:
         learnt += to_learn("cuda", RECORDED, draw)
-    return _drawn(kind, count, LIVE_SEED, DRAWS["all"][1], unlike={*map(extents, learnt)})
+    return {*map(extents, learnt)}
 
 
 def extents(workload: Workload) -> tuple[Any, ...]:
