@@ -22,7 +22,8 @@ class FeatureTable:
     ``knob_columns`` columns, then the derived features, unscaled, in the order they are met.
 
     A number is encoded by its logarithm, a split by the logarithm of each part, and anything else
-    one-hot. What a configuration does not have is NaN, which XGBoost takes as missing.
+    one-hot. What a configuration does not have is NaN, which XGBoost takes as missing; so is a value
+    of another kind, which a knob of the same name may have in another workload's space.
     """
 
     def __init__(self, space: SearchSpace, featurize: Featurize) -> None:
@@ -77,7 +78,12 @@ def _encoder(knob: Knob) -> Encoder:
     if all(isinstance(value, int | float) for value in values):
         low, high = _log(min(values)), _log(max(values))
         scale = 1 / (high - low)
-        return lambda c: [(_log(c[name]) - low) * scale if name in c else math.nan]
+
+        def scaled(config: dict[str, Any]) -> list[float]:
+            value = config.get(name)
+            return [(_log(value) - low) * scale if isinstance(value, int | float) else math.nan]
+
+        return scaled
     return lambda c: [float(c[name] == value) if name in c else math.nan for value in values]
 
 
@@ -87,9 +93,10 @@ def _split(name: str, values: list[list[int]]) -> Encoder:
     scale = 1 / max(1e-9, _log(max(max(value) for value in values)))
 
     def encode(config: dict[str, Any]) -> list[float]:
-        if name not in config:
+        value = config.get(name)
+        if not isinstance(value, list) or len(value) != parts:
             return [math.nan] * parts
-        return [_log(part) * scale for part in config[name]]
+        return [_log(part) * scale for part in value]
 
     return encode
 

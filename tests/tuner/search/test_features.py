@@ -56,3 +56,12 @@ def test_each_configuration_is_computed_once_and_stays(size: int) -> None:
     assert len(calls) == size
     np.testing.assert_array_equal(forward, backward[::-1])
     np.testing.assert_array_equal(forward[:, 1], np.arange(1, size + 1))
+
+
+def test_values_of_another_kind_of_a_knob_with_the_same_name_are_missing() -> None:
+    table = FeatureTable(union(), lambda _: {})
+    strange = {"template": "direct", "threads": "all", "weights": 3, "tile": [16]}
+    row = table.at([table.add(strange, {})])[0]
+    np.testing.assert_allclose(row, [1, 0, math.nan, 0, 0, math.nan, math.nan, math.nan])
+    texts = {"template": "tiled", "tile": "16"}
+    assert np.isnan(table.at([table.add(texts, {})])[0, -2:]).all()
