@@ -8,16 +8,17 @@ from statistics import fmean
 import numpy as np
 import pytest
 
+from templates import operators
 from templates.errors import InvalidConfig
 from templates.spaces.space import ConfigSpace
 from templates.spaces.union import UnionSpace
-from tests.benchmarks.predicted.known import SAMPLES, others
-from tests.benchmarks.predicted.shapes import extents
+from tests.benchmarks.predicted.known import SAMPLES, known, others
+from tests.benchmarks.predicted.shapes import extents, to_search
 from tests.benchmarks.strategies.compare import ALONE, ALONE_WARM, GUIDED, WARM, compared
 from tests.benchmarks.strategies.page import AT_MOST, markdown, mean_curves
 from tests.benchmarks.strategies.picture import picture
 from tests.benchmarks.strategies.recorded_space import RecordedSpace
-from tests.benchmarks.strategies.recording import FOLDER, load, names, samples
+from tests.benchmarks.strategies.recording import FOLDER, JUDGED, load, names, samples
 from tests.benchmarks.strategies.searches import found_after, searches
 from tests.benchmarks.strategies.shapes import CHOSEN_ON, JUDGED_ON, listed, recorded, workload
 from tests.benchmarks.strategies.space_json import to_json
@@ -28,7 +29,7 @@ RECORDINGS = {name: load(name) for name in names()}
 
 def test_there_are_small_files_and_each_can_be_made_again() -> None:
     """Every stored recording is of a listed shape, so that the commands can record it again."""
-    assert set(CHOSEN_ON["cpu"]) == set(RECORDINGS)
+    assert set(RECORDINGS) < set(CHOSEN_ON["cpu"])
     assert len(RECORDINGS) >= 4
     listed = {
         f"{kind} {workload(*shape).key}"
@@ -38,7 +39,8 @@ def test_there_are_small_files_and_each_can_be_made_again() -> None:
     }
     assert samples().keys() <= listed
     assert len(samples()) >= 12
-    assert all(p.stat().st_size < 200_000 for p in (*FOLDER.iterdir(), *SAMPLES.iterdir()))
+    paths = [path for folder in (FOLDER, SAMPLES, JUDGED) for path in folder.iterdir()]
+    assert all(path.stat().st_size < 200_000 for path in paths)
 
 
 def test_nothing_is_judged_that_was_chosen_on() -> None:
@@ -46,8 +48,18 @@ def test_nothing_is_judged_that_was_chosen_on() -> None:
     for kind in CHOSEN_ON:
         chosen = {extents(workload(*shape)) for shape in CHOSEN_ON[kind].values()}
         judged = {extents(workload(*shape)) for shape in JUDGED_ON[kind].values()}
-        assert len(judged) == len(JUDGED_ON[kind]) >= 2
+        assert len(judged) == len(JUDGED_ON[kind]) >= 4
         assert not chosen & judged
+
+
+@pytest.mark.parametrize("kind", JUDGED_ON)
+def test_shapes_to_judge_by_are_the_first_of_a_draw(kind: str) -> None:
+    judged = [workload(*shape).key for shape in JUDGED_ON[kind].values()]
+    assert judged == [each.key for each in to_search(kind, len(judged))]
+    learnt = {
+        each.shape.shape.key for operator in operators() for each in known(operator.name, kind)
+    }
+    assert not learnt & {*judged}
 
 
 @pytest.mark.parametrize(("kind", "name"), listed())
@@ -72,7 +84,7 @@ def test_a_recording_has_a_time_for_each_configuration(name: str) -> None:
 def test_a_part_of_a_space_has_a_time_for_each_configuration(key: str) -> None:
     here = samples()[key]
     assert len(here.times) == len(here.space) >= 300
-    assert 1 <= here.good <= len(here.space) / 30
+    assert 1 <= here.good <= len(here.space) / 15
     near = [len(here.space.neighbours(index)) for index in range(0, len(here.space), 10)]
     assert fmean(near) > 3
 
@@ -129,12 +141,14 @@ def test_parts_of_a_space_grow_to_all_of_it_and_keep_neighbours() -> None:
     assert sorted(first + rest) == list(range(len(whole)))
 
 
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_the_bars_hold_without_a_ranker(name: str) -> None:
-    row = compared("cpu", name, ["random", "evolutionary", ALONE, ALONE_WARM], 12, 1)
-    assert row.median(ALONE) <= AT_MOST * row.median("random")
-    assert row.median(ALONE_WARM) <= AT_MOST * row.median(ALONE)
-    assert row.median("evolutionary") < row.median("random")
+def test_the_bars_hold_without_a_ranker() -> None:
+    warm = []
+    for name in RECORDINGS:
+        row = compared("cpu", name, ["random", "evolutionary", ALONE, ALONE_WARM], 12, 1)
+        assert row.median(ALONE) <= AT_MOST * row.median("random")
+        assert row.median("evolutionary") < row.median("random")
+        warm.append(row.median(ALONE_WARM) / row.median(ALONE))
+    assert fmean(map(log, warm)) <= log(AT_MOST)
 
 
 def test_a_ranker_halves_the_trials_on_shapes_that_nothing_was_chosen_on() -> None:
@@ -161,10 +175,10 @@ def test_a_search_of_a_whole_space_finds_what_few_configurations_reach() -> None
 def test_the_page_and_its_picture() -> None:
     rows = [
         compared("cpu", "depthwise-7x7k5", ["random", "evolutionary", ALONE, GUIDED, WARM], 2, 16),
-        compared("cpu", "depthwise-32x28x28k5", ["random", "evolutionary", ALONE, GUIDED], 2, 16),
+        compared("cpu", "conv1d-5665x6", ["random", "evolutionary", ALONE, GUIDED], 2, 16),
     ]
     text = markdown(rows, searches(), "a command", ["a device"], 2, "a.svg")
-    chosen, judged = text.index("cpu depthwise-7x7k5"), text.index("cpu depthwise-32x28x28k5")
+    chosen, judged = text.index("cpu depthwise-7x7k5"), text.index("cpu conv1d-5665x6")
     assert judged < text.index("Shapes that constants were chosen on") < chosen
     curves = mean_curves(rows)
     assert set(curves) == {"random", "evolutionary", ALONE, GUIDED}

@@ -23,7 +23,7 @@ from tests.benchmarks.strategies.live import live
 from tests.benchmarks.strategies.page import markdown, mean_curves
 from tests.benchmarks.strategies.picture import picture
 from tests.benchmarks.strategies.record import record
-from tests.benchmarks.strategies.recording import FOLDER, Known
+from tests.benchmarks.strategies.recording import FOLDER, Known, names
 from tests.benchmarks.strategies.searches import searches
 from tests.benchmarks.strategies.shapes import CHOSEN_ON, JUDGED_ON, listed, recorded, workload
 from tests.benchmarks.strategies.subgrids import Subgrids
@@ -49,7 +49,7 @@ def main() -> None:
     comparing.add_argument("--seeds", type=int, default=SEEDS)
     comparing.set_defaults(run=_compare)
     recording = commands.add_parser("record", help="measure whole spaces on this machine's CPU")
-    recording.add_argument("names", nargs="*", default=list(CHOSEN_ON["cpu"]), metavar="NAME")
+    recording.add_argument("names", nargs="*", default=names(), metavar="NAME")
     recording.add_argument("--builders", type=int, default=1, help="processes that build")
     recording.set_defaults(run=_record)
     sampling = commands.add_parser("sample", help="measure parts of large spaces")

@@ -107,9 +107,8 @@ def compared(
 
 
 def _others(kind: str, name: str) -> list[str]:
-    """Return the names of the shapes in the same list, of the same operator, that a job would
-    learn from."""
-    [shapes] = [each for each in (CHOSEN_ON[kind], JUDGED_ON[kind]) if name in each]
+    """Return the names of the shapes of the same operator that a job would learn from."""
+    shapes = CHOSEN_ON[kind] | JUDGED_ON[kind]
     here = recorded(kind, name).shape
     return [
         other

@@ -48,16 +48,17 @@ def markdown(
         "(`python -m tests.benchmarks.strategies sample`): what is fastest there is not the "
         "fastest of the whole space.",
         "",
-        f"`{GUIDED}` begins with what a ranker expects that has learnt from all recorded shapes "
-        f"but this one and those like it; `{ALONE}` knows nothing before its first trial. The warm "
-        f"ones are told {EARLIER_TRIALS} trials of an earlier job of each other shape of the same "
-        f"table and operator, if there is one within a distance of {MAX_DISTANCE:g} "
-        "(`tuner/plan/warm_start.py`).",
+        f"`{GUIDED}` begins with what a ranker expects that has not learnt from this shape or "
+        "one like it: the package's if that holds for it, as for all left-out shapes, else one "
+        f"trained for this page. `{ALONE}` knows nothing before its first trial. The warm ones are "
+        f"told {EARLIER_TRIALS} trials of an earlier job of each other shape of the same operator "
+        f"and kind of device within a distance of {MAX_DISTANCE:g} (`tuner/plan/warm_start.py`), "
+        "if there is one.",
         "",
         "## Left-out shapes",
         "",
-        "No constant of a search was chosen on them. What the ranker learns from, and its number "
-        "of trees, were chosen with these results in view (docs/decisions/046-predictions.md).",
+        "They were drawn by a seed (`tests/benchmarks/predicted/shapes.py`) and recorded when all "
+        "constants and rankers were fixed. Nothing was chosen on them.",
         "",
         *_table(judged),
         "",
@@ -70,6 +71,9 @@ def markdown(
         *_bars(judged),
         "",
         "## Shapes that constants were chosen on",
+        "",
+        "Or what rankers learn from, and how many trees they have "
+        "([decision 046](../decisions/046-predictions.md)).",
         "",
         *_table(chosen),
         "",

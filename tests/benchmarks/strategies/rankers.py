@@ -1,4 +1,4 @@
-"""Rankers for replays, trained on all recorded shapes but those like the one that is searched."""
+"""Rankers for replays, which have learnt from no shape like the one that is searched."""
 
 from __future__ import annotations
 
@@ -11,28 +11,34 @@ from numpy.typing import NDArray
 
 import templates
 from templates.workload import Workload
-from tests.benchmarks.predicted.known import others
+from tests.benchmarks.predicted.known import known, others
+from tests.benchmarks.predicted.shapes import extents
 from tests.benchmarks.predicted.train import train
 from tests.benchmarks.strategies.recording import Known
-from tuner.plan.ranker import Ranker
+from tuner.plan.ranker import Ranker, pretrained
 from tuner.search import Prior
 
 Config = dict[str, Any]
 
 
 def ranker_without(kind: str, workload: Workload) -> Ranker:
-    """Return a ranker for a kind of device that has not learnt from shapes like the workload."""
+    """Return a ranker for a kind of device that has not learnt from shapes like the workload: the
+    package's if that holds for it, else one that is trained without these shapes."""
+    learnt = {extents(each.shape.shape) for each in known(workload.operator, kind)}
+    packaged = pretrained(workload.operator, kind)
+    if packaged is not None and extents(workload) not in learnt:
+        return packaged
     return _trained(kind, workload.key)
 
 
-def prior_of(known: Known) -> Prior:
+def prior_of(here: Known) -> Prior:
     """Return the prior of a replay: :func:`ranker_without`'s scores of a recording's
     configurations, computed once."""
-    ranker = ranker_without(known.device["kind"], known.shape)
-    whole = ranker.expected(known.shape, known.limits, known.features, list(known.space))
+    ranker = ranker_without(here.device["kind"], here.shape)
+    whole = ranker.expected(here.shape, here.limits, here.features, list(here.space))
 
     def prior(configs: Sequence[Config]) -> NDArray[np.float32]:
-        return whole[[known.space.index(config) for config in configs]]
+        return whole[[here.space.index(config) for config in configs]]
 
     return prior
 

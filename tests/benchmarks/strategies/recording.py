@@ -22,6 +22,8 @@ from tests.benchmarks.strategies.replay import good_enough
 from tests.benchmarks.strategies.space_json import from_json
 
 FOLDER = Path(__file__).parents[1] / "spaces"
+JUDGED = Path(__file__).parent / "judged"
+"""Recordings of parts of spaces from which no ranker learns, of shapes of ``JUDGED_ON``."""
 
 
 class Known(ABC):
@@ -122,7 +124,8 @@ def names() -> list[str]:
 @cache
 def samples() -> dict[str, Sample]:
     """Return all stored samples, by "KIND KEY": the kind of device and the workload's key."""
-    devices = [Recordings.load(path) for path in sorted(SAMPLES.glob("*.json.gz"))]
+    paths = [path for folder in (SAMPLES, JUDGED) for path in sorted(folder.glob("*.json.gz"))]
+    devices = [Recordings.load(path) for path in paths]
     return {
         f"{device.device['kind']} {each.shape.key}": Sample(each, device)
         for device in devices

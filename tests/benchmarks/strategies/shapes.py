@@ -1,5 +1,5 @@
-"""Shapes that search strategies are replayed on. Constants of the strategies are chosen on some
-shapes; the page's bars are measured on the others."""
+"""Shapes that search strategies are replayed on. Constants of the strategies and the rankers'
+training are chosen on some shapes; the page's bars are measured on the others."""
 
 from __future__ import annotations
 
@@ -23,16 +23,6 @@ CHOSEN_ON: dict[str, Shapes] = {
             "depthwise_conv2d",
             {"B": 32, "C": 384, "H": 14, "W": 14, "K": 3},
         ),
-    },
-    "cpu": {
-        "conv1d-1024x64": ("conv1d", {"M": 1024, "N": 64}),
-        "conv1d-2048x101": ("conv1d", {"M": 2048, "N": 101, "mode": "valid"}),
-        "depthwise-7x7k5": ("depthwise_conv2d", {"B": 2, "C": 4, "H": 7, "W": 7, "K": 5}),
-        "depthwise-14x14k7": ("depthwise_conv2d", {"B": 1, "C": 8, "H": 14, "W": 14, "K": 7}),
-    },
-}
-JUDGED_ON: dict[str, Shapes] = {
-    "cuda": {
         "depthwise-128x56x56k31": (
             "depthwise_conv2d",
             {"B": 32, "C": 128, "H": 56, "W": 56, "K": 31},
@@ -53,6 +43,10 @@ JUDGED_ON: dict[str, Shapes] = {
         ),
     },
     "cpu": {
+        "conv1d-1024x64": ("conv1d", {"M": 1024, "N": 64}),
+        "conv1d-2048x101": ("conv1d", {"M": 2048, "N": 101, "mode": "valid"}),
+        "depthwise-7x7k5": ("depthwise_conv2d", {"B": 2, "C": 4, "H": 7, "W": 7, "K": 5}),
+        "depthwise-14x14k7": ("depthwise_conv2d", {"B": 1, "C": 8, "H": 14, "W": 14, "K": 7}),
         "conv1d-8192x31": ("conv1d", {"M": 8192, "N": 31, "mode": "same"}),
         "depthwise-32x28x28k5": (
             "depthwise_conv2d",
@@ -60,6 +54,77 @@ JUDGED_ON: dict[str, Shapes] = {
         ),
     },
 }  # fmt: skip
+JUDGED_ON: dict[str, Shapes] = {
+    "cuda": {
+        "conv1d-648x123-f16": (
+            "conv1d",
+            {"M": 648, "N": 123, "mode": "valid", "dtype": "float16"},
+        ),
+        "depthwise-1280x7x7k5s2-f16": (
+            "depthwise_conv2d",
+            {"B": 32, "C": 1280, "H": 7, "W": 7, "K": 5, "stride": 2, "dtype": "float16"},
+        ),
+        "conv1d-287724x990-bf16": (
+            "conv1d",
+            {"M": 287_724, "N": 990, "mode": "same", "dtype": "bfloat16"},
+        ),
+        "depthwise-768x28x28k21s2-bf16": (
+            "depthwise_conv2d",
+            {"B": 8, "C": 768, "H": 28, "W": 28, "K": 21, "stride": 2, "dtype": "bfloat16"},
+        ),
+        "conv1d-1536x1465x4": (
+            "conv1d",
+            {
+                "C": 1536, "M": 1465, "N": 4, "mode": "causal", "kind": "correlate", "bias": True,
+            },
+        ),
+        "conv1d-16x1to128x44079x10s5": (
+            "conv1d",
+            {
+                "B": 16, "C": 1, "F": 128, "M": 44_079, "N": 10, "stride": 5, "mode": "valid",
+                "kind": "correlate",
+            },
+        ),
+        "depthwise-24x14x14k5-nhwc": (
+            "depthwise_conv2d",
+            {"B": 8, "C": 24, "H": 14, "W": 14, "K": 5, "layout": "NHWC", "max_error": 1e-3},
+        ),
+        "conv1d-528003x9589": (
+            "conv1d",
+            {"M": 528_003, "N": 9589, "mode": "full", "max_error": 1e-3},
+        ),
+        "depthwise-640x14x14k21s2-nhwc-relu6": (
+            "depthwise_conv2d",
+            {
+                "B": 32, "C": 640, "H": 14, "W": 14, "K": 21, "stride": 2, "layout": "NHWC",
+                "bias": True, "activation": "relu6",
+            },
+        ),
+        "conv1d-512x2276x4-silu": (
+            "conv1d",
+            {
+                "C": 512, "M": 2276, "N": 4, "mode": "causal", "kind": "correlate",
+                "activation": "silu",
+            },
+        ),
+    },
+    "cpu": {
+        "conv1d-5665x6": ("conv1d", {"M": 5665, "N": 6}),
+        "depthwise-480x28x28k21s2": (
+            "depthwise_conv2d",
+            {"B": 1, "C": 480, "H": 28, "W": 28, "K": 21, "stride": 2},
+        ),
+        "conv1d-65102x2198-causal": ("conv1d", {"M": 65_102, "N": 2198, "mode": "causal"}),
+        "depthwise-1280x7x7k7s2-nhwc": (
+            "depthwise_conv2d",
+            {
+                "B": 1, "C": 1280, "H": 7, "W": 7, "K": 7, "stride": 2, "layout": "NHWC",
+                "max_error": 1e-3,
+            },
+        ),
+    },
+}  # fmt: skip
+"""The first shapes of ``predicted.shapes.to_search``, listed before any was measured."""
 
 
 def listed() -> list[tuple[str, str]]:
