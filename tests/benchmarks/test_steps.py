@@ -84,6 +84,7 @@ def row() -> dict[str, Any]:
         "kernels": {"PyTorch": kernels, "optimize_": kernels | {"depthwise_ms": 3.0}},
         "curves": {"0": {**theirs, **ours}},
         "captured_ms": {"PyTorch": [30.0] * 4, "optimize_": [20.0] * 4},
+        "less_overhead_ms": {"PyTorch": [31.0] * 4, "optimize_": [25.0] * 4},
     }  # fmt: skip
 
 
@@ -91,12 +92,13 @@ def test_the_page_says_how_many_times_as_fast_and_how_far_apart() -> None:
     text = markdown({"runs": [], "rows": [row()]})
     assert "| 36.00 (33.90, 38.10) | 24.00 (24.00, 24.00) | **1.50** |" in text
     assert "| 30.00 (30.00, 30.00) | 20.00 (20.00, 20.00) | **1.50** | 1.2 |" in text
+    assert "| 31.00 (31.00, 31.00) | 25.00 (25.00, 25.00) | **1.24** | 30.00 (30" in text
     assert "| 1.2; 0.5 of 16 | 0 | 9.00 of 30.00 | 3.00 of 30.00 |" in text
     assert "| 0 | 2 | 7.0000 | 1.0e-01 to 1.0e-01 | **5.0e-02** | **5.0e-02** |" in text
     assert "| -5.0e-02 | -5.0e-02 | 6.8e+00 to 6.8e+00 | 6.8e+00 | 6.8e+00 |" in text
 
 
-@pytest.mark.parametrize("left", ["report", "kernels", "curves", "captured_ms"])
+@pytest.mark.parametrize("left", ["report", "kernels", "curves", "captured_ms", "less_overhead_ms"])
 def test_the_page_of_a_run_that_was_cut_off_has_what_there_is(left: str) -> None:
     whole = row()
     names = list(whole)

@@ -98,7 +98,7 @@ def test_inductor_makes_cuda_graphs_of_a_training_step(calls: list[Path], tuned:
 
     plain = training().curve(WARM_UP + BATCHES)
     counters.clear()
-    tuned._compiled = torch.compile(tuned.model, mode="reduce-overhead", dynamic=False)
+    tuned.compile("reduce-overhead")
     losses = [float(tuned.step()) for _ in range(WARM_UP)]
     assert calls
     calls.clear()

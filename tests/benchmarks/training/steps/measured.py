@@ -23,6 +23,8 @@ from tuner.torch import capture, optimize_
 from tuner.torch.model.capture import Captured
 
 PYTORCH, TUNED = "PyTorch", "optimize_"
+LESS_OVERHEAD = "reduce-overhead"
+"""The mode of ``torch.compile`` in which CUDA graphs launch the kernels."""
 TURNS, IN_A_ROW = 20, 3
 SEEDS = 3
 LEFT_SECONDS = 15
@@ -83,6 +85,13 @@ class Steps:
             with self._part("captured"):
                 graphs = {name: each.captured() for name, each in both.items()}
                 self.row["captured_ms"] = in_turns(graphs, self._case.device)
+            del graphs
+            for name, training in both.items():
+                with self._part(f"compile {name}, {LESS_OVERHEAD}"):
+                    training.restart()
+                    compiled(training, LESS_OVERHEAD)
+            self.row["less_overhead_ms"] = in_turns(steps, self._case.device)
+            self._keep(self.row)
 
     def _curves(self, own: Training, tuned: Training, steps: int, ends: float) -> None:
         """Record curves of losses, for as many seeds as there is time for: of PyTorch in several
@@ -154,11 +163,12 @@ class Steps:
         self._keep(self.row)
 
 
-def compiled(training: Training) -> dict[str, int]:
-    """Compile a training and warm it up; return the numbers of its graphs and graph breaks."""
+def compiled(training: Training, mode: str = "default") -> dict[str, int]:
+    """Compile a training in a mode of ``torch.compile`` and warm it up; return the numbers of its
+    graphs and graph breaks."""
     counters = torch._dynamo.utils.counters
     counters.clear()
-    training.compile()
+    training.compile(mode)
     for _ in range(WARM_UP_STEPS):
         training.step()
     return {

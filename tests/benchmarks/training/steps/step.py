@@ -85,9 +85,9 @@ class Training:
     def images(self) -> Tensor:
         return self._data[0][0]
 
-    def compile(self) -> None:
-        """Compile the network for the steps that are not eager."""
-        self._compiled = torch.compile(self.model, dynamic=False)
+    def compile(self, mode: str = "default") -> None:
+        """Compile the network, in a mode of ``torch.compile``, for the steps that are not eager."""
+        self._compiled = torch.compile(self.model, dynamic=False, mode=mode)
 
     def autocast(self) -> Any:
         return torch.autocast(self._device, DTYPE)
