@@ -2,6 +2,10 @@
 
 python -m tests.benchmarks.strategies compare --write docs/benchmarks/strategies
 python -m tests.benchmarks.strategies record conv1d-1024x64
+python -m tests.benchmarks.strategies sample NAME... --target cuda --seconds 300 --trials 480 \
+    --builders 30 --write tests/benchmarks/strategies/judged/h100.json.gz
+python -m tests.benchmarks.strategies sample NAME... --target cpu --seconds 2400 --trials 384 \
+    --write tests/benchmarks/strategies/judged/znver4.json.gz
 """
 
 from __future__ import annotations
