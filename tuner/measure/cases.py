@@ -111,7 +111,8 @@ def write(workload: Workload, directory: Path, seed: int) -> None:
         for output, exact in _exact_outputs(
             workload, _without_repeats(workload, name), inputs
         ).items():
-            kept = exact.astype(reference_dtype(workload), copy=False)
+            kept_as = reference_dtype(workload)
+            kept = exact if exact.dtype == kept_as else _rounded(exact, kept_as)
             np.save(directory / f"{name}.{output}.npy", kept)
 
 
@@ -239,10 +240,10 @@ def _filled(
     return values
 
 
-def _rounded(values: NDArray[np.float32], dtype: str) -> Array:
+def _rounded(values: Array, dtype: str) -> Array:
     rounded: Array = np.empty(values.shape, in_numpy(dtype))
 
-    def round_(pair: tuple[Array, NDArray[np.float32]]) -> None:
+    def round_(pair: tuple[Array, Array]) -> None:
         pair[0][...] = pair[1]
 
     in_threads(round_, zip(_pieces(rounded), _pieces(values), strict=True))
