@@ -19,7 +19,7 @@ from templates.workload import Workload
 from tuner.device.cuda import checked
 from tuner.library import workspace
 from tuner.library.runtime import load_runtime
-from tuner.measure.cases import Array, Case
+from tuner.measure.cases import Case
 from tuner.measure.check import relative, relative_error
 from tuner.measure.device_error import LargestDifference
 
@@ -123,10 +123,6 @@ class Tensors:
             # the filled part is doubled each time, because a batch may have a million signals
             self._copy(target.data_ptr() + part, target.data_ptr(), min(part, whole - part))
             part *= 2
-
-    def to_host(self) -> list[Array]:
-        """Return copies of the present outputs on the host."""
-        return [output.numpy() for output in self.outputs]
 
     def errors(self, case: Case) -> dict[str, float]:
         """Return max|y - ref| / max|ref| of each output as it is now, by the outputs' names."""
