@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sqlalchemy.engine import Engine
 
@@ -11,12 +12,15 @@ from db.fleet import devices
 from db.results import trials
 from db.sql.engine import open_engine
 from db.sql.schema import migrate
+from templates.spaces.union import UnionSpace
 from templates.workload import Workload
-from tests.templates.devices import H200
+from tests.benchmarks.predicted.shapes import to_learn
+from tests.templates.devices import CPU, H200
 from tuner.device.device import Device
 from tuner.measure.versions import TVM
 from tuner.plan.plan import Plan
 from tuner.plan.warm_start import MAX_DISTANCE, distance, warm_up
+from tuner.search.features import FeatureTable
 
 DEVICE = Device("cuda", "a GPU", H200.arch, 2**34, "a driver", H200, {})
 
@@ -75,3 +79,19 @@ def test_trials_of_a_shape_that_is_not_far_are_used(
     assert (distance(HERE, workload) <= MAX_DISTANCE) == bool(jobs)
     assert len(plan.ask(8)) == 8
     engine.dispose()
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_the_features_of_a_shape_take_configurations_of_any_other(kind: str) -> None:
+    limits = H200 if kind == "cuda" else CPU
+    rng = np.random.default_rng(0)
+    spaces: dict[str, list[UnionSpace]] = {}
+    for each in [*to_learn(kind, 16), *to_learn(kind, 8, "rare")]:
+        found = [one.space(each, limits) for one in templates.templates_for(each, limits)]
+        spaces.setdefault(each.operator, []).append(UnionSpace(found))
+    for own in spaces.values():
+        configs = [space[i] for space in own for i in space.sample(rng, min(8, len(space)))]
+        for space in own:
+            table = FeatureTable(space, lambda _: {})
+            rows = table.at([table.add(config, {}) for config in configs])
+            assert np.isfinite(rows[:, : len(space.parts)]).any(axis=1).all()
