@@ -1,5 +1,5 @@
 // Enough of CUDA to run a program's source on a CPU: the threads of a block are fibers, which take turns at barriers.
-// What an element is in memory, and what is done to a sum, are the tests': float32 or bfloat16, and no activation.
+// What an element is in memory, and what is done to a sum, are the tests': float32, float16 or bfloat16, and no activation.
 // No header of C++: to parse those would take longer than all that follows.
 #include <setjmp.h>
 #include <ucontext.h>
@@ -29,7 +29,7 @@ template <typename T>
 T min(T a, T b) {
   return a < b ? a : b;
 }
-constexpr bool IS_FLOAT = EMULATED_FLOAT, HAS_RESIDUAL = EMULATED_RESIDUAL;
+constexpr bool IS_FLOAT = EMULATED_FLOAT, IS_HALF = EMULATED_HALF, HAS_RESIDUAL = EMULATED_RESIDUAL;
 constexpr int SIZE = IS_FLOAT ? 4 : 2;
 
 static emulated_index threadIdx, blockIdx;
@@ -60,18 +60,39 @@ static void sincospif(float v, float* sine, float* cosine) {
 static uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) { return {x, y, z, w}; }
 static float __fdividef(float a, float b) { return a / b; }
 
+// All numbers of float16, as a processor may have no instruction for it.
+static struct widened {
+  float of[1 << 16];
+  widened() {
+    for (int i = 0; i < 1 << 16; ++i) {
+      const unsigned short bits = i;
+      _Float16 v;
+      __builtin_memcpy(&v, &bits, 2);
+      of[i] = (float)v;
+    }
+  }
+} halves;
+static float half_widen(word h) { return halves.of[h & 0xffffu]; }
+static word half_narrow(float v) {
+  const _Float16 h = (_Float16)v;
+  unsigned short bits;
+  __builtin_memcpy(&bits, &h, 2);
+  return bits;
+}
 template <int BYTES>
 void element_fetch(word* v, const char* from, bool inside) {
   __builtin_memset(v, 0, BYTES);
   if (inside) __builtin_memcpy(v, from, BYTES);
 }
 static float element_at(const word* v, int i) {
+  if (IS_HALF) return half_widen(v[i / 2] >> 16 * (i % 2));
   const word bits = IS_FLOAT ? v[i] : v[i / 2] >> 16 * (i % 2) << 16;
   float value;
   __builtin_memcpy(&value, &bits, sizeof value);
   return value;
 }
-static word element_narrow(float v) {  // to bfloat16
+static word element_narrow(float v) {  // to float16, or to bfloat16
+  if (IS_HALF) return half_narrow(v);
   word bits;
   __builtin_memcpy(&bits, &v, sizeof bits);
   return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;

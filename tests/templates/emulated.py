@@ -1,7 +1,7 @@
 """Emulation of CUDA sources on a CPU, with one fiber for each thread of a block.
 
 It shows what a source computes on a machine without a GPU. ``emulated.h`` defines CUDA's functions
-for float32 and bfloat16 workloads without an activation, and for gradients.
+for workloads without an activation, and for gradients.
 """
 
 import ctypes
@@ -79,6 +79,7 @@ def outputs(
     symbols = [argument.symbol for argument in workload.arguments]
     facts = {
         "FLOAT": workload.dtype == "float32",
+        "HALF": workload.dtype == "float16",
         "BIAS": "b" in symbols,
         "RESIDUAL": "r" in symbols,
     }

@@ -2,25 +2,6 @@
 // mma, ldmatrix and stmatrix.
 typedef unsigned long long descriptor;
 
-// Each of them, as a processor may have no instruction for it.
-static struct widened {
-  float of[1 << 16];
-  widened() {
-    for (int i = 0; i < 1 << 16; ++i) {
-      const unsigned short bits = i;
-      _Float16 v;
-      __builtin_memcpy(&v, &bits, 2);
-      of[i] = (float)v;
-    }
-  }
-} halves;
-static float half_widen(word h) { return halves.of[h & 0xffffu]; }
-static word half_narrow(float v) {
-  const _Float16 h = (_Float16)v;
-  unsigned short bits;
-  __builtin_memcpy(&bits, &h, 2);
-  return bits;
-}
 static word half_pack(float a, float b) { return half_narrow(a) | half_narrow(b) << 16; }
 static float __uint_as_float(word bits) {
   float v;

@@ -1,5 +1,5 @@
-// What halves.cu multiplies, of bfloat16, on a CPU: a warp's lanes have the operands as PTX's mma wants them.
-constexpr bool IS_BF16 = true;
+// What halves.cu multiplies, of 16 bits, on a CPU: a warp's lanes have the operands as PTX's mma wants them.
+constexpr bool IS_BF16 = !IS_FLOAT && !IS_HALF;
 
 static word __byte_perm(word a, word b, word selector) {
   const unsigned long long both = (unsigned long long)b << 32 | a;

@@ -81,6 +81,7 @@ def test_a_grid_covers_all_outputs(fields: dict[str, Any], place: float) -> None
     assert layout.blocks == counts[0] * counts[1] * across * layer.C // 8
 
 
+DTYPES = st.sampled_from(["float16", "bfloat16"])
 SMALL = st.fixed_dictionaries(
     {
         "B": st.integers(1, 3),
@@ -97,13 +98,18 @@ SMALL = st.fixed_dictionaries(
 
 
 @settings(max_examples=10, derandomize=True, deadline=None, database=None)
-@given(fields=SMALL, before=st.tuples(*[st.integers(0, 9)] * 2), place=st.floats(0, 0.999))
+@given(
+    fields=SMALL,
+    before=st.tuples(*[st.integers(0, 9)] * 2),
+    dtype=DTYPES,
+    place=st.floats(0, 0.999),
+)
 def test_any_configuration_is_right(
-    fields: dict[str, Any], before: tuple[int, int], place: float
+    fields: dict[str, Any], before: tuple[int, int], dtype: str, place: float
 ) -> None:
     top, left = before
     padding = [top, left, fields["KH"] - 1, fields["KW"] - 1]  # enough for any plane
-    layer, template = workload(dtype="bfloat16", **fields, padding=padding), CudaChannelsPlanes()
+    layer, template = workload(dtype=dtype, **fields, padding=padding), CudaChannelsPlanes()
     assume(template.applies(layer, H200))
     space = template.space(layer, H200)
     # with several, the warps of a channel do different numbers of products, which the emulation

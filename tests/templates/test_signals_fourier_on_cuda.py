@@ -70,7 +70,7 @@ def test_the_default_is_in_its_space() -> None:
 
 @st.composite
 def layers(draw: st.DrawFn) -> Conv1dWorkload:
-    """Draw a workload in bfloat16, N > M included."""
+    """Draw a workload, N > M included."""
     N = draw(st.integers(128, 700))
     C = draw(st.integers(1, 2))
     return Conv1dWorkload.model_validate(
@@ -82,7 +82,7 @@ def layers(draw: st.DrawFn) -> Conv1dWorkload:
             "N": N,
             "mode": draw(st.sampled_from(["full", "causal"])),
             "kind": draw(st.sampled_from(["convolve", "correlate"])),
-            "dtype": "bfloat16",
+            "dtype": draw(st.sampled_from(["float16", "bfloat16"])),
         }
     )
 
@@ -103,7 +103,8 @@ def test_any_configuration_is_right(
         signals_fourier.TRANSPOSE,
         signals_fourier.SOURCE,
     )
-    text = f"constexpr bool HAS_BIAS = false, IS_BF16 = true;\n{written}"
+    is_bf16 = str(layer.dtype == "bfloat16").lower()
+    text = f"constexpr bool HAS_BIAS = false, IS_BF16 = {is_bf16};\n{written}"
     launches, floats = signals_fourier.launches(layer, config), workspace(layer, config)
     cases.write(layer, folder, seed=1)
 

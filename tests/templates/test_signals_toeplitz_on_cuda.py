@@ -58,7 +58,7 @@ def test_it_needs_the_instructions_of_9_0() -> None:
 
 @st.composite
 def layers(draw: st.DrawFn) -> Conv1dWorkload:
-    """Draw a workload in bfloat16, N > M and padding wider than the kernel included."""
+    """Draw a workload, N > M and padding wider than the kernel included."""
     N = draw(st.integers(48, 300))
     M = draw(st.sampled_from([1, N, 2 * N + 1]) | st.integers(1, 50).map(lambda n: 8 * n))
     padded = st.fixed_dictionaries({"padding": st.tuples(*[st.integers(0, N + 100)] * 2)})
@@ -72,7 +72,7 @@ def layers(draw: st.DrawFn) -> Conv1dWorkload:
         "M": M,
         "N": N,
         "kind": draw(st.sampled_from(["convolve", "correlate"])),
-        "dtype": "bfloat16",
+        "dtype": draw(st.sampled_from(["float16", "bfloat16"])),
     }
     if "padding" in fields and M + sum(fields["padding"]) < N:
         fields = {"mode": "full"}

@@ -89,7 +89,11 @@ def test_any_configuration_is_right(inputs: str, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_any_configuration_of_matrices_is_right(bias: bool, data: st.DataObject) -> None:
     drawn = data.draw(layers()).model_dump(exclude_none=True, exclude={"max_error", "multiplier"})
-    vectors = {"C": data.draw(st.sampled_from([8, 16])), "dtype": "bfloat16", "activation": "none"}
+    vectors = {
+        "C": data.draw(st.sampled_from([8, 16])),
+        "dtype": data.draw(st.sampled_from(["float16", "bfloat16"])),
+        "activation": "none",
+    }
     layer = workload(**{"K": None} | drawn | vectors | {"bias": bias})
     assume(CudaWeightMatrices().applies(layer, H200))
     space = CudaWeightMatrices().space(layer, H200)
