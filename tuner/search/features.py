@@ -22,8 +22,9 @@ class FeatureTable:
     ``knob_columns`` columns, then the derived features, unscaled, in the order they are met.
 
     A number is encoded by its logarithm, a split by the logarithm of each part, and anything else
-    one-hot. What a configuration does not have is NaN, which XGBoost takes as missing. So is a
-    value of another kind, which a knob of the same name may have in another workload's space.
+    one-hot. What a configuration does not have is NaN, which XGBoost takes as missing. In another
+    workload's space, a knob of the same name may have values of another kind: these are NaN among
+    numbers and splits, and zeros among others, as all values that the knob does not have.
     """
 
     def __init__(self, space: SearchSpace, featurize: Featurize) -> None:

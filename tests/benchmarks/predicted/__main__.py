@@ -33,7 +33,7 @@ from tests.benchmarks.predicted.judge import left_out, whole_space
 from tests.benchmarks.predicted.known import known, known_gradients
 from tests.benchmarks.predicted.page import markdown
 from tests.benchmarks.predicted.record import Sampled, record, recordings
-from tests.benchmarks.predicted.shapes import DRAWS, RECORDED, to_learn
+from tests.benchmarks.predicted.shapes import DRAWS, RECORDED, TO_PREDICT, to_learn
 from tests.benchmarks.predicted.train import Example, train
 from tests.benchmarks.predicted.trials import FOLDER, Recordings
 from tests.benchmarks.strategies.recording import load, names, samples
@@ -71,7 +71,7 @@ def main() -> None:
     judging.set_defaults(run=_judge)
     living = commands.add_parser("live", help="compare answers with searches of the same shapes")
     add_arguments(living, trials=256)
-    living.add_argument("--shapes", type=int, default=40)
+    living.add_argument("--shapes", type=int, default=TO_PREDICT)
     living.add_argument("--seed", type=int, default=1, help="of each search")
     living.set_defaults(run=_live)
     options = parser.parse_args()

@@ -15,7 +15,7 @@ from tests.benchmarks.limits.shapes import LAYERS, STRIDE_2
 LIVE_SEED, SEARCHED_SEED = 2, 5
 RECORDED = 220
 """The default number of shapes to record. No shape to judge by has the extents of one of them."""
-PREDICTED = 40
+TO_PREDICT = 40
 """The default number of shapes to judge predictions by."""
 MOST_FLOPS = {"cpu": 4e8, "cuda": 3e9}
 MOST_FLOPS_OF_LONG = {"cpu": 4e8, "cuda": 5e10}
@@ -51,7 +51,7 @@ def to_search(kind: str, count: int) -> list[Workload]:
     None has the extents of a shape to learn from, or of one of the first shapes to judge
     predictions by.
     """
-    unlike = _extents_to_learn(kind) | {*map(extents, to_judge(kind, PREDICTED))}
+    unlike = _extents_to_learn(kind) | {*map(extents, to_judge(kind, TO_PREDICT))}
     in_turn = [pair for _, operators in DRAWS.values() for pair in operators]
     return _drawn(kind, count, SEARCHED_SEED, in_turn, unlike=unlike)
 

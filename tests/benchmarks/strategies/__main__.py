@@ -57,7 +57,7 @@ def main() -> None:
     recording.add_argument("--builders", type=int, default=1, help="processes that build")
     recording.set_defaults(run=_record)
     sampling = commands.add_parser("sample", help="measure parts of large spaces")
-    sampling.add_argument("names", nargs="*", metavar="NAME", help="all shapes unless named")
+    sampling.add_argument("names", nargs="+", metavar="NAME")
     sampling.add_argument("--target", choices=list(JUDGED_ON), required=True)
     sampling.add_argument("--seconds", type=float, default=200.0, help="for all of them")
     sampling.add_argument("--trials", type=int, default=1000, help="of each shape, at most")
@@ -112,7 +112,7 @@ def _record(options: argparse.Namespace) -> None:
 def _sample(options: argparse.Namespace) -> None:
     device = detect(options.target)
     shapes = JUDGED_ON[options.target] | CHOSEN_ON[options.target]
-    chosen = [workload(*shapes[name]) for name in options.names or shapes]
+    chosen = [workload(*shapes[name]) for name in options.names]
     batches = [AT_ONCE] * math.ceil(options.trials / AT_ONCE)
     until = time.monotonic() + options.seconds
 

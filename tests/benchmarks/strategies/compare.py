@@ -17,7 +17,7 @@ from tests.benchmarks.strategies.replay import good_enough, replay
 from tests.benchmarks.strategies.shapes import CHOSEN_ON, JUDGED_ON, recorded
 from tuner import search
 from tuner.job.pipeline import BATCH
-from tuner.plan.warm_start import MAX_DISTANCE, distance
+from tuner.plan.warm_start import MAX_DISTANCE, WORKLOADS, distance
 
 SEEDS = 30
 MOST = 64
@@ -38,7 +38,7 @@ class Row:
 
     ``trials`` has each seed's number of trials until one is within 5 % of the optimum, ascending.
     ``regret`` has the best time after each trial over the optimum, its geometric mean over the
-    seeds. ``judged`` is False for spaces that constants were chosen on.
+    seeds. ``judged`` is False for spaces that were in view while constants or rankers were chosen.
     """
 
     name: str
@@ -107,16 +107,18 @@ def compared(
 
 
 def _others(kind: str, name: str) -> list[str]:
-    """Return the names of the shapes of the same operator that a job would learn from."""
-    shapes = CHOSEN_ON[kind] | JUDGED_ON[kind]
-    here = recorded(kind, name).shape
-    return [
-        other
+    """Return the names of the shapes of the same operator, recorded on the same device, that a job
+    would learn from: the nearest first."""
+    shapes, here = CHOSEN_ON[kind] | JUDGED_ON[kind], recorded(kind, name)
+    apart = {
+        other: distance(here.shape, there.shape)
         for other in shapes
         if other != name
-        and shapes[other][0] == here.operator
-        and distance(here, recorded(kind, other).shape) <= MAX_DISTANCE
-    ]
+        and (there := recorded(kind, other)).operator == here.operator
+        and there.machine == here.machine
+    }
+    near = [other for other, away in apart.items() if away <= MAX_DISTANCE]
+    return sorted(near, key=apart.__getitem__)[:WORKLOADS]
 
 
 def _plain(strategy: str) -> Callable[[str, str, int], search.Strategy]:

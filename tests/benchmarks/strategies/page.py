@@ -16,7 +16,7 @@ from tests.benchmarks.strategies.compare import (
     Row,
 )
 from tests.benchmarks.strategies.searches import found_after
-from tuner.plan.warm_start import MAX_DISTANCE
+from tuner.plan.warm_start import MAX_DISTANCE, WORKLOADS
 
 AT_MOST = 0.5
 """The bar: the largest share of the trials of the search that it is compared with."""
@@ -51,9 +51,9 @@ def markdown(
         f"`{GUIDED}` begins with what a ranker expects that has not learnt from this shape or "
         "one like it: the package's if that holds for it, as for all left-out shapes, else one "
         f"trained for this page. `{ALONE}` knows nothing before its first trial. The warm ones are "
-        f"told {EARLIER_TRIALS} trials of an earlier job of each other shape of the same operator "
-        f"and kind of device within a distance of {MAX_DISTANCE:g} (`tuner/plan/warm_start.py`), "
-        "if there is one.",
+        f"told {EARLIER_TRIALS} trials of an earlier job of each of the nearest shapes of the same "
+        f"operator on the same device, at most {WORKLOADS} within a distance of "
+        f"{MAX_DISTANCE:g} (`tuner/plan/warm_start.py`), if there is one.",
         "",
         "## Left-out shapes",
         "",
@@ -62,6 +62,7 @@ def markdown(
         "",
         *_table(judged),
         "",
+        *_of_warm(judged),
         f"![Regret]({picture})",
         "",
         f"Bar: `{GUIDED}` needs at most half of what `{ALONE}` needs, for nine seeds of ten.",
@@ -70,9 +71,10 @@ def markdown(
         "|---|---|---|---|",
         *_bars(judged),
         "",
-        "## Shapes that constants were chosen on",
+        "## Shapes for choosing",
         "",
-        "Or what rankers learn from, and how many trees they have "
+        "Constants of the search were chosen on some of these. On the others was chosen what "
+        "rankers learn from, and how many trees they have "
         "([decision 046](../decisions/046-predictions.md)).",
         "",
         *_table(chosen),
@@ -122,6 +124,21 @@ def _table(rows: Sequence[Row]) -> list[str]:
         lines.append(f"| {_named(row)} | {cells} |")
     means = " | ".join(_mean(rows, name) for name in STRATEGIES)
     return [*lines, f"| geometric mean | {means} |"]
+
+
+def _of_warm(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence on the shapes of which there are warm searches."""
+    both = [row for row in rows if WARM in row.trials]
+    if not both:
+        return []
+    cold, warm = (
+        float(np.exp(np.mean(np.log([row.ninth(name) for row in both])))) for name in (GUIDED, WARM)
+    )
+    return [
+        f"For nine seeds of ten of the {len(both)} shapes that have a near one, `{WARM}` needs "
+        f"{warm:.1f} trials in the geometric mean, `{GUIDED}` {cold:.1f}.",
+        "",
+    ]
 
 
 def _cell(row: Row, name: str) -> str:

@@ -41,6 +41,11 @@ class Known(ABC):
     def space(self) -> SearchSpace: ...
 
     @property
+    def machine(self) -> tuple[str, str]:
+        """The device's name and architecture."""
+        return self.device["name"], self.device["arch"]
+
+    @property
     def good(self) -> int:
         """The number of configurations within 5 % of the optimum."""
         limit = good_enough(self.times)

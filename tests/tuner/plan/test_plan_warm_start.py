@@ -1,5 +1,6 @@
 """A search begins with the stored trials of close shapes, from a real database."""
 
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from db.sql.schema import migrate
 from templates.spaces.union import UnionSpace
 from templates.workload import Workload
 from tests.benchmarks.predicted.shapes import to_learn
-from tests.templates.devices import CPU, H200
+from tests.templates.devices import H200
 from tuner.device.device import Device
 from tuner.measure.versions import TVM
 from tuner.plan.plan import Plan
@@ -81,17 +82,20 @@ def test_trials_of_a_shape_that_is_not_far_are_used(
     engine.dispose()
 
 
-@pytest.mark.parametrize("kind", ["cpu", "cuda"])
-def test_the_features_of_a_shape_take_configurations_of_any_other(kind: str) -> None:
-    limits = H200 if kind == "cuda" else CPU
+def test_the_features_of_a_shape_take_configurations_of_any_other() -> None:
     rng = np.random.default_rng(0)
     spaces: dict[str, list[UnionSpace]] = {}
-    for each in [*to_learn(kind, 16), *to_learn(kind, 8, "rare")]:
-        found = [one.space(each, limits) for one in templates.templates_for(each, limits)]
+    drawn = [to_learn("cuda", count, draw) for draw, count in (("all", 12), ("rare", 8))]
+    for each in [*chain(*drawn), *to_learn("cuda", 4, "channels")]:
+        found = [one.space(each, H200) for one in templates.templates_for(each, H200)]
         spaces.setdefault(each.operator, []).append(UnionSpace(found))
     for own in spaces.values():
-        configs = [space[i] for space in own for i in space.sample(rng, min(8, len(space)))]
-        for space in own:
+        sampled = [(space, space.sample(rng, 8)) for space in own]
+        for space, indices in sampled:
             table = FeatureTable(space, lambda _: {})
-            rows = table.at([table.add(config, {}) for config in configs])
-            assert np.isfinite(rows[:, : len(space.parts)]).any(axis=1).all()
+            for there, others in sampled:
+                places = [table.add(there[index], {}) for index in others]
+                assert (np.isfinite(table.at(places)).sum(axis=1) > 1).all()
+            np.testing.assert_array_equal(
+                table.rows(indices), table.at([table.add(space[index], {}) for index in indices])
+            )

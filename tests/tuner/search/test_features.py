@@ -58,7 +58,7 @@ def test_each_configuration_is_computed_once_and_stays(size: int) -> None:
     np.testing.assert_array_equal(forward[:, 1], np.arange(1, size + 1))
 
 
-def test_values_of_another_kind_of_a_knob_with_the_same_name_are_missing() -> None:
+def test_values_of_another_kind_of_a_knob_with_the_same_name_are_told_apart() -> None:
     table = FeatureTable(union(), lambda _: {})
     strange = {"template": "direct", "threads": "all", "weights": 3, "tile": [16]}
     row = table.at([table.add(strange, {})])[0]
