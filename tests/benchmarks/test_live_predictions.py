@@ -14,7 +14,7 @@ from tests.benchmarks.predicted.__main__ import KINDS
 from tests.benchmarks.predicted.known import known
 from tests.benchmarks.predicted.live import as_fast_as_pytorch, as_fast_as_tuned, merged
 from tests.benchmarks.predicted.live_page import markdown, verdicts
-from tests.benchmarks.predicted.shapes import extents, to_judge, to_search
+from tests.benchmarks.predicted.shapes import TO_PREDICT, extents, to_judge, to_search
 from tests.benchmarks.test_limits import RUN, row
 
 TUNED, PREDICTED = ({"template": "made", "knob": knob} for knob in (1, 2))
@@ -31,8 +31,8 @@ def test_no_ranker_has_learnt_from_a_shape_like_those_that_are_judged(
         for each in KINDS
         for example in known(operator.name, each)
     }
-    judged = draw(kind, 40)
-    assert len({each.key for each in judged}) == 40
+    judged = draw(kind, TO_PREDICT)
+    assert len({each.key for each in judged}) == TO_PREDICT
     assert {each.operator for each in judged} == {each.name for each in operators()}
     assert learnt
     assert not learnt & {*map(extents, judged)}
