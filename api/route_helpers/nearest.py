@@ -39,11 +39,14 @@ def nearest_bests(workload: Workload, candidates: Iterable[Best]) -> list[Best]:
 
 
 def verification_order(
-    workload: Workload, lender: Best, templates: tuple[str, ...] | None = None
+    workload: Workload,
+    lender: Best,
+    templates: tuple[str, ...] | None = None,
+    device: str | None = None,
 ) -> ListedOrder:
     """Return the order to build, check and time the lender's configuration for this workload.
 
-    ``templates`` are those that the user asked for. None: any."""
+    ``templates`` and ``device`` are those that the user asked for. None: any."""
     source = {
         "workload": lender.workload,
         "time_us": lender.time_us,
@@ -58,6 +61,7 @@ def verification_order(
         search=NEIGHBOUR,
         listed=[ListedConfig(lender.config, lender.template_version, source)],
         templates=templates,
+        for_device=device,
     )
 
 

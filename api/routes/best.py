@@ -113,7 +113,7 @@ def verify_nearest(
         job, created = queue.get(engine, exact[0].job_id), False
     else:
         lender = _lenders(engine, order.workload, filters)[0]
-        wanted = verification_order(order.workload, lender, filters.names)
+        wanted = verification_order(order.workload, lender, filters.names, filters.device)
         [(job, created)] = listed.submit(engine, [wanted])
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/jobs/{job.id}"
@@ -202,6 +202,8 @@ def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: st
     order = {"operator": workload.operator, "workload": asked, "target": filters.target}
     if filters.match == PREDICTED:
         order |= PREDICTION
+    if filters.device:
+        order["for_device"] = filters.device
     if filters.names is not None:
         order["templates"] = list(filters.names)
     shape = " ".join(f"{name}={in_text(value)}" for name, value in workload.key_fields.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +18,7 @@ from api.schemas.common import (
     in_query,
 )
 from db.contract.job import Job, JobLinks, JobShown, job_fields
-from db.contract.order import JobFilter, Terms
+from db.contract.order import JobFilter, Terms, terms_of
 from db.contract.requests import pydantic_fields
 from db.fleet.devices import Device
 from db.sql.choices import TrialStatus
@@ -89,21 +89,19 @@ def _links(job: Job) -> JobLinks:
         trials=f"{here}/trials",
         events=f"{here}/events",
         cancel=f"{here}/cancel",
-        best=link_to_best(job.operator, job.workload, job.target, job.templates),
+        best=link_to_best(job.operator, job.workload, terms_of(job)),
     )
 
 
-def link_to_best(
-    operator: str, workload: Mapping[str, object], target: str, templates: Sequence[str] | None
-) -> str:
-    """Return the URL of the best that answers an order of this workload.
-
-    ``target`` and ``templates`` are those of the order."""
+def link_to_best(operator: str, workload: Mapping[str, object], terms: Mapping[str, Any]) -> str:
+    """Return the URL of the best that answers an order of this workload on these terms."""
     asked = dict(workload)
-    if target != "auto":
-        asked["target"] = target
-    if templates is not None:
-        asked["templates"] = ",".join(templates)
+    if terms["target"] != "auto":
+        asked["target"] = terms["target"]
+    if terms.get("for_device") is not None:  # models of earlier releases lack it
+        asked["device"] = terms["for_device"]
+    if terms["templates"] is not None:
+        asked["templates"] = ",".join(terms["templates"])
     return best_link(operator, asked)
 
 

@@ -84,6 +84,6 @@ def _links(model: Model) -> ModelLinks:
 
 
 def _linked(model: Model, layer: Layer) -> LinkedLayer:
-    job, terms = layer.job, model.terms
-    best = link_to_best(job.operator, job.workload, terms["target"], terms["templates"])
+    job = layer.job
+    best = link_to_best(job.operator, job.workload, model.terms)
     return LinkedLayer(**layer.to_fields(), links=LayerLinks(job=f"/jobs/{job.id}", best=best))

@@ -23,6 +23,7 @@ FIRST_OPTIONS = ("target", "trials", "search")  # the others stand under "more"
 _INTEGER = re.compile(r"[+-]?\d{1,19}")
 _LABELS = {
     "target": "device",
+    "for_device": "only this device, by its name",
     "on_existing": "if it is tuned already",
     "budget_seconds": "time limit, seconds",
     "seed": "random seed",
@@ -140,11 +141,11 @@ def read_order(operator: str, values: Mapping[str, str]) -> OrderBase | list[Fie
 
 
 def prediction_fields(
-    workload: Workload, target: str, names: Sequence[str] | None
+    workload: Workload, target: str, device: str | None, names: Sequence[str] | None
 ) -> dict[str, str]:
     """Return the fields of a form that orders the job behind an answer of ``match=predicted``."""
     shape = {f"workload.{name}": value for name, value in workload.explicit_fields.items()}
-    terms = {**PREDICTION, "target": target, "templates": names}
+    terms = {**PREDICTION, "target": target, "for_device": device, "templates": names}
     return {name: in_text(value) for name, value in (shape | terms).items() if value is not None}
 
 

@@ -61,6 +61,16 @@ class EchoedTerms:
     """Terms that a job shows as they were ordered."""
 
     target: Annotated[Target, Spec("the kind of device; auto takes any worker's")] = "auto"
+    for_device: Annotated[
+        str | None,
+        Spec(
+            "only a worker with this device takes the job: its name, such as NVIDIA T4, or its id, "
+            "as the workers show them; null takes any of the kind",
+            min_length=1,
+            max_length=200,
+            pattern=PRINTABLE,
+        ),
+    ] = None
     search: Annotated[str, Spec("the search strategy", STRATEGIES)] = "xgb"
     on_existing: Annotated[
         Literal["reuse", "retune"],

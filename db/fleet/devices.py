@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, select
+from sqlalchemy import ColumnElement, Engine, Text, cast, or_, select
 from sqlalchemy.engine import RowMapping
 
 from db.sql.columns import canonical, upsert
@@ -30,12 +30,22 @@ class Device:
         fields = ("id", "kind", "name", "arch", "memory_bytes", "driver", "limits")
         return cls(**{field: row[prefix + field] for field in fields})
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """Return what users may call the device: its name, and its id in digits."""
+        return self.name, str(self.id)
+
 
 DEVICE_COLUMNS = tuple(
     column.label(f"device_{column.name}") for column in devices.c if column.name != "id"
 )
 """The columns of a device, to select beside a table that has its id as ``device_id``.
 ``Device.from_row(row, "device_")`` reads them."""
+
+
+def is_called(asked: str) -> ColumnElement[bool]:
+    """Return an SQL condition: a row of table devices has this name, or this id in digits."""
+    return or_(devices.c.name == asked, cast(devices.c.id, Text) == asked)
 
 
 def upsert_device(engine: Engine, fingerprint: Mapping[str, Any]) -> Device:

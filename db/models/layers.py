@@ -102,15 +102,18 @@ def time_of(found: Iterable[Layer]) -> ModelTime:
 def _best_for(model: Model, job: Job, stored: Sequence[RowMapping]) -> LayerBest | None:
     """Return the first, and so fastest, of these bests that answers the layer's order.
 
-    It must be on the job's device or, as long as the job has none, on one of the ordered kind. If
+    It must be on the job's device or, as long as the job has none, on one of the ordered kind and
+    the ordered device. If
     the order is restricted to templates, it must be by one of them; if not, it must be the best of
     an order that was not restricted."""
     target, names = model.terms["target"], model.terms["templates"]
+    for_device = model.terms.get("for_device")  # models of earlier releases lack it
     for row in stored:
         on_device = (
             row["device_id"] == job.device_id
             if job.device_id is not None
             else target in ("auto", row["device_kind"])
+            and for_device in (None, row["device_name"], str(row["device_id"]))
         )
         by_template = row["templates"] == "" if names is None else row["template"] in names
         if on_device and by_template:

@@ -30,6 +30,7 @@ from sqlalchemy.engine import RowMapping
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from db.contract.job import Job
+from db.fleet.devices import Device
 from db.sql.columns import BigId, now
 from db.sql.errors import LeaseLost
 from db.sql.tables import UNENDED, jobs, workloads
@@ -54,9 +55,11 @@ def claim(
     lease_seconds: float = LEASE_SECONDS,
     job_id: str | None = None,
     spare_expired: bool = False,
+    device: Device | None = None,
 ) -> Job | None:
     """Claim the oldest job that devices of these kinds may run, and return it with its new attempt.
-    Return None if there is none. `job_id` restricts the claim to that job.
+    Return None if there is none. `job_id` restricts the claim to that job. A job that was ordered
+    for one device is claimed only if that is the given `device`.
 
     A job whose lease ran out can be claimed again. If it was to be cancelled, or has used up its
     MAX_ATTEMPTS, it is ended here instead, whatever its kind, unless it is younger than the job
@@ -65,6 +68,7 @@ def claim(
     leases meanwhile, and may be about to."""
     given = {"taker": worker, "for_seconds": lease_seconds, "wanted": job_id}
     given |= {f"kind_{n}": kind for n, kind in enumerate(kinds)}
+    given["own_name"], given["own_id"] = (None, None) if device is None else device.names
     while True:
         asked = time.monotonic()
         with one_write(engine) as connection:
@@ -85,7 +89,11 @@ def _take(kinds: int, wanted: bool, spare_expired: bool) -> ReturningUpdate[Any]
     takes longer to build it than the database to run it. The workload's columns are subqueries
     because SQLite's RETURNING can't refer to another table."""
     fitting = (jobs.c.target == bindparam(f"kind_{n}") for n in range(kinds))
-    mine = or_(jobs.c.target == "auto", *fitting)
+    names = (bindparam(name, type_=Text) for name in ("own_name", "own_id"))
+    mine = and_(
+        or_(jobs.c.target == "auto", *fitting),
+        or_(jobs.c.for_device.is_(None), jobs.c.for_device.in_(names)),
+    )
     if spare_expired:
         open_ = and_(jobs.c.state == "queued", mine)
     else:

@@ -23,6 +23,7 @@ from sqlalchemy.exc import IntegrityError
 from db.access.quota import charged
 from db.contract.job import Job
 from db.contract.order import PREDICTED, JobOrder
+from db.fleet.devices import is_called
 from db.queue import idempotency
 from db.queue.jobs import by_seq, restricted_to
 from db.sql.columns import canonical, now, upsert
@@ -156,6 +157,8 @@ def _answered(connection: Connection, orders: Sequence[JobOrder]) -> dict[str, i
     )
     if order.target != "auto":
         query = query.where(devices.c.kind == order.target)
+    if order.for_device is not None:
+        query = query.where(is_called(order.for_device))
     return {row.key: row.job_seq for row in connection.execute(query)}
 
 

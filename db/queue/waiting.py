@@ -1,7 +1,8 @@
 """Which workers can take a job, why a queued job waits in vain, and which job a caller may wait for
 if a workload has no best yet."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection, Engine, func, select
 
@@ -38,8 +39,8 @@ def waiting_reasons(connection: Connection, listed: Iterable[Job]) -> dict[str, 
     queued = [job for job in listed if job.state == "queued"]
     if not queued:
         return {}
-    kinds = _living(connection)
-    reasons = ((job.id, _reason(job.target, kinds)) for job in queued)
+    living = _living(connection)
+    reasons = ((job.id, _reason(job, living)) for job in queued)
     return {job_id: reason for job_id, reason in reasons if reason is not None}
 
 
@@ -50,7 +51,8 @@ def pending_job_for(
 
     ``kind`` and ``device`` (its id or name) restrict the answer as in `db.results.best.lookup`. A
     running job is preferred to a queued one. A job whose target is ``auto`` counts for a kind once
-    it runs on a device of that kind, and every job counts for a device once it runs there."""
+    it runs on a device of that kind. A job counts for a device if it was ordered for it, or once it
+    runs there."""
     query = (
         job_columns()
         .add_columns(devices.c.kind.label("device_kind"), devices.c.name.label("device_name"))
@@ -61,40 +63,56 @@ def pending_job_for(
     with reading(engine) as connection:
         for row in connection.execute(query).mappings():
             on_kind = kind is None or kind in (row["target"], row["device_kind"])
-            named = (row["device_id"], str(row["device_id"]), row["device_name"])
-            if on_kind and (device is None or device in named):
+            named = (str(row["device_id"]), row["device_name"], row["for_device"])
+            if on_kind and (device is None or str(device) in named):
                 return Job.from_row(row)
     return None
 
 
-def _living(connection: Connection) -> dict[str, int]:
-    """Return the number of living workers by their device's kind."""
-    query = (
-        select(devices.c.kind, func.count().label("living"))
-        .join(workers, workers.c.device_id == devices.c.id)
+def _living(connection: Connection) -> list[tuple[Device, int]]:
+    """Return the devices on which workers live, and how many on each."""
+    living = (
+        select(workers.c.device_id, func.count().label("living"))
         .where(workers.c.seen_at >= now() - ALIVE_SECONDS)
-        .group_by(devices.c.kind)
-        .order_by(devices.c.kind)
+        .group_by(workers.c.device_id)
+        .subquery()
     )
-    return {row.kind: row.living for row in connection.execute(query)}
+    query = (
+        select(devices, living.c.living)
+        .join(living, living.c.device_id == devices.c.id)
+        .order_by(devices.c.kind, devices.c.id)
+    )
+    rows = connection.execute(query).mappings()
+    return [(Device.from_row(row), row["living"]) for row in rows]
 
 
-def _reason(target: str, living: dict[str, int]) -> str | None:
-    if target in living or (target == "auto" and living):
+def _reason(job: Job, living: list[tuple[Device, int]]) -> str | None:
+    """Return why none of these workers can take the job, or None if one can."""
+    wanted = job.for_device
+    of_kind = [device for device, _ in living if job.target in ("auto", device.kind)]
+    if any(wanted is None or wanted in device.names for device in of_kind):
         return None
-    where = "" if target == "auto" else f" on a host with a {target} device"
+    asked = f"{job.target} device" if job.target != "auto" else "device"
+    if wanted is not None:
+        asked += f" {wanted}"
+    where = "" if asked == "device" else f" on a host with a {asked}"
     if not living:
         return (
             f"no worker is alive (none was seen within the last {ALIVE_SECONDS:.0f} s); "
             f"{_START}{where}"
         )
-    return (
-        f"no living worker has a {target} device ({_counted(living)}); {_START}{where}, "
-        f"or order target {' or '.join(living)}"
-    )
+    kinds = Counter[str]()
+    for device, count in living:
+        kinds[device.kind] += count
+    if of_kind:
+        named = " or ".join(sorted({device.name for device in of_kind}))
+        instead = f"or order for_device {named}"
+    else:
+        instead = f"or order target {' or '.join(kinds)}"
+    return f"no living worker has a {asked} ({_counted(kinds)}); {_START}{where}, {instead}"
 
 
-def _counted(living: dict[str, int]) -> str:
+def _counted(living: Mapping[str, int]) -> str:
     total = sum(living.values())
     kinds = [f"{count} {kind}" for kind, count in living.items()]
     return f"{total} {'lives' if total == 1 else 'live'}: {', '.join(kinds)}"

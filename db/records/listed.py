@@ -43,6 +43,7 @@ class ListedOrder:
     search: str
     listed: Sequence[ListedConfig]
     templates: tuple[str, ...] | None = None  # as in an order: its best is kept among theirs
+    for_device: str | None = None  # as in an order
 
 
 def submit(engine: Engine, orders: Iterable[ListedOrder]) -> list[tuple[Job, bool]]:
@@ -108,6 +109,7 @@ def _job_order(order: ListedOrder) -> JobOrder:
         workload_key=order.workload_key,
         workload=order.workload,
         target=order.target,
+        for_device=order.for_device,
         trials=len(order.listed),
         search=order.search,
         on_existing="retune",

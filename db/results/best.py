@@ -331,7 +331,7 @@ def _is_of(device: Device, kind: str | None, asked: int | str | None) -> bool:
     """Return whether the device is of this kind, and has this id or name. None means any."""
     if kind is not None and device.kind != kind:
         return False
-    return asked is None or asked in (device.id, str(device.id), device.name)
+    return asked is None or str(asked) in device.names
 
 
 def _read(

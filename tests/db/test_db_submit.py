@@ -100,7 +100,7 @@ def test_a_key_outlives_the_release_that_took_its_order(engine: Engine) -> None:
     Fields that orders got later are left out of the key at their defaults.
     """
     job, _ = queue.submit(engine, order(), "key 1")
-    added = ("patience", "warm_start", "templates", "label", "baselines")
+    added = ("patience", "warm_start", "templates", "label", "baselines", "for_device")
     old = {k: v for k, v in asdict(order()).items() if k not in added}
     digest = hashlib.sha256(canonical(old).encode()).hexdigest()
     with reading(engine) as connection:

@@ -211,6 +211,7 @@ class Client(ModelCalls, Source):
             if match != PREDICTED:
                 raise
         terms = {**PREDICTION, "target": target or "auto", "templates": templates}
+        terms["for_device"] = None if device is None else str(device)
         self.wait(self.submit(operator, asked, **terms))
         return look()
 

@@ -27,6 +27,7 @@ from tuner.client.answers import Best
 from tuner.client.cache import Cache
 from tuner.client.source import Source
 from tuner.device.detect import detect
+from tuner.device.device import Device
 from tuner.errors import BadOrder, ModelFailed, NotTuned, WrongArgument
 from tuner.job.model_order import make_model_order
 from tuner.job.order import (
@@ -35,6 +36,7 @@ from tuner.job.order import (
     parse_terms,
     restricted,
     split_terms,
+    terms_here,
     with_terms_signature,
     workload_of,
 )
@@ -122,7 +124,7 @@ class Local(Source):
         found = look()
         if not found and match == PREDICTED:
             how = {**PREDICTION, "target": target or "auto", "templates": names}
-            self._tune(wanted, parse_terms(how), bar)
+            self._tune(wanted, parse_terms(how | {"for_device": device}), bar)
             found = look()
         if not found:
             raise NotTuned(None, not_tuned_message(self._engine, wanted, target, device, names))
@@ -162,19 +164,26 @@ class Local(Source):
         """
         terms, shape = split_terms(given)
         wanted, how = workload_of(operator, workload, shape), parse_terms(terms)
-        kind = self._tune(wanted, how, bar)
-        return self.best(operator, wanted.model_dump(), target=kind, templates=how.templates)
+        device = self._tune(wanted, how, bar)
+        return self.best(
+            operator,
+            wanted.model_dump(),
+            target=device.kind,
+            device=device.name,
+            templates=how.templates,
+        )
 
-    def _tune(self, wanted: Workload, how: Terms, bar: bool) -> str:
-        """Run an order to its end and return the kind of device on which it ran."""
+    def _tune(self, wanted: Workload, how: Terms, bar: bool) -> Device:
+        """Run an order to its end and return the device on which it ran."""
         if not structlog.is_configured():
             logs.configure_warnings_only(self.settings.log_format)
         must_link()
         device = detect(how.target)
+        order = make_order(wanted, terms_here(how, device), device.kind)
         with interruptible(), JobBar() if bar else nullcontext() as shown:
-            job = submit_job(self._engine, self.settings, make_order(wanted, how, device.kind))
+            job = submit_job(self._engine, self.settings, order)
             run_to_success(self._worker, device, job, shown)
-        return device.kind
+        return device
 
     @with_terms_signature
     def tune_model(
@@ -196,7 +205,7 @@ class Local(Source):
             logs.configure_warnings_only(self.settings.log_format)
         must_link()
         device = detect(how.target)
-        order = make_model_order(name, workloads, how, device.kind)
+        order = make_model_order(name, workloads, terms_here(how, device), device.kind)
         with interruptible():
             model = submit_model(self._engine, self.settings, order)
             shown = JobBar if bar else nullcontext

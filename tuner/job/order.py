@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 import templates
-from db.contract.order import STRATEGIES, JobOrder, Terms
+from db.contract.order import STRATEGIES, JobOrder, Terms, terms_of
 from db.contract.requests import TermsIn
 from db.contract.spec import specified
 from templates.errors import TemplateError, UnknownOperator, first_refused
 from templates.workload import Workload
+from tuner.device.device import Device
 from tuner.errors import BadOrder, UnknownStrategy
 from tuner.plain import plain
 
@@ -81,6 +82,21 @@ def only_terms(given: Mapping[str, Any]) -> Mapping[str, Any]:
         if name not in TERMS:
             raise BadOrder(name, f"is no term of an order; those are {', '.join(TERMS)}")
     return given
+
+
+def terms_here(how: Terms, device: Device) -> Terms:
+    """Return the terms of an order that runs in this process, on its device.
+
+    Another device that shares the database can neither take the order nor answer it. Raises
+    BadOrder for terms that name another device.
+    """
+    if how.for_device not in (None, device.name):
+        raise BadOrder(
+            "for_device",
+            f"is {how.for_device!r}, and this machine has {device.name!r}; leave it out, or order "
+            "from a service whose workers have that device",
+        )
+    return Terms(**terms_of(how) | {"for_device": device.name})
 
 
 def make_order(workload: Workload, how: Terms, kind: str) -> JobOrder:

@@ -74,16 +74,20 @@ def best_of(source: Source, wanted: Workload, device: torch.device) -> Best:
 
     This CPU may have the other one's instructions; loading the library checks it. Raises NotTuned.
     """
-    on_gpu = device.type == "cuda"
-    name = torch.cuda.get_device_name(device) if on_gpu else cpu_facts.name()
+    gpu = gpu_name(device)
     asked = filters(device)
     shape = wanted.model_dump()
     try:
-        return source.best(wanted.operator, shape, device=name, **asked)
+        return source.best(wanted.operator, shape, device=gpu or cpu_facts.name(), **asked)
     except NotTuned:
-        if on_gpu:
+        if gpu is not None:
             raise
         return source.best(wanted.operator, shape, **asked)
+
+
+def gpu_name(device: torch.device) -> str | None:
+    """Return the name of a GPU; None for a CPU, which may use the bests of other CPUs."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else None
 
 
 def filters(device: torch.device) -> dict[str, Any]:

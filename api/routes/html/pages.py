@@ -174,6 +174,7 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
     found = bests.lookup(engine, workload.key, *asked, parallel=filters.parallel)
     if not found:
         values = {f"workload.{key}": value for key, value in request.query_params.items()}
+        values |= {"target": filters.target, "for_device": filters.device or ""}
         return render(
             request,
             "untuned.html",
@@ -182,7 +183,9 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
             workload=workload.model_dump(),
             form=forms.order_form(operator, values),
             job=pending_job_for(engine, workload.key, filters.kind, filters.device),
-            prediction=forms.prediction_fields(workload, filters.target, filters.names),
+            prediction=forms.prediction_fields(
+                workload, filters.target, filters.device, filters.names
+            ),
         )
     narrowed = {
         name: value

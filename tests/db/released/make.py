@@ -46,6 +46,12 @@ GPU = {
 }
 TEN_YEARS = 10 * 365 * 86400.0
 CONFIG = {"template": "direct", "lanes": 16, "outputs": 4}
+LAYER_TERMS: dict[str, Any] = {
+    "for_device": GPU["name"],
+    "budget_seconds": 60.5,
+    "seed": 2**40,
+    "templates": ["direct"],
+}
 ERROR = "LLVM: „zu groß“ – 2 × 3 > 5\nline 2; it's over; --\n"
 FILES = {
     "library": (b"\x7fELF\x02\x01\x01\x00" + bytes(range(256)), "application/x-sharedlib"),
@@ -93,7 +99,7 @@ def _fill(engine: Engine) -> None:
     # so long ago that the lease has run out when the file is loaded, whatever the clock says then
     queue.heartbeat(engine, job.id, job.attempt, -TEN_YEARS)
     queue.submit(engine, _order(68, target="cpu"), "a-key-of-68")
-    queue.submit(engine, _order(69, budget_seconds=60.5, seed=2**40, templates=["direct"]))
+    queue.submit(engine, _order(69, **LAYER_TERMS))
     workers.beat(
         engine, "host-1-abc", host="host", pid=1, device_id=cpu, version="0.1.0", job_id=None
     )
@@ -201,8 +207,7 @@ def _listed(engine: Engine) -> None:
 
 def _model(engine: Engine) -> None:
     """Order a model of which one layer shares an earlier job and the other has its own."""
-    terms = {"budget_seconds": 60.5, "seed": 2**40, "templates": ["direct"]}
-    layers = [LayerOrder(_order(69, **terms), 3), LayerOrder(_order(71, **terms), 1)]
+    layers = [LayerOrder(_order(69, **LAYER_TERMS), 3), LayerOrder(_order(71, **LAYER_TERMS), 1)]
     models.submit(engine, ModelOrder.of("Netz Größe S", layers), "a-key-of-a-model")
 
 

@@ -126,6 +126,7 @@ def _tune_here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) ->
     from tuner.build.linker import must_link
     from tuner.device.detect import detect
     from tuner.job.model_order import make_model_order
+    from tuner.job.order import terms_here
     from tuner.process import logs
     from tuner.process.stopping import Stopped, stop_on_signals
     from tuner.settings import Settings
@@ -138,7 +139,7 @@ def _tune_here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) ->
     must_link()
     device = detect(how.target)
     stop_on_signals()
-    order = make_model_order(name, workloads, how, device.kind)
+    order = make_model_order(name, workloads, terms_here(how, device), device.kind)
     with database(settings) as engine, closing(KeptWorker(engine, settings)) as kept:
         model = submit_model(engine, settings, order)
         say(f"model {model.id}, {len(order.layers)} workloads")

@@ -29,7 +29,7 @@ from tuner.cli.term_options import (
     terms_from_options,
 )
 from tuner.errors import TunerError
-from tuner.job.order import make_order
+from tuner.job.order import make_order, terms_here
 from tuner.process.stopping import Stopped, stop_on_signals
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def tuned_best(workload: Workload, how: Terms) -> Best:
     must_link()
     device = detect(how.target)
     stop_on_signals()
-    order = make_order(workload, how, device.kind)
+    order = make_order(workload, terms_here(how, device), device.kind)
     with database(settings) as engine, closing(KeptWorker(engine, settings)) as kept:
         job = submit_job(engine, settings, order)
         if job.ended:
@@ -91,7 +91,9 @@ def tuned_best(workload: Workload, how: Terms) -> Best:
                     run_to_success(kept, device, job, bar)
             except Stopped:
                 raise Stopped(_message_if_stopped(engine, job)) from None
-        found = bests.lookup(engine, job.workload_key, device.kind, templates=order.templates)
+        found = bests.lookup(
+            engine, job.workload_key, device.kind, device.name, templates=order.templates
+        )
     if not found:
         raise TunerError(
             f"job {job.id} succeeded, but its best was deleted since; run the same command again"

@@ -14,7 +14,7 @@ from tuner.client.client import Client
 from tuner.client.source import SOURCE_ERRORS, UNREACHABLE_ERRORS, Source
 from tuner.errors import ModelFailed, NotTuned, WrongArgument
 from tuner.job.order import workload_of
-from tuner.torch.source_lookup import best_of, filters
+from tuner.torch.source_lookup import best_of, filters, gpu_name
 
 OnMissing = Literal["fallback", "nearest", "predicted", "tune", "raise"]
 Wanted = tuple[Workload, torch.device]
@@ -50,7 +50,8 @@ def predict(source: Source, missing: Sequence[Wanted]) -> dict[str, str]:
     for workload, device in missing:
         try:
             shape = workload.model_dump()
-            source.best(workload.operator, shape, match=PREDICTED, **filters(device))
+            asked = {"match": PREDICTED, "device": gpu_name(device), **filters(device)}
+            source.best(workload.operator, shape, **asked)
         except SOURCE_ERRORS as error:
             failed[workload.key] = f"it could not be predicted: {error}"
     return failed
@@ -72,19 +73,21 @@ def tune(
     """Have the workloads tuned, by the service or in this process.
 
     ``name`` is the order's; there are several orders if one can't take all workloads or if there
-    are several kinds of device. ``missing`` says how often the model calls each workload.
+    are several devices. An order for a GPU names it, because another GPU's kernels would not be
+    used here. ``missing`` says how often the model calls each workload.
     ``budget_seconds`` is shared out equally. Return what went wrong, by the workload's key; the
     bests of other workloads stay.
     """
     failed: dict[str, str] = {}
     share = None if budget_seconds is None else budget_seconds / max(1, len(missing))
-    for kind, ordered in _orders(missing):
+    for (kind, gpu), ordered in _orders(missing):
         workloads = [
             {"operator": each.operator, "workload": each.model_dump(), "calls": calls}
             for each, calls in ordered
         ]
         # a layer has no other choice than PyTorch, and to time other peers outlasts the search
-        terms = {"target": kind, "budget_seconds": share, "baselines": "pytorch"}
+        terms: dict[str, Any] = {"target": kind, "for_device": gpu}
+        terms |= {"budget_seconds": share, "baselines": "pytorch"}
         try:
             if isinstance(source, Client):
                 source.wait_model(source.submit_model(name, workloads, **terms))
@@ -103,12 +106,18 @@ def tune(
     return failed
 
 
-def _orders(missing: Mapping[Wanted, int]) -> Iterator[tuple[str, list[tuple[Workload, int]]]]:
-    """Yield a kind of device and workloads with their calls, as many as one order takes."""
-    for kind in sorted({device.type for _, device in missing}):
-        of_kind = [(each, n) for (each, device), n in missing.items() if device.type == kind]
-        for start in range(0, len(of_kind), MAX_WORKLOADS):
-            yield kind, of_kind[start : start + MAX_WORKLOADS]
+def _orders(
+    missing: Mapping[Wanted, int],
+) -> Iterator[tuple[tuple[str, str | None], list[tuple[Workload, int]]]]:
+    """Yield a kind of device, the GPU's name if it is one, and workloads with their calls, as many
+    as one order takes."""
+    by_device: dict[tuple[str, str | None], list[tuple[Workload, int]]] = {}
+    for (workload, device), calls in missing.items():
+        place = (device.type, gpu_name(device))
+        by_device.setdefault(place, []).append((workload, calls))
+    for place, wanted in by_device.items():
+        for start in range(0, len(wanted), MAX_WORKLOADS):
+            yield place, wanted[start : start + MAX_WORKLOADS]
 
 
 def verify_nearest(source: Source, missing: Sequence[Wanted]) -> dict[str, str]:
@@ -125,7 +134,8 @@ def verify_nearest(source: Source, missing: Sequence[Wanted]) -> dict[str, str]:
     for workload, device in missing:
         try:
             shape = workload.model_dump()
-            source.wait(source.verify_nearest(workload.operator, shape, **filters(device)))
+            asked = {"device": gpu_name(device), **filters(device)}
+            source.wait(source.verify_nearest(workload.operator, shape, **asked))
         except SOURCE_ERRORS as error:
             failed[workload.key] = f"nothing near was verified: {error}"
     return failed

@@ -1,0 +1,68 @@
+"""Orders for one device, over HTTP and on the pages."""
+
+from typing import Any
+
+import pytest
+from problem_shape import problem
+from service_rows import GPU, HOST, tuned
+from sqlalchemy import Engine
+from starlette.testclient import TestClient
+
+SHAPE = {"M": 100, "N": 3}
+ORDER = {"operator": "conv1d", "workload": SHAPE}
+HTML = {"accept": "text/html"}
+T4 = GPU | {"name": "NVIDIA T4", "arch": "sm_75"}
+
+
+def test_it_is_shown_and_its_link_asks_for_the_device(client: TestClient) -> None:
+    made = client.post("/jobs", json=ORDER | {"for_device": "NVIDIA T4"}).json()
+    assert made["for_device"] == "NVIDIA T4"
+    assert made["links"]["best"].endswith("device=NVIDIA+T4")
+    assert "on a host with a device NVIDIA T4" in made["waiting"]
+    assert client.post("/jobs", json=ORDER).json()["for_device"] is None
+    page = client.get(f"/ui/jobs/{made['id']}", headers=HTML).text
+    assert "NVIDIA T4" in page
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 201, 7])
+def test_what_is_no_name(client: TestClient, name: Any) -> None:
+    problem(
+        client.post("/jobs", json=ORDER | {"for_device": name}),
+        422,
+        "invalid-request",
+        "for_device",
+    )
+
+
+def test_a_best_that_is_missing_on_a_device_names_the_order_for_it(
+    client: TestClient, engine: Engine
+) -> None:
+    tuned(engine, "conv1d", SHAPE, GPU)
+    for match in ("exact", "predicted"):
+        query = {**SHAPE, "target": "cuda", "device": "NVIDIA T4", "match": match}
+        told = problem(client.get("/best/conv1d", params=query), 404, "not-tuned")
+        assert told["tune"]["body"]["for_device"] == "NVIDIA T4"
+        ordered = client.post(told["tune"]["url"], json=told["tune"]["body"])
+        assert (ordered.status_code, ordered.json()["for_device"]) == (201, "NVIDIA T4")
+    page = client.get("/ui/best/conv1d", params={**SHAPE, "device": "NVIDIA T4"}, headers=HTML).text
+    assert page.count('name="for_device" value="NVIDIA T4"') == 2  # to predict, and to order
+
+
+def test_the_nearest_of_a_device_is_verified_there(client: TestClient, engine: Engine) -> None:
+    for fingerprint in (GPU, T4, HOST):
+        tuned(engine, "conv1d", {"M": 4096, "N": 32}, fingerprint)
+    asked = {"operator": "conv1d", "workload": {"M": 4000, "N": 32}}
+    for name in ("NVIDIA T4", None):
+        job = client.post("/jobs/nearest", json=asked | {"device": name}).json()
+        assert job["for_device"] == name
+
+
+def test_all_jobs_of_a_model_are_for_it(client: TestClient, engine: Engine) -> None:
+    tuned(engine, "conv1d", SHAPE, GPU)
+    order = {"name": "net", "workloads": [ORDER | {"calls": 2}], "for_device": "NVIDIA T4"}
+    made = client.post("/models", json=order)
+    assert made.status_code == 201, made.text
+    [layer] = made.json()["layers"]
+    assert (made.json()["for_device"], layer["best"]) == ("NVIDIA T4", None)
+    assert layer["links"]["best"].endswith("device=NVIDIA+T4")
+    assert client.get(layer["links"]["job"]).json()["for_device"] == "NVIDIA T4"

@@ -1,0 +1,117 @@
+"""A job that was ordered for one device: who may take it, what answers it, why it waits."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Engine
+from storage_rows import device, new_best, new_trial, order, submitted
+
+from db import queue
+from db.fleet import workers
+from db.fleet.devices import Device
+from db.queue import waiting
+from db.results import best, trials
+from db.sql.transaction import reading
+
+FAST, SLOW = "NVIDIA H200", "NVIDIA T4"
+
+
+@pytest.fixture
+def fast(engine: Engine) -> Device:
+    return device(engine, name=FAST)
+
+
+@pytest.fixture
+def slow(engine: Engine) -> Device:
+    return device(engine, name=SLOW, arch="sm_75")
+
+
+def claimed_by(engine: Engine, device: Device | None) -> str | None:
+    job = queue.claim(engine, "worker", ["cuda"], device=device)
+    return None if job is None else job.id
+
+
+def tuned_on(engine: Engine, device: Device, time_us: float) -> queue.Job:
+    """Return a succeeded job whose best is the device's."""
+    submitted(engine, target="cuda", for_device=device.name)
+    job = queue.claim(engine, "worker", ["cuda"], device=device)
+    assert job is not None
+    trials.add(engine, job.id, job.attempt, [new_trial(device.id, knob) for knob in range(4)])
+    made = new_best(job, device.id, time_us=time_us)
+    best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(made, [])])
+    return queue.get(engine, job.id)
+
+
+def reason(engine: Engine, job: queue.Job) -> str | None:
+    with reading(engine) as connection:
+        return waiting.waiting_reason(connection, job)
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+def test_only_a_worker_with_the_device_takes_it(
+    engine: Engine, fast: Device, slow: Device, by_id: bool
+) -> None:
+    name = str(slow.id) if by_id else slow.name
+    wanted, anywhere = submitted(engine, for_device=name), submitted(engine, 65)
+    assert claimed_by(engine, fast) == anywhere.id
+    assert claimed_by(engine, fast) is None
+    assert claimed_by(engine, None) is None
+    assert claimed_by(engine, slow) == wanted.id
+
+
+def test_a_lease_that_ran_out_is_the_devices_too(
+    engine: Engine, fast: Device, slow: Device
+) -> None:
+    wanted = submitted(engine, for_device=SLOW)
+    queue.claim(engine, "gone", ["cuda"], -1, device=slow)
+    assert claimed_by(engine, fast) is None
+    assert claimed_by(engine, slow) == wanted.id
+
+
+def test_orders_for_two_devices_are_two_jobs(engine: Engine) -> None:
+    jobs = {
+        queue.submit(engine, order(for_device=name))[0].id
+        for name in (FAST, SLOW, None, SLOW, None)
+    }
+    assert len(jobs) == 3
+
+
+def test_another_devices_best_answers_no_order_for_this_one(
+    engine: Engine, fast: Device, slow: Device
+) -> None:
+    there = tuned_on(engine, fast, time_us=1.0)
+    reuse = order(target="cuda", on_existing="reuse")
+    job, created = queue.submit(engine, replace(reuse, for_device=SLOW))
+    assert created and job.for_device == SLOW
+    queue.cancel(engine, job.id)
+    here = tuned_on(engine, slow, time_us=9.0)
+    for name, answer in ((SLOW, here), (str(slow.id), here), (FAST, there), (None, there)):
+        assert queue.submit(engine, replace(reuse, for_device=name)) == (answer, False)
+
+
+def test_it_waits_for_a_worker_with_the_device(engine: Engine, fast: Device, slow: Device) -> None:
+    def lives(name: str, on: Device) -> None:
+        workers.beat(
+            engine, name, host="host", pid=7, device_id=on.id, version="0.1.0", job_id=None
+        )
+
+    wanted = submitted(engine, target="cuda", for_device=SLOW)
+    assert f"on a host with a cuda device {SLOW}" in (reason(engine, wanted) or "")
+    lives("a", fast)
+    lives("b", fast)
+    said = reason(engine, wanted) or ""
+    for part in (f"has a cuda device {SLOW}", "2 live: 2 cuda", f"order for_device {FAST}"):
+        assert part in said
+    of_no_kind = submitted(engine, 65, target="cpu", for_device=FAST)
+    assert "order target cuda" in (reason(engine, of_no_kind) or "")
+    lives("c", slow)
+    assert reason(engine, wanted) is None
+    assert reason(engine, submitted(engine, 66, for_device=str(slow.id))) is None
+
+
+def test_it_will_answer_who_asks_for_the_device(engine: Engine, slow: Device) -> None:
+    key = order().workload_key
+    wanted = submitted(engine, target="cuda", for_device=SLOW)
+    for asked, found in ((SLOW, wanted.id), (FAST, None), (None, wanted.id)):
+        job = waiting.pending_job_for(engine, key, "cuda", asked)
+        assert (job.id if job else None) == found

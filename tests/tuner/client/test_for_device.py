@@ -1,0 +1,113 @@
+"""Orders for one device, by the client and in this process."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from db import queue
+from db.contract.order import PREDICTED, JobFilter
+from db.fleet import devices
+from db.results import best, trials
+from db.sql.engine import migrate, open_engine
+from templates.conv1d.workload import Conv1dWorkload
+from tests.tuner.shell import said
+from tuner.client.client import Client
+from tuner.client.local import Local
+from tuner.device import cpu_facts
+from tuner.errors import BadOrder, JobFailed
+from tuner.job.order import parse_terms
+from tuner.settings import Settings
+
+OTHER = "CPU of another host"
+SHAPE = {"M": 64, "N": 3}
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setenv("TUNER_DATABASE_URL", f"sqlite:///{tmp_path / 'convtune.db'}")
+    monkeypatch.setenv("TUNER_SIGNING_KEY", str(tmp_path / "key"))
+    return Settings()
+
+
+@pytest.fixture
+def other_best(settings: Settings) -> Engine:
+    """Return a database in which another CPU has a fast best for SHAPE, after four trials."""
+    engine = open_engine(settings.database_url)
+    migrate(engine)
+    facts = cpu_facts.device().fingerprint() | {"name": OTHER}
+    there = devices.upsert_device(engine, facts)
+    work = Conv1dWorkload(**SHAPE)
+    queue.submit(engine, queue.JobOrder.of(work, trials=4))
+    job = queue.claim(engine, "worker", ["cpu"])
+    assert job is not None
+    config = {"template": "direct"}
+    tried = trials.NewTrial(
+        device_id=there.id, config=config, template="direct", template_version=1,
+        tvm_version="0", status="ok", time_us=0.001, timing={}, max_error=0.0, error=None,
+        seconds={},
+    )  # fmt: skip
+    trials.add(engine, job.id, job.attempt, [tried])
+    found = best.NewBest(
+        operator="conv1d", workload_key=work.key, workload=work.model_dump(), device_id=there.id,
+        template="direct", template_version=1, tvm_version="0", config=config, time_us=0.001,
+        timing={}, gflops=1.0, roofline={}, max_error=0.0, baselines=[], trials_measured=1,
+        versions={},
+    )  # fmt: skip
+    best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(found, [])])
+    return engine
+
+
+def test_the_shell_tunes_for_its_own_device(
+    other_best: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another device's best in the same database neither answers the order nor is shown."""
+    shape = ["tune", "conv1d", "--M", "64", "--N", "3", "--target", "cpu"]
+    assert OTHER not in said(capsys, *shape, "--trials", "1", "--baselines", "none")
+    [job] = queue.list_jobs(other_best, JobFilter(), limit=1).items
+    assert (job.for_device, job.state) == (cpu_facts.name(), "succeeded")
+
+
+def test_so_does_a_program(settings: Settings, other_best: Engine) -> None:
+    with Local(settings) as local:
+        made = local.tune("conv1d", **SHAPE, target="cpu", trials=1, baselines="none")
+        assert made.device.name == cpu_facts.name()
+        assert local.load(made).workload == Conv1dWorkload(**SHAPE)
+
+
+def test_no_other_device_can_be_named_here(settings: Settings) -> None:
+    with Local(settings) as local:
+        with pytest.raises(BadOrder, match=f"^for_device: is '{OTHER}', and this machine has "):
+            local.tune("conv1d", **SHAPE, target="cpu", for_device=OTHER)
+        with pytest.raises(BadOrder, match=r"^for_device: "):
+            local.best("conv1d", SHAPE, target="cpu", device=OTHER, match=PREDICTED)
+        layers = [{"operator": "conv1d", "workload": SHAPE}]
+        with pytest.raises(BadOrder, match=r"^for_device: "):
+            local.tune_model("net", layers, target="cpu", for_device=OTHER)
+
+
+def test_a_client_orders_for_one(client: Client) -> None:
+    job = client.submit("conv1d", SHAPE, for_device=OTHER)
+    assert client.job(job).for_device == OTHER
+    layers = [{"operator": "conv1d", "workload": SHAPE}]
+    assert client.submit_model("net", layers, for_device=OTHER).for_device == OTHER
+
+
+def test_a_prediction_is_ordered_for_the_device_that_is_asked_for(client: Client) -> None:
+    with client:
+        waited = []
+
+        def cancelled(job: object, *_: object) -> None:
+            waited.append(client.cancel(job))  # type: ignore[arg-type]
+            raise JobFailed(waited[0])
+
+        client.wait = cancelled  # type: ignore[method-assign,assignment]
+        with pytest.raises(JobFailed):
+            client.best("conv1d", SHAPE, match=PREDICTED, target="cuda", device="NVIDIA T4")
+    assert (waited[0].for_device, waited[0].target) == ("NVIDIA T4", "cuda")
+
+
+@pytest.mark.parametrize("name", ["x" * 201, "a\tb", "", "  "])
+def test_what_is_no_name(name: str) -> None:
+    with pytest.raises(BadOrder, match=r"^for_device: "):
+        parse_terms({"for_device": name})
