@@ -42,11 +42,11 @@ def verification_order(
     workload: Workload,
     lender: Best,
     templates: tuple[str, ...] | None = None,
-    device: str | None = None,
+    for_device: str | None = None,
 ) -> ListedOrder:
     """Return the order to build, check and time the lender's configuration for this workload.
 
-    ``templates`` and ``device`` are those that the user asked for. None: any."""
+    ``templates`` and ``for_device`` are those that the user asked for. None: any."""
     source = {
         "workload": lender.workload,
         "time_us": lender.time_us,
@@ -61,7 +61,7 @@ def verification_order(
         search=NEIGHBOUR,
         listed=[ListedConfig(lender.config, lender.template_version, source)],
         templates=templates,
-        for_device=device,
+        for_device=for_device,
     )
 
 

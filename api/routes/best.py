@@ -25,6 +25,7 @@ from api.schemas.orders.nearest import EXAMPLES, NearestOrder
 from db import queue
 from db.contract.best import Neighbour
 from db.contract.order import PREDICTED, PREDICTION
+from db.fleet.devices import device_name
 from db.queue.waiting import devices_and_waiting_reasons, pending_job_for
 from db.records import listed
 from db.results import best as bests
@@ -108,17 +109,24 @@ def verify_nearest(
         parallel=order.parallel,
         templates=None if order.templates is None else ",".join(order.templates),
     )
-    exact = _own_bests(engine, order.workload, filters)
+    there = order.for_device
+    exact = _on_device(_own_bests(engine, order.workload, filters), there)
     if exact:
         job, created = queue.get(engine, exact[0].job_id), False
     else:
-        lender = _lenders(engine, order.workload, filters)[0]
-        wanted = verification_order(order.workload, lender, filters.names, filters.device)
+        lenders = _lenders(engine, order.workload, filters)
+        lender = [*_on_device(lenders, there), *lenders][0]
+        wanted = verification_order(order.workload, lender, filters.names, there)
         [(job, created)] = listed.submit(engine, [wanted])
     response.status_code = 201 if created else 200
     response.headers["Location"] = f"/jobs/{job.id}"
     request.state.log |= {"job_id": job.id, "created": created}
     return job_view(engine, job)
+
+
+def _on_device(found: list[Best], name: str | None) -> list[Best]:
+    """Return those bests that are of a device of this name. None: any."""
+    return [best for best in found if name in (None, best.device.name)]
 
 
 def _exact_view(engine: Engine, workload: Workload, filters: BestFilters) -> BestView | None:
@@ -203,7 +211,7 @@ def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: st
     if filters.match == PREDICTED:
         order |= PREDICTION
     if filters.device:
-        order["for_device"] = filters.device
+        order["for_device"] = device_name(engine, filters.device)
     if filters.names is not None:
         order["templates"] = list(filters.names)
     shape = " ".join(f"{name}={in_text(value)}" for name, value in workload.key_fields.items())

@@ -64,8 +64,8 @@ class EchoedTerms:
     for_device: Annotated[
         str | None,
         Spec(
-            "only a worker with this device takes the job: its name, such as NVIDIA T4, or its id, "
-            "as the workers show them; null takes any of the kind",
+            "only a worker with this device takes the job: its name, such as NVIDIA T4, as the "
+            "workers show it; null takes any of the kind",
             min_length=1,
             max_length=200,
             pattern=PRINTABLE,

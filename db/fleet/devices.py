@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Engine, Text, cast, or_, select
+from sqlalchemy import Engine, select
 from sqlalchemy.engine import RowMapping
 
 from db.sql.columns import canonical, upsert
@@ -43,9 +43,10 @@ DEVICE_COLUMNS = tuple(
 ``Device.from_row(row, "device_")`` reads them."""
 
 
-def is_called(asked: str) -> ColumnElement[bool]:
-    """Return an SQL condition: a row of table devices has this name, or this id in digits."""
-    return or_(devices.c.name == asked, cast(devices.c.id, Text) == asked)
+def device_name(engine: Engine, called: str) -> str:
+    """Return the name of the device of this name or id. What is unknown is taken for a name."""
+    found = (each.name for each in list_devices(engine) if called in each.names)
+    return next(found, called)
 
 
 def upsert_device(engine: Engine, fingerprint: Mapping[str, Any]) -> Device:

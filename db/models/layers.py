@@ -112,8 +112,7 @@ def _best_for(model: Model, job: Job, stored: Sequence[RowMapping]) -> LayerBest
         on_device = (
             row["device_id"] == job.device_id
             if job.device_id is not None
-            else target in ("auto", row["device_kind"])
-            and for_device in (None, row["device_name"], str(row["device_id"]))
+            else target in ("auto", row["device_kind"]) and for_device in (None, row["device_name"])
         )
         by_template = row["templates"] == "" if names is None else row["template"] in names
         if on_device and by_template:

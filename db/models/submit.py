@@ -15,18 +15,26 @@ from db.sql.tables import model_layers, models
 
 
 def submit(
-    engine: Engine, order: ModelOrder, idempotency_key: str | None = None
+    engine: Engine,
+    order: ModelOrder,
+    idempotency_key: str | None = None,
+    reused_on: str | None = None,
 ) -> tuple[Model, bool]:
     """Return the model for an order, and whether this call created it. It did not if the
     Idempotency-Key was sent with this order before.
 
-    Each layer gets the job that `db.queue.submit` would give it, an existing or a new one. All of
+    Each layer gets the job that `db.queue.submit` would give it, an existing or a new one, with the
+    same `reused_on`. All of
     this is one transaction. Raises IdempotencyConflict, TooManyKeys, and QuotaExceeded if orders
     through `engine` are charged to somebody."""
-    return retry_on_conflict(engine, lambda connection: _submit(connection, order, idempotency_key))
+    return retry_on_conflict(
+        engine, lambda connection: _submit(connection, order, idempotency_key, reused_on)
+    )
 
 
-def _submit(connection: Connection, order: ModelOrder, key: str | None) -> tuple[Model, bool]:
+def _submit(
+    connection: Connection, order: ModelOrder, key: str | None, reused_on: str | None
+) -> tuple[Model, bool]:
     orders = [layer.order for layer in order.layers]
     order_key = hash_fields(
         {
@@ -37,7 +45,7 @@ def _submit(connection: Connection, order: ModelOrder, key: str | None) -> tuple
     seen = idempotency.seen(connection, key, order_key, "model_seq") if key is not None else None
     if seen is not None:
         return by_seq(connection, seen), False
-    found = find_or_create_jobs(connection, orders, own=False)
+    found = find_or_create_jobs(connection, orders, own=False, reused_on=reused_on)
     made = insert(models).values(
         id=uuid4().hex, name=order.name, terms=terms_of(orders[0]), created_at=now()
     )

@@ -30,7 +30,6 @@ from sqlalchemy.engine import RowMapping
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from db.contract.job import Job
-from db.fleet.devices import Device
 from db.sql.columns import BigId, now
 from db.sql.errors import LeaseLost
 from db.sql.tables import UNENDED, jobs, workloads
@@ -55,20 +54,19 @@ def claim(
     lease_seconds: float = LEASE_SECONDS,
     job_id: str | None = None,
     spare_expired: bool = False,
-    device: Device | None = None,
+    device: str | None = None,
 ) -> Job | None:
     """Claim the oldest job that devices of these kinds may run, and return it with its new attempt.
     Return None if there is none. `job_id` restricts the claim to that job. A job that was ordered
-    for one device is claimed only if that is the given `device`.
+    for one device is claimed only if `device` is that device's name.
 
     A job whose lease ran out can be claimed again. If it was to be cancelled, or has used up its
     MAX_ATTEMPTS, it is ended here instead, whatever its kind, unless it is younger than the job
     that is claimed. With `spare_expired`, or if the database kept this call waiting for more than
     SILENT_SECONDS, jobs whose lease ran out are left alone: their holders could not renew the
     leases meanwhile, and may be about to."""
-    given = {"taker": worker, "for_seconds": lease_seconds, "wanted": job_id}
+    given = {"taker": worker, "for_seconds": lease_seconds, "wanted": job_id, "own": device}
     given |= {f"kind_{n}": kind for n, kind in enumerate(kinds)}
-    given["own_name"], given["own_id"] = (None, None) if device is None else device.names
     while True:
         asked = time.monotonic()
         with one_write(engine) as connection:
@@ -89,10 +87,9 @@ def _take(kinds: int, wanted: bool, spare_expired: bool) -> ReturningUpdate[Any]
     takes longer to build it than the database to run it. The workload's columns are subqueries
     because SQLite's RETURNING can't refer to another table."""
     fitting = (jobs.c.target == bindparam(f"kind_{n}") for n in range(kinds))
-    names = (bindparam(name, type_=Text) for name in ("own_name", "own_id"))
     mine = and_(
         or_(jobs.c.target == "auto", *fitting),
-        or_(jobs.c.for_device.is_(None), jobs.c.for_device.in_(names)),
+        or_(jobs.c.for_device.is_(None), jobs.c.for_device == bindparam("own", type_=Text)),
     )
     if spare_expired:
         open_ = and_(jobs.c.state == "queued", mine)

@@ -23,7 +23,6 @@ from sqlalchemy.exc import IntegrityError
 from db.access.quota import charged
 from db.contract.job import Job
 from db.contract.order import PREDICTED, JobOrder
-from db.fleet.devices import is_called
 from db.queue import idempotency
 from db.queue.jobs import by_seq, restricted_to
 from db.sql.columns import canonical, now, upsert
@@ -33,7 +32,12 @@ from db.sql.transaction import writing
 T = TypeVar("T")
 
 
-def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) -> tuple[Job, bool]:
+def submit(
+    engine: Engine,
+    order: JobOrder,
+    idempotency_key: str | None = None,
+    reused_on: str | None = None,
+) -> tuple[Job, bool]:
     """Return the job for an order, and whether this call created it.
 
     The order gets an existing job if one of these holds:
@@ -42,11 +46,14 @@ def submit(engine: Engine, order: JobOrder, idempotency_key: str | None = None) 
     - An equal job is queued or running, and is not being cancelled.
     - ``on_existing`` is "reuse", and a stored best rests on at least as many ok trials as are
       ordered, or comes from a search that was allowed at least as much as is ordered. The order
-      then gets the succeeded job that made the best.
+      then gets the succeeded job that made the best. It must be of a device of the name
+      `reused_on`, if that is given, and of the order's own `for_device`.
 
     Raises IdempotencyConflict, TooManyKeys, and QuotaExceeded if orders through `engine` are
     charged to somebody (db/access/quota.py)."""
-    return retry_on_conflict(engine, lambda connection: _submit(connection, order, idempotency_key))
+    return retry_on_conflict(
+        engine, lambda connection: _submit(connection, order, idempotency_key, reused_on)
+    )
 
 
 def retry_on_conflict(engine: Engine, take: Callable[[Connection], T]) -> T:
@@ -64,12 +71,14 @@ def retry_on_conflict(engine: Engine, take: Callable[[Connection], T]) -> T:
                 raise
 
 
-def _submit(connection: Connection, order: JobOrder, key: str | None) -> tuple[Job, bool]:
+def _submit(
+    connection: Connection, order: JobOrder, key: str | None, reused_on: str | None
+) -> tuple[Job, bool]:
     order_key = hash_fields(order.compared_fields())
     seq = idempotency.seen(connection, key, order_key) if key is not None else None
     if seq is not None:
         return by_seq(connection, seq), False
-    [(seq, created)] = find_or_create_jobs(connection, [order])
+    [(seq, created)] = find_or_create_jobs(connection, [order], reused_on=reused_on)
     if key is not None:
         idempotency.remember(connection, key, order_key, seq)
     return by_seq(connection, seq), created
@@ -82,13 +91,19 @@ def hash_fields(compared: Mapping[str, Any]) -> str:
 
 
 def find_or_create_jobs(
-    connection: Connection, orders: Sequence[JobOrder], *, own: bool = True
+    connection: Connection,
+    orders: Sequence[JobOrder],
+    *,
+    own: bool = True,
+    reused_on: str | None = None,
 ) -> list[tuple[int, bool]]:
     """Return for each order the number (``seq``) of its job, and whether that job is new.
 
     The orders are of different workloads and on the same terms. `own` is false if a model orders
-    them. The number of statements does not depend on the number of orders. Raises QuotaExceeded."""
-    reused = _answered(connection, orders) if orders[0].on_existing == "reuse" else {}
+    them. `reused_on` is as in `submit`. The number of statements does not depend on the number of
+    orders. Raises QuotaExceeded."""
+    first = orders[0]
+    reused = _answered(connection, orders, reused_on) if first.on_existing == "reuse" else {}
     wanted = {
         hash_fields(order.compared_fields()): order
         for order in orders
@@ -111,7 +126,7 @@ def find_or_create_jobs(
     return [found[order.workload_key] for order in orders]
 
 
-def _answered(connection: Connection, orders: Sequence[JobOrder]) -> dict[str, int]:
+def _answered(connection: Connection, orders: Sequence[JobOrder], on: str | None) -> dict[str, int]:
     """Return the number of the succeeded job that answers each order, by its workload's key, for
     orders whose workload has a best that is good enough. The orders are on the same terms.
 
@@ -157,8 +172,9 @@ def _answered(connection: Connection, orders: Sequence[JobOrder]) -> dict[str, i
     )
     if order.target != "auto":
         query = query.where(devices.c.kind == order.target)
-    if order.for_device is not None:
-        query = query.where(is_called(order.for_device))
+    for name in (order.for_device, on):
+        if name is not None:
+            query = query.where(devices.c.name == name)
     return {row.key: row.job_seq for row in connection.execute(query)}
 
 

@@ -60,11 +60,14 @@ def pending_job_for(
         .where(workloads.c.key == workload_key, JOINABLE)
         .order_by(jobs.c.state.desc(), jobs.c.seq)  # running comes after queued
     )
+    known = list_devices(engine)
+    kinds = {each.name: each.kind for each in known}
+    called = {each.name for each in known if str(device) in each.names} | {device}
     with reading(engine) as connection:
         for row in connection.execute(query).mappings():
-            on_kind = kind is None or kind in (row["target"], row["device_kind"])
-            named = (str(row["device_id"]), row["device_name"], row["for_device"])
-            if on_kind and (device is None or str(device) in named):
+            ordered = row["for_device"]
+            on_kind = kind in (None, row["target"], row["device_kind"], kinds.get(ordered))
+            if on_kind and (device is None or {row["device_name"], ordered} & called):
                 return Job.from_row(row)
     return None
 
@@ -90,11 +93,11 @@ def _reason(job: Job, living: list[tuple[Device, int]]) -> str | None:
     """Return why none of these workers can take the job, or None if one can."""
     wanted = job.for_device
     of_kind = [device for device, _ in living if job.target in ("auto", device.kind)]
-    if any(wanted is None or wanted in device.names for device in of_kind):
+    if any(wanted in (None, device.name) for device in of_kind):
         return None
-    asked = f"{job.target} device" if job.target != "auto" else "device"
+    asked = "device" if job.target == "auto" else f"{job.target} device"
     if wanted is not None:
-        asked += f" {wanted}"
+        asked += f" called “{wanted}”"
     where = "" if asked == "device" else f" on a host with a {asked}"
     if not living:
         return (
@@ -104,12 +107,14 @@ def _reason(job: Job, living: list[tuple[Device, int]]) -> str | None:
     kinds = Counter[str]()
     for device, count in living:
         kinds[device.kind] += count
-    if of_kind:
-        named = " or ".join(sorted({device.name for device in of_kind}))
-        instead = f"or order for_device {named}"
+    named = {device.kind for device, _ in living if wanted == device.name}
+    if wanted is None or named:
+        instead = f"order target {' or '.join(named or kinds)}"
+    elif of_kind:
+        instead = f"order for_device {' or '.join(sorted({each.name for each in of_kind}))}"
     else:
-        instead = f"or order target {' or '.join(kinds)}"
-    return f"no living worker has a {asked} ({_counted(kinds)}); {_START}{where}, {instead}"
+        instead = f"leave for_device out and order target {' or '.join(kinds)}"
+    return f"no living worker has a {asked} ({_counted(kinds)}); {_START}{where}, or {instead}"
 
 
 def _counted(living: Mapping[str, int]) -> str:

@@ -66,7 +66,7 @@ jobs = Table(
     Column("order_key", String(64), nullable=False),  # of the order, by queue.submit.hash_fields
     Column("workload_id", ForeignKey("workloads.id", name="fk_jobs_workload"), nullable=False),
     Column("target", Text, nullable=False),
-    Column("for_device", Text),  # its name, or its id in digits; null: any of the target's kind
+    Column("for_device", Text),  # its name; null: any of the target's kind
     Column("search", Text, nullable=False),
     Column("on_existing", Text, nullable=False),
     Column("trials_requested", Integer, nullable=False),

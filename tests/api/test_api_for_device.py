@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 from problem_shape import problem
-from service_rows import GPU, HOST, tuned
+from service_rows import GPU, tuned
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
+
+from db.records import listed
 
 SHAPE = {"M": 100, "N": 3}
 ORDER = {"operator": "conv1d", "workload": SHAPE}
@@ -18,10 +20,11 @@ def test_it_is_shown_and_its_link_asks_for_the_device(client: TestClient) -> Non
     made = client.post("/jobs", json=ORDER | {"for_device": "NVIDIA T4"}).json()
     assert made["for_device"] == "NVIDIA T4"
     assert made["links"]["best"].endswith("device=NVIDIA+T4")
-    assert "on a host with a device NVIDIA T4" in made["waiting"]
+    assert "on a host with a device called “NVIDIA T4”" in made["waiting"]
     assert client.post("/jobs", json=ORDER).json()["for_device"] is None
     page = client.get(f"/ui/jobs/{made['id']}", headers=HTML).text
-    assert "NVIDIA T4" in page
+    assert "<span>Device</span><strong>NVIDIA T4</strong>" in page
+    assert '<td data-label="Device">NVIDIA T4</td>' in client.get("/", headers=HTML).text
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 201, 7])
@@ -49,12 +52,25 @@ def test_a_best_that_is_missing_on_a_device_names_the_order_for_it(
 
 
 def test_the_nearest_of_a_device_is_verified_there(client: TestClient, engine: Engine) -> None:
-    for fingerprint in (GPU, T4, HOST):
-        tuned(engine, "conv1d", {"M": 4096, "N": 32}, fingerprint)
+    """A best of that device lends the configuration if one is as close, otherwise any other."""
+    far = tuned(engine, "conv1d", {"M": 4096, "N": 32}, GPU)
     asked = {"operator": "conv1d", "workload": {"M": 4000, "N": 32}}
-    for name in ("NVIDIA T4", None):
-        job = client.post("/jobs/nearest", json=asked | {"device": name}).json()
-        assert job["for_device"] == name
+    on_t4 = asked | {"for_device": "NVIDIA T4"}
+
+    def lender(order: dict[str, Any]) -> tuple[str | None, str]:
+        job = client.post("/jobs/nearest", json=order).json()
+        [lent] = listed.of_job(engine, job["id"])
+        client.post(job["links"]["cancel"])
+        return job["for_device"], lent.source["job"]
+
+    assert lender(on_t4) == ("NVIDIA T4", far.id)
+    assert lender(asked) == (None, far.id)
+    near = tuned(engine, "conv1d", {"M": 4096, "N": 32}, T4, time_us=99.0)
+    assert lender(on_t4) == ("NVIDIA T4", near.id)
+    assert lender(asked) == (None, far.id)
+    own = tuned(engine, "conv1d", {"M": 4000, "N": 32}, GPU)
+    assert client.post("/jobs/nearest", json=asked).json()["id"] == own.id
+    assert lender(on_t4) == ("NVIDIA T4", own.id)  # another device's best of the shape itself
 
 
 def test_all_jobs_of_a_model_are_for_it(client: TestClient, engine: Engine) -> None:
@@ -66,3 +82,6 @@ def test_all_jobs_of_a_model_are_for_it(client: TestClient, engine: Engine) -> N
     assert (made.json()["for_device"], layer["best"]) == ("NVIDIA T4", None)
     assert layer["links"]["best"].endswith("device=NVIDIA+T4")
     assert client.get(layer["links"]["job"]).json()["for_device"] == "NVIDIA T4"
+    page = client.get(f"/ui/models/{made.json()['id']}", headers=HTML).text
+    assert "<dt>Device</dt><dd>NVIDIA T4</dd>" in page
+    assert '<td data-label="Device">NVIDIA T4</td>' in client.get("/ui/models", headers=HTML).text

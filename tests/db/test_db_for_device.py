@@ -27,14 +27,14 @@ def slow(engine: Engine) -> Device:
 
 
 def claimed_by(engine: Engine, device: Device | None) -> str | None:
-    job = queue.claim(engine, "worker", ["cuda"], device=device)
+    job = queue.claim(engine, "worker", ["cuda"], device=device and device.name)
     return None if job is None else job.id
 
 
 def tuned_on(engine: Engine, device: Device, time_us: float) -> queue.Job:
     """Return a succeeded job whose best is the device's."""
     submitted(engine, target="cuda", for_device=device.name)
-    job = queue.claim(engine, "worker", ["cuda"], device=device)
+    job = queue.claim(engine, "worker", ["cuda"], device=device.name)
     assert job is not None
     trials.add(engine, job.id, job.attempt, [new_trial(device.id, knob) for knob in range(4)])
     made = new_best(job, device.id, time_us=time_us)
@@ -47,12 +47,8 @@ def reason(engine: Engine, job: queue.Job) -> str | None:
         return waiting.waiting_reason(connection, job)
 
 
-@pytest.mark.parametrize("by_id", [False, True])
-def test_only_a_worker_with_the_device_takes_it(
-    engine: Engine, fast: Device, slow: Device, by_id: bool
-) -> None:
-    name = str(slow.id) if by_id else slow.name
-    wanted, anywhere = submitted(engine, for_device=name), submitted(engine, 65)
+def test_only_a_worker_with_the_device_takes_it(engine: Engine, fast: Device, slow: Device) -> None:
+    wanted, anywhere = submitted(engine, for_device=SLOW), submitted(engine, 65)
     assert claimed_by(engine, fast) == anywhere.id
     assert claimed_by(engine, fast) is None
     assert claimed_by(engine, None) is None
@@ -63,7 +59,7 @@ def test_a_lease_that_ran_out_is_the_devices_too(
     engine: Engine, fast: Device, slow: Device
 ) -> None:
     wanted = submitted(engine, for_device=SLOW)
-    queue.claim(engine, "gone", ["cuda"], -1, device=slow)
+    queue.claim(engine, "gone", ["cuda"], -1, device=slow.name)
     assert claimed_by(engine, fast) is None
     assert claimed_by(engine, slow) == wanted.id
 
@@ -85,8 +81,11 @@ def test_another_devices_best_answers_no_order_for_this_one(
     assert created and job.for_device == SLOW
     queue.cancel(engine, job.id)
     here = tuned_on(engine, slow, time_us=9.0)
-    for name, answer in ((SLOW, here), (str(slow.id), here), (FAST, there), (None, there)):
+    for name, answer in ((SLOW, here), (FAST, there), (None, there)):
         assert queue.submit(engine, replace(reuse, for_device=name)) == (answer, False)
+    assert queue.submit(engine, reuse, reused_on=SLOW) == (here, False)
+    waits, created = queue.submit(engine, reuse, reused_on="another")
+    assert created and waits.for_device is None
 
 
 def test_it_waits_for_a_worker_with_the_device(engine: Engine, fast: Device, slow: Device) -> None:
@@ -96,22 +95,31 @@ def test_it_waits_for_a_worker_with_the_device(engine: Engine, fast: Device, slo
         )
 
     wanted = submitted(engine, target="cuda", for_device=SLOW)
-    assert f"on a host with a cuda device {SLOW}" in (reason(engine, wanted) or "")
+    assert f"on a host with a cuda device called “{SLOW}”" in (reason(engine, wanted) or "")
     lives("a", fast)
     lives("b", fast)
     said = reason(engine, wanted) or ""
-    for part in (f"has a cuda device {SLOW}", "2 live: 2 cuda", f"order for_device {FAST}"):
+    for part in (
+        f"has a cuda device called “{SLOW}”",
+        "2 live: 2 cuda",
+        f"or order for_device {FAST}",
+    ):
         assert part in said
     of_no_kind = submitted(engine, 65, target="cpu", for_device=FAST)
-    assert "order target cuda" in (reason(engine, of_no_kind) or "")
+    assert (reason(engine, of_no_kind) or "").endswith(", or order target cuda")
+    neither = submitted(engine, 66, target="cpu", for_device=SLOW)
+    expected = ", or leave for_device out and order target cuda"
+    assert (reason(engine, neither) or "").endswith(expected)
     lives("c", slow)
     assert reason(engine, wanted) is None
-    assert reason(engine, submitted(engine, 66, for_device=str(slow.id))) is None
 
 
-def test_it_will_answer_who_asks_for_the_device(engine: Engine, slow: Device) -> None:
+@pytest.mark.parametrize("target", ["cuda", "auto"])
+def test_it_will_answer_who_asks_for_the_device(engine: Engine, slow: Device, target: str) -> None:
     key = order().workload_key
-    wanted = submitted(engine, target="cuda", for_device=SLOW)
-    for asked, found in ((SLOW, wanted.id), (FAST, None), (None, wanted.id)):
+    wanted = submitted(engine, target=target, for_device=SLOW)
+    for asked in (SLOW, str(slow.id), None):
         job = waiting.pending_job_for(engine, key, "cuda", asked)
-        assert (job.id if job else None) == found
+        assert job is not None and job.id == wanted.id
+    for kind, asked in (("cuda", FAST), ("cuda", "None"), ("cpu", SLOW)):
+        assert waiting.pending_job_for(engine, key, kind, asked) is None

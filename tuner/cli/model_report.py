@@ -33,6 +33,7 @@ def show_model(model: ModelShown) -> None:
         "name": model.name,
         "state": model.state,
         "target": model.target,
+        "device": model.for_device,
         "jobs": f"{jobs.ended} of {jobs.all} ended",
         "trials": f"{trials.measured} of {trials.requested}",
         "to go": model.eta_seconds is not None and f"{model.eta_seconds:.0f} s",

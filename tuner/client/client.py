@@ -15,7 +15,7 @@ import httpx2
 import templates
 from db.contract.best import ArtifactLink
 from db.contract.job import Shown
-from db.contract.order import PREDICTED, PREDICTION
+from db.contract.order import PREDICTED
 from templates.errors import TemplateError
 from templates.workload import in_text
 from tuner.client import connection
@@ -31,13 +31,7 @@ from tuner.client.responses import (
     unexpected_answer,
 )
 from tuner.client.source import Source
-from tuner.errors import (
-    JobFailed,
-    NoCompiler,
-    NotTuned,
-    ServiceUnreachable,
-    StillRunning,
-)
+from tuner.errors import JobFailed, NoCompiler, NotTuned, ServiceUnreachable, StillRunning
 from tuner.job.order import split_terms, template_names, terms_as_json, with_terms_signature
 from tuner.library import trust
 from tuner.library.pins import Pins
@@ -195,9 +189,9 @@ class Client(ModelCalls, Source):
         }
         fields = plain({**asked, **filters})
         query = {name: in_text(value) for name, value in fields.items() if value is not None}
+        path = f"/best/{quote(operator, safe='')}"
 
         def look() -> Best:
-            path = f"/best/{quote(operator, safe='')}"
             best = self._ask(Best, "GET", path, kept=True, params=query)
             self._must_answer(best, operator, asked, target)
             if templates is not None and best.template not in templates:
@@ -207,12 +201,11 @@ class Client(ModelCalls, Source):
 
         try:
             return look()
-        except NotTuned:
-            if match != PREDICTED:
+        except NotTuned as missing:
+            if match != PREDICTED or "tune" not in missing.problem:
                 raise
-        terms = {**PREDICTION, "target": target or "auto", "templates": templates}
-        terms["for_device"] = None if device is None else str(device)
-        self.wait(self.submit(operator, asked, **terms))
+            order = missing.problem["tune"]["body"]
+        self.wait(self._ask(Job, "POST", "/jobs", json=order))
         return look()
 
     def signers(self) -> list[Signer]:
@@ -229,6 +222,7 @@ class Client(ModelCalls, Source):
         *,
         target: str = "auto",
         device: str | None = None,
+        for_device: str | None = None,
         templates: Sequence[str] | None = None,
         threads: int | None = None,
         parallel: bool = False,
@@ -237,18 +231,19 @@ class Client(ModelCalls, Source):
         """Order a job that verifies the nearest match for this shape.
 
         A worker builds, checks and times the configuration of the closest tuned shape: one trial
-        and no search. The filters are those of :meth:`best`, which returns time and library for the
-        same filters once the job has succeeded. If the shape has a best already, the job of that
-        best is returned. Raises NotTuned if no tuned shape has a configuration that is valid for
-        this one.
+        and no search. ``for_device`` names the device whose worker is to do that; the configuration
+        may be another's. The other filters are those of :meth:`best`, which returns time and
+        library for the same filters once the job has succeeded. If the shape has a best already,
+        the job of that best is returned. Raises NotTuned if no tuned shape has a configuration that
+        is valid for this one.
         """
-        filters = {"device": device, "threads": threads, "parallel": parallel or None}
+        names = None if templates is None else template_names(templates)
+        filters: dict[str, Any] = {"device": device, "for_device": for_device, "threads": threads}
+        filters |= {"templates": names, "parallel": parallel or None}
         order = plain(
             {"operator": operator, "workload": {**(workload or {}), **shape}, "target": target}
             | {name: value for name, value in filters.items() if value is not None}
         )
-        if templates is not None:
-            order["templates"] = template_names(templates)
         return self._ask(Job, "POST", "/jobs/nearest", json=order)
 
     def tune(

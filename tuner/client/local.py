@@ -32,11 +32,11 @@ from tuner.errors import BadOrder, ModelFailed, NotTuned, WrongArgument
 from tuner.job.model_order import make_model_order
 from tuner.job.order import (
     make_order,
+    must_be_for,
     only_terms,
     parse_terms,
     restricted,
     split_terms,
-    terms_here,
     with_terms_signature,
     workload_of,
 )
@@ -124,7 +124,7 @@ class Local(Source):
         found = look()
         if not found and match == PREDICTED:
             how = {**PREDICTION, "target": target or "auto", "templates": names}
-            self._tune(wanted, parse_terms(how | {"for_device": device}), bar)
+            self._tune(wanted, parse_terms(how), bar)
             found = look()
         if not found:
             raise NotTuned(None, not_tuned_message(self._engine, wanted, target, device, names))
@@ -179,9 +179,10 @@ class Local(Source):
             logs.configure_warnings_only(self.settings.log_format)
         must_link()
         device = detect(how.target)
-        order = make_order(wanted, terms_here(how, device), device.kind)
+        must_be_for(device, how)
+        order = make_order(wanted, how, device.kind)
         with interruptible(), JobBar() if bar else nullcontext() as shown:
-            job = submit_job(self._engine, self.settings, order)
+            job = submit_job(self._engine, self.settings, order, device)
             run_to_success(self._worker, device, job, shown)
         return device
 
@@ -205,9 +206,10 @@ class Local(Source):
             logs.configure_warnings_only(self.settings.log_format)
         must_link()
         device = detect(how.target)
-        order = make_model_order(name, workloads, terms_here(how, device), device.kind)
+        must_be_for(device, how)
+        order = make_model_order(name, workloads, how, device.kind)
         with interruptible():
-            model = submit_model(self._engine, self.settings, order)
+            model = submit_model(self._engine, self.settings, order, device)
             shown = JobBar if bar else nullcontext
             run_model(self._worker, device, model, shown, lambda _: None)
         ended = models.get(self._engine, model.id)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 import templates
-from db.contract.order import STRATEGIES, JobOrder, Terms, terms_of
+from db.contract.order import STRATEGIES, JobOrder, Terms
 from db.contract.requests import TermsIn
 from db.contract.spec import specified
 from templates.errors import TemplateError, UnknownOperator, first_refused
@@ -84,19 +84,14 @@ def only_terms(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return given
 
 
-def terms_here(how: Terms, device: Device) -> Terms:
-    """Return the terms of an order that runs in this process, on its device.
-
-    Another device that shares the database can neither take the order nor answer it. Raises
-    BadOrder for terms that name another device.
-    """
+def must_be_for(device: Device, how: Terms) -> None:
+    """Raise BadOrder if the terms name another device than this process's, ``device``."""
     if how.for_device not in (None, device.name):
         raise BadOrder(
             "for_device",
-            f"is {how.for_device!r}, and this machine has {device.name!r}; leave it out, or order "
-            "from a service whose workers have that device",
+            f"is {how.for_device!r}, but this process tunes on {device.name!r}; choose another by "
+            "target or CUDA_VISIBLE_DEVICES, or order from a service that has workers there",
         )
-    return Terms(**terms_of(how) | {"for_device": device.name})
 
 
 def make_order(workload: Workload, how: Terms, kind: str) -> JobOrder:

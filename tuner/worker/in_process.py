@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 from sqlalchemy.engine import Engine
 
 from db import queue
 from db.contract.job import Job
 from db.contract.order import JobOrder
+from db.fleet.workers import list_workers
 from db.queue.waiting import waiting_reason
 from db.sql.errors import StorageError
 from db.sql.transaction import reading
@@ -25,13 +27,25 @@ from tuner.worker.worker import Worker
 POLL_SECONDS = 1.0
 
 
-def submit_job(engine: Engine, settings: Settings, order: JobOrder) -> Job:
-    """Store an order and return its job.
+def submit_job(engine: Engine, settings: Settings, order: JobOrder, device: Device) -> Job:
+    """Store an order and return its job, which is to run on this process's device.
 
-    The job has ended already if an earlier job answers the order. Raises BadSigningKey.
+    The job has ended already if an earlier job answers the order with a best of this device. If an
+    equal job is running on another device, this one gets a job of its own. Raises BadSigningKey.
     """
     own_key(settings.signing_key)  # first, because without a key no best could be signed
-    return queue.submit(engine, order)[0]
+    job, _ = queue.submit(engine, order, reused_on=device.name)
+    if _is_running_elsewhere(engine, job, device):
+        job, _ = queue.submit(engine, replace(order, for_device=device.name))
+    return job
+
+
+def _is_running_elsewhere(engine: Engine, job: Job, device: Device) -> bool:
+    """Return whether a worker with another device holds the job."""
+    if job.state != "running":
+        return False
+    holders = [each for each in list_workers(engine) if each.name == job.worker]
+    return any(each.device is not None and each.device.name != device.name for each in holders)
 
 
 def run_to_success(kept: KeptWorker, device: Device, job: Job, bar: JobBar | None = None) -> Job:

@@ -20,10 +20,13 @@ from tuner.worker.in_process import run_or_watch
 from tuner.worker.kept_worker import KeptWorker
 
 
-def submit_model(engine: Engine, settings: Settings, order: ModelOrder) -> Model:
-    """Store the order of a model and return the model. Raises BadSigningKey."""
+def submit_model(engine: Engine, settings: Settings, order: ModelOrder, device: Device) -> Model:
+    """Store the order of a model, which is to run on this device, and return the model.
+
+    Only bests of this device answer its layers. Raises BadSigningKey.
+    """
     own_key(settings.signing_key)  # first, because without a key no best could be signed
-    return models.submit(engine, order)[0]
+    return models.submit(engine, order, reused_on=device.name)[0]
 
 
 def run_model(

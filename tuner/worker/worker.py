@@ -75,7 +75,7 @@ class Worker:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self._key = own_key(settings.signing_key)
         signers.register(engine, signer_of(self._key))
-        self._stored_device = devices.upsert_device(engine, device.fingerprint())
+        self._device_id = devices.upsert_device(engine, device.fingerprint()).id
         self._builder = Builder(
             settings.build_workers, settings.build_seconds, settings.build_cache
         )
@@ -208,7 +208,7 @@ class Worker:
             (kind,),
             job_id=job_id,
             spare_expired=silent,
-            device=self._stored_device,
+            device=self._device.name,
         )
 
     def _uncharge_lost_attempts(self) -> None:
@@ -244,7 +244,7 @@ class Worker:
                 self._engine,
                 lease,
                 self._device,
-                self._stored_device.id,
+                self._device_id,
                 self._builder,
                 settings=self._settings,
                 key=self._key,
@@ -314,7 +314,7 @@ class Worker:
             self.name,
             host=socket.gethostname(),
             pid=os.getpid(),
-            device_id=self._stored_device.id,
+            device_id=self._device_id,
             version=__version__,
             job_id=job_id,
         )

@@ -18,7 +18,7 @@ from api.web.pages import PageRoute, render, sent_form
 from db import queue
 from db.contract.order import JobFilter
 from db.fleet import workers
-from db.fleet.devices import list_devices
+from db.fleet.devices import device_name, list_devices
 from db.queue.waiting import pending_job_for
 from db.read import views
 from db.results import best as bests
@@ -174,7 +174,8 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
     found = bests.lookup(engine, workload.key, *asked, parallel=filters.parallel)
     if not found:
         values = {f"workload.{key}": value for key, value in request.query_params.items()}
-        values |= {"target": filters.target, "for_device": filters.device or ""}
+        device = device_name(engine, filters.device) if filters.device else None
+        values |= {"target": filters.target, "for_device": device or ""}
         return render(
             request,
             "untuned.html",
@@ -183,9 +184,7 @@ def best(request: Request, name: str, engine: EngineDep) -> Response:
             workload=workload.model_dump(),
             form=forms.order_form(operator, values),
             job=pending_job_for(engine, workload.key, filters.kind, filters.device),
-            prediction=forms.prediction_fields(
-                workload, filters.target, filters.device, filters.names
-            ),
+            prediction=forms.prediction_fields(workload, filters.target, device, filters.names),
         )
     narrowed = {
         name: value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.schemas.orders.job import examples, for_each_operator
-from db.contract.order import Target
+from db.contract.order import PRINTABLE, Target
 from templates.workload import Workload
 
 
@@ -21,6 +21,14 @@ class NearestBase(BaseModel):
     target: Target = Field("auto", description="kind of device; auto: any")
     device: str | None = Field(
         None, max_length=200, description="lent by a best of this device, by its name"
+    )
+    for_device: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        pattern=PRINTABLE,
+        description="verified by a worker with this device, by its name; lent by one of its bests, "
+        "if one is as close",
     )
     templates: list[str] | None = Field(
         None, min_length=1, max_length=32, description="lent by a best of one of these templates"

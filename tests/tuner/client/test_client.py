@@ -155,7 +155,7 @@ def test_a_nearest_match_lends_no_library(client: Client) -> None:
 def test_a_nearest_match_is_verified(service: Service, client: Client) -> None:
     shape = {"M": 15999, "N": 32}
     lent = client.best("conv1d", shape, match="nearest")
-    job = client.verify_nearest("conv1d", shape, target="cpu")
+    job = client.verify_nearest("conv1d", shape, target="cpu", device=lent.device.name)
     assert (job.search, job.target, job.trials.requested) == ("neighbour", "cpu", 1)
     assert client.verify_nearest("conv1d", M=15999, N=32).id == job.id
     verify(service.engine, lent)

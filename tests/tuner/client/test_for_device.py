@@ -1,13 +1,15 @@
 """Orders for one device, by the client and in this process."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
 from db import queue
 from db.contract.order import PREDICTED, JobFilter
-from db.fleet import devices
+from db.fleet import devices, workers
 from db.results import best, trials
 from db.sql.engine import migrate, open_engine
 from templates.conv1d.workload import Conv1dWorkload
@@ -21,6 +23,7 @@ from tuner.settings import Settings
 
 OTHER = "CPU of another host"
 SHAPE = {"M": 64, "N": 3}
+TERMS = ["--M", "64", "--N", "3", "--target", "cpu", "--trials", "1", "--baselines", "none"]
 
 
 @pytest.fixture
@@ -58,32 +61,68 @@ def other_best(settings: Settings) -> Engine:
     return engine
 
 
+def newest(engine: Engine) -> queue.Job:
+    [job] = queue.list_jobs(engine, JobFilter(), limit=1).items
+    return job
+
+
 def test_the_shell_tunes_for_its_own_device(
     other_best: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another device's best in the same database neither answers the order nor is shown."""
-    shape = ["tune", "conv1d", "--M", "64", "--N", "3", "--target", "cpu"]
-    assert OTHER not in said(capsys, *shape, "--trials", "1", "--baselines", "none")
-    [job] = queue.list_jobs(other_best, JobFilter(), limit=1).items
-    assert (job.for_device, job.state) == (cpu_facts.name(), "succeeded")
+    assert OTHER not in said(capsys, "tune", "conv1d", *TERMS)
+    assert newest(other_best).state == "succeeded"
+    assert [each.name for each in devices.list_devices(other_best)] == [OTHER, cpu_facts.name()]
 
 
 def test_so_does_a_program(settings: Settings, other_best: Engine) -> None:
+    layers = [{"operator": "conv1d", "workload": SHAPE}]
+    terms: dict[str, Any] = {"target": "cpu", "trials": 1, "baselines": "none"}
     with Local(settings) as local:
-        made = local.tune("conv1d", **SHAPE, target="cpu", trials=1, baselines="none")
-        assert made.device.name == cpu_facts.name()
+        [layer] = local.tune_model("net", layers, **terms).layers
+        assert layer.best is not None and layer.best.device.name == cpu_facts.name()
+        made = local.tune("conv1d", SHAPE, **terms)
+        assert (made.device.name, made.job) == (cpu_facts.name(), layer.job)
         assert local.load(made).workload == Conv1dWorkload(**SHAPE)
 
 
+def test_an_equal_order_that_waits_is_run_here(
+    settings: Settings, other_best: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    order = queue.JobOrder.of(Conv1dWorkload(**SHAPE), target="cpu", trials=1, baselines="none")
+    waits, _ = queue.submit(other_best, replace(order, on_existing="retune"))
+    said(capsys, "tune", "conv1d", *TERMS, "--retune")
+    assert (newest(other_best).id, newest(other_best).state) == (waits.id, "succeeded")
+
+
+def test_one_that_runs_on_another_device_is_not_waited_for(
+    settings: Settings, other_best: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    order = queue.JobOrder.of(Conv1dWorkload(**SHAPE), target="cpu", trials=1, baselines="none")
+    queue.submit(other_best, replace(order, on_existing="retune"))
+    [there] = devices.list_devices(other_best)
+    workers.beat(
+        other_best, "far", host="far", pid=7, device_id=there.id, version="0.1.0", job_id=None
+    )
+    held = queue.claim(other_best, "far", ["cpu"])
+    assert held is not None
+    said(capsys, "tune", "conv1d", *TERMS, "--retune")
+    assert (newest(other_best).state, newest(other_best).for_device) == (
+        "succeeded",
+        cpu_facts.name(),
+    )
+    assert queue.get(other_best, held.id).state == "running"
+
+
 def test_no_other_device_can_be_named_here(settings: Settings) -> None:
+    layers = [{"operator": "conv1d", "workload": SHAPE}]
     with Local(settings) as local:
-        with pytest.raises(BadOrder, match=f"^for_device: is '{OTHER}', and this machine has "):
+        with pytest.raises(BadOrder, match=f"^for_device: is '{OTHER}', but this process tunes on"):
             local.tune("conv1d", **SHAPE, target="cpu", for_device=OTHER)
         with pytest.raises(BadOrder, match=r"^for_device: "):
-            local.best("conv1d", SHAPE, target="cpu", device=OTHER, match=PREDICTED)
-        layers = [{"operator": "conv1d", "workload": SHAPE}]
-        with pytest.raises(BadOrder, match=r"^for_device: "):
             local.tune_model("net", layers, target="cpu", for_device=OTHER)
+        made = local.tune("conv1d", SHAPE, target="cpu", trials=1, for_device=cpu_facts.name())
+        assert made.device.name == cpu_facts.name()
 
 
 def test_a_client_orders_for_one(client: Client) -> None:

@@ -126,7 +126,7 @@ def _tune_here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) ->
     from tuner.build.linker import must_link
     from tuner.device.detect import detect
     from tuner.job.model_order import make_model_order
-    from tuner.job.order import terms_here
+    from tuner.job.order import must_be_for
     from tuner.process import logs
     from tuner.process.stopping import Stopped, stop_on_signals
     from tuner.settings import Settings
@@ -139,9 +139,10 @@ def _tune_here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) ->
     must_link()
     device = detect(how.target)
     stop_on_signals()
-    order = make_model_order(name, workloads, terms_here(how, device), device.kind)
+    must_be_for(device, how)
+    order = make_model_order(name, workloads, how, device.kind)
     with database(settings) as engine, closing(KeptWorker(engine, settings)) as kept:
-        model = submit_model(engine, settings, order)
+        model = submit_model(engine, settings, order, device)
         say(f"model {model.id}, {len(order.layers)} workloads")
         try:
             run_model(kept, device, model, JobBar, say)

@@ -29,7 +29,7 @@ from tuner.cli.term_options import (
     terms_from_options,
 )
 from tuner.errors import TunerError
-from tuner.job.order import make_order, terms_here
+from tuner.job.order import make_order, must_be_for
 from tuner.process.stopping import Stopped, stop_on_signals
 
 if TYPE_CHECKING:
@@ -77,9 +77,10 @@ def tuned_best(workload: Workload, how: Terms) -> Best:
     must_link()
     device = detect(how.target)
     stop_on_signals()
-    order = make_order(workload, terms_here(how, device), device.kind)
+    must_be_for(device, how)
+    order = make_order(workload, how, device.kind)
     with database(settings) as engine, closing(KeptWorker(engine, settings)) as kept:
-        job = submit_job(engine, settings, order)
+        job = submit_job(engine, settings, order, device)
         if job.ended:
             say(
                 f"already tuned by job {job.id}, {job.trials_measured} trials on "
@@ -96,7 +97,8 @@ def tuned_best(workload: Workload, how: Terms) -> Best:
         )
     if not found:
         raise TunerError(
-            f"job {job.id} succeeded, but its best was deleted since; run the same command again"
+            f"job {job.id} succeeded, but on another device, or its best was deleted since; run "
+            "the same command again"
         )
     return found[0]
 

@@ -109,8 +109,8 @@ def tune(
 def _orders(
     missing: Mapping[Wanted, int],
 ) -> Iterator[tuple[tuple[str, str | None], list[tuple[Workload, int]]]]:
-    """Yield a kind of device, the GPU's name if it is one, and workloads with their calls, as many
-    as one order takes."""
+    """Yield the workloads of each device with their calls, as many as one order takes. A device is
+    its kind and, if it is a GPU, its name."""
     by_device: dict[tuple[str, str | None], list[tuple[Workload, int]]] = {}
     for (workload, device), calls in missing.items():
         place = (device.type, gpu_name(device))
@@ -134,7 +134,7 @@ def verify_nearest(source: Source, missing: Sequence[Wanted]) -> dict[str, str]:
     for workload, device in missing:
         try:
             shape = workload.model_dump()
-            asked = {"device": gpu_name(device), **filters(device)}
+            asked = {"for_device": gpu_name(device), **filters(device)}
             source.wait(source.verify_nearest(workload.operator, shape, **asked))
         except SOURCE_ERRORS as error:
             failed[workload.key] = f"nothing near was verified: {error}"
