@@ -32,4 +32,5 @@ def test_a_missing_layer_is_ordered_for_the_models_gpu(
     [job] = queue.list_jobs(engine, JobFilter()).items
     engine.dispose()
     assert (job.state, job.target) == ("succeeded", "cuda")
-    assert job.for_device == torch.cuda.get_device_name()
+    if on_missing == "tune":  # a prediction is only made here, and its order needs no name
+        assert job.for_device == torch.cuda.get_device_name()
