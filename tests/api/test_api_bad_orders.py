@@ -67,7 +67,7 @@ def test_a_refusal_is_a_sentence(client: TestClient, changes: dict[str, Any], sa
             "workload.trails",
             "did you mean trials, beside workload?",
         ),
-        (conv1d(device="H100"), "device", "did you mean target?"),
+        (conv1d(device="H100"), "device", "did you mean for_device?"),
         (conv1d(**{"t" * 99: 3}), f"{'t' * 60}…", "remove it"),
         (conv1d(workload=SHAPE | {"M": 0, "N": 0}), "workload.M workload.N", "at least 1"),
         (conv1d(workload={"M": 3, "N": 4, "mode": "valid"}), "workload.N", "spans 4 samples"),

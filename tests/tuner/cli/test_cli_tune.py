@@ -29,5 +29,6 @@ def test_a_best_that_is_deleted_after_its_job_has_answered(
     assert (code, out) == (1, "")
     assert err.splitlines()[0].startswith(f"tuner: already tuned by job {job.id}")
     assert err.splitlines()[-1] == (
-        f"tuner: job {job.id} succeeded, but its best was deleted since; run the same command again"
+        f"tuner: job {job.id} succeeded, but on another device, or its best was deleted since; "
+        "run the same command again"
     )

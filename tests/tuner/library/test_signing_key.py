@@ -190,7 +190,7 @@ def test_a_worker_refuses_a_bad_one_before_it_takes_a_job(tmp_path: Path) -> Non
         operator="conv1d", workload_key="{}", workload={"M": 8, "N": 2}, target="cpu", trials=1
     )
     with pytest.raises(BadSigningKey):
-        submit_job(engine, settings, order)
+        submit_job(engine, settings, order, device)
     assert queue.list_jobs(engine).items == []
     engine.dispose()
 
