@@ -115,7 +115,7 @@ def verify_nearest(
         job, created = queue.get(engine, exact[0].job_id), False
     else:
         lenders = _lenders(engine, order.workload, filters)
-        lender = [*_on_device(lenders, there), *lenders][0]
+        lender = (_on_device(lenders, there) or lenders)[0]
         wanted = verification_order(order.workload, lender, filters.names, there)
         [(job, created)] = listed.submit(engine, [wanted])
     response.status_code = 201 if created else 200

@@ -103,9 +103,8 @@ def _best_for(model: Model, job: Job, stored: Sequence[RowMapping]) -> LayerBest
     """Return the first, and so fastest, of these bests that answers the layer's order.
 
     It must be on the job's device or, as long as the job has none, on one of the ordered kind and
-    the ordered device. If
-    the order is restricted to templates, it must be by one of them; if not, it must be the best of
-    an order that was not restricted."""
+    name. If the order is restricted to templates, it must be by one of them; if not, it must be the
+    best of an order that was not restricted."""
     target, names = model.terms["target"], model.terms["templates"]
     for_device = model.terms.get("for_device")  # models of earlier releases lack it
     for row in stored:

@@ -23,10 +23,9 @@ def submit(
     """Return the model for an order, and whether this call created it. It did not if the
     Idempotency-Key was sent with this order before.
 
-    Each layer gets the job that `db.queue.submit` would give it, an existing or a new one, with the
-    same `reused_on`. All of
-    this is one transaction. Raises IdempotencyConflict, TooManyKeys, and QuotaExceeded if orders
-    through `engine` are charged to somebody."""
+    Each layer gets the job that `db.queue.submit` would give it with the same `reused_on`, an
+    existing or a new one. All of this is one transaction. Raises IdempotencyConflict, TooManyKeys,
+    and QuotaExceeded if orders through `engine` are charged to somebody."""
     return retry_on_conflict(
         engine, lambda connection: _submit(connection, order, idempotency_key, reused_on)
     )

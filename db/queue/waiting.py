@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlalchemy import Connection, Engine, func, select
 
 from db.contract.job import Job
-from db.fleet.devices import Device, list_devices
+from db.fleet.devices import Device, device_name, list_devices
 from db.fleet.workers import ALIVE_SECONDS
 from db.queue.jobs import job_columns
 from db.sql.columns import now
@@ -60,14 +60,14 @@ def pending_job_for(
         .where(workloads.c.key == workload_key, JOINABLE)
         .order_by(jobs.c.state.desc(), jobs.c.seq)  # running comes after queued
     )
-    known = list_devices(engine)
-    kinds = {each.name: each.kind for each in known}
-    called = {each.name for each in known if str(device) in each.names} | {device}
+    kinds = {each.name: each.kind for each in list_devices(engine)}
+    name = None if device is None else device_name(engine, str(device))
     with reading(engine) as connection:
         for row in connection.execute(query).mappings():
-            ordered = row["for_device"]
+            ordered, ran = row["for_device"], row["device_id"]
             on_kind = kind in (None, row["target"], row["device_kind"], kinds.get(ordered))
-            if on_kind and (device is None or {row["device_name"], ordered} & called):
+            there = ran is not None and str(device) in (str(ran), row["device_name"])
+            if on_kind and (name in (None, ordered) or there):
                 return Job.from_row(row)
     return None
 

@@ -121,5 +121,14 @@ def test_it_will_answer_who_asks_for_the_device(engine: Engine, slow: Device, ta
     for asked in (SLOW, str(slow.id), None):
         job = waiting.pending_job_for(engine, key, "cuda", asked)
         assert job is not None and job.id == wanted.id
+    twin = device(engine, name=SLOW, arch="sm_75", driver="581.0")
+    held = queue.claim(engine, "worker", ["cuda"], device=SLOW)
+    assert held is not None
+    queue.progress(
+        engine, held.id, held.attempt, measured=0, ok=0, failed=0, best=None, eta_seconds=None,
+        device_id=slow.id,
+    )  # fmt: skip
+    assert waiting.pending_job_for(engine, key, "cuda", slow.id) is not None
+    assert waiting.pending_job_for(engine, key, "cuda", twin.id) is not None  # ordered by its name
     for kind, asked in (("cuda", FAST), ("cuda", "None"), ("cpu", SLOW)):
         assert waiting.pending_job_for(engine, key, kind, asked) is None
