@@ -52,7 +52,12 @@ def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any
     from templates.as_forward import adapt
 
     known = operator(workload.operator).templates
-    asked = (t for t in known if not (workload.is_forward and t.computes_gradients))
+    asked = (
+        t
+        for t in known
+        if not (workload.is_forward and t.computes_gradients)
+        and t.takes_gates == bool(workload.gate_channels)
+    )
     found = [t for t in (adapt(each, workload) for each in asked) if t.applies(workload, limits)]
     return [t for t in found if t.arithmetic.kind == "fft" or not workload.must_transform]
 

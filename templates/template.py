@@ -39,6 +39,9 @@ class Template(ABC, Generic[W]):
     workload computes (:attr:`Workload.as_forward`).
     """
 
+    takes_gates: ClassVar[bool] = False
+    """Whether the template serves workloads whose input has gates, and no others."""
+
     def applies(self, workload: W, limits: DeviceLimits) -> bool:
         """Return whether this template can serve the workload on a device with these limits."""
         return limits.kind == self.kind

@@ -207,6 +207,14 @@ class Workload(BaseModel, ABC):
         return True
 
     @property
+    def gate_channels(self) -> int:
+        """Return how many channels of the first input are gates, by which others are multiplied.
+
+        They are the first ones along its last axis.
+        """
+        return 0
+
+    @property
     def is_forward(self) -> bool:
         """Return whether the workload is the operator itself and not a gradient of it."""
         return True

@@ -4,6 +4,7 @@ from templates.conv1d.cpu.backward import CpuBackward
 from templates.conv1d.cpu.channels import CpuChannels
 from templates.conv1d.cpu.direct import CpuDirect
 from templates.conv1d.cpu.fft import CpuFft
+from templates.conv1d.cpu.gated import CpuGated
 from templates.conv1d.cpu.input_pieces import CpuInputPieces
 from templates.conv1d.cpu.input_products import CpuInputProducts
 from templates.conv1d.cpu.input_signals import CpuInputSignals
@@ -14,6 +15,7 @@ from templates.conv1d.cuda.bank import CudaBank
 from templates.conv1d.cuda.channels import CudaChannels
 from templates.conv1d.cuda.direct import CudaDirect
 from templates.conv1d.cuda.fft import CudaFft
+from templates.conv1d.cuda.gated import CudaGated
 from templates.conv1d.cuda.gradients.backward_channels import CudaBackwardChannels
 from templates.conv1d.cuda.gradients.backward_rows import CudaBackwardRows
 from templates.conv1d.cuda.gradients.input_channels import CudaInputChannels
@@ -31,8 +33,8 @@ from templates.conv1d.cuda.seeds.blocks import CudaBlocks
 from templates.conv1d.cuda.seeds.splits import CudaSplits
 from templates.conv1d.cuda.seeds.strategies import CudaStrategies
 from templates.conv1d.cuda.sharing.signals_fourier import CudaSignalsFourier
+from templates.conv1d.cuda.sharing.signals_toeplitz import CudaSignalsToeplitz
 from templates.conv1d.cuda.signals import CudaSignals
-from templates.conv1d.cuda.signals_toeplitz import CudaSignalsToeplitz
 from templates.conv1d.cuda.toeplitz import CudaToeplitz
 from templates.conv1d.cuda.warpgroup import CudaWarpgroup
 from templates.conv1d.cuda.window import CudaWindow
@@ -42,6 +44,7 @@ TEMPLATES = (
     CpuFft(),
     CpuSignals(),
     CpuChannels(),
+    CpuGated(),
     CpuInputPieces(),
     CpuInputSignals(),
     CpuWeightPieces(),
@@ -63,6 +66,7 @@ TEMPLATES = (
     CudaImplicit(),
     CudaImplicitWarpgroup(),
     CudaChannels(),
+    CudaGated(),
     CudaWeightRows(),
     CudaInputRows(),
     CudaWeightChannels(),

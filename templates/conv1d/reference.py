@@ -40,9 +40,24 @@ def reference(workload: Conv1dWorkload, *given: Given) -> Array | tuple[Array, .
         return _weight_gradient(workload, *given)
     if workload.direction == "backward":
         return _all_gradients(workload, *given)
+    if workload.gated:
+        return _gated(workload, *given)
     x, w, *added = given
     axis = 1 if workload.layout == "NCW" else 2
     return apply_epilogue(workload, sums(workload, x, w), tuple(added), axis)
+
+
+def _gated(workload: Conv1dWorkload, x: Given, w: Given, *b: Given) -> Array:
+    """Return the output of a workload whose input has gates."""
+    before, behind, signal = np.split(x, 3, axis=2)
+    plain = Conv1dWorkload.model_validate(workload.model_dump() | {"gated": False})
+    gated = before.astype(np.float64) * signal.astype(np.float64)
+    given = (gated, w, *b)
+    signals, taps, *added = (
+        a.reshape(each.shape) for a, each in zip(given, plain.inputs, strict=True)
+    )
+    y = apply_epilogue(plain, sums(plain, signals, taps), tuple(added), 2)
+    return y.reshape(workload.output.shape) * behind
 
 
 def _input_gradient(workload: Conv1dWorkload, g: Given, w: Given, *z: Given) -> Array:

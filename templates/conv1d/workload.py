@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from templates.argument import Argument
 from templates.ceil_div import ceil_div
+from templates.conv1d import combinations
 from templates.gradients import Direction, WithGradients
 from templates.workload import AddedLater, Digits, Extent, Whole, is_absent, numbers_of
 
@@ -24,9 +25,6 @@ MAX_FLOPS_OF_ROWS = 2**44
 ``MAX_FLOPS`` because Fourier transforms compute these in far fewer operations."""
 MAX_ELEMENTS = 2**30
 MAX_BYTES = 2**33
-
-SMOOTH = ("none", "silu", "gelu")
-"""Activations with a continuous derivative."""
 
 Mode = Literal["full", "same", "valid", "causal"]
 Kind = Literal["convolve", "correlate"]
@@ -63,6 +61,10 @@ class Conv1dWorkload(WithGradients):
     shapes are (M,), (N,) and (L,), and the workload is ``numpy.convolve`` or ``numpy.correlate``.
     Mode causal yields the first outputs of mode full, one for each sample: none depends on a later
     sample.
+
+    With ``gated``, the input has 3 C channels: C gates of the signal, C gates of the output and the
+    signal itself, as the projection before a gated convolution makes them (LFM2's, for example).
+    The output is gate * (convolution(gate * signal) + bias).
     """
 
     operator: ClassVar[str] = "conv1d"
@@ -105,6 +107,11 @@ class Conv1dWorkload(WithGradients):
     layout: Annotated[Literal["NCW", "NWC"], AddedLater()] = Field(
         "NCW", description="order of the axes of input and output: NCW, or NWC (channels last)"
     )
+    gated: Annotated[bool, AddedLater()] = Field(
+        False,
+        description="whether the input has 3 C channels: C by which the signal is multiplied, C by "
+        "which the output is, and the signal; in layout NWC only",
+    )
 
     @model_validator(mode="after")
     def _one_form(self) -> Conv1dWorkload:
@@ -146,32 +153,9 @@ class Conv1dWorkload(WithGradients):
         return self
 
     @model_validator(mode="after")
-    def _in_one_program(self) -> Conv1dWorkload:
-        """Raise an error if one program cannot compute all gradients of this convolution.
-
-        That program computes the sums again. If a derivative jumped, the last bit of such a sum
-        would decide on which side of the jump it lies.
-        """
-        if self.direction != "backward":
-            return self
-        found = {
-            "groups": "the channels are dense" if self.is_dense else "",
-            "F": f"F is {self.F}" if self.out_channels != self.C else "",
-            "stride": f"stride is {self.stride}" if self.stride > 1 else "",
-            "activation": f"activation is {self.activation}"
-            if self.activation not in SMOOTH
-            else "",
-            "residual": "there is a residual" if self.residual else "",
-        }
-        for field, reason in found.items():
-            if reason:
-                raise PydanticCustomError(
-                    "not_in_one_program",
-                    "direction backward is for F = C kernels of channels apart at stride 1, with "
-                    "{activations} as activation and no residual before it, but {reason}; take "
-                    "backward_input and backward_weight",
-                    {"activations": ", ".join(SMOOTH), "reason": reason, "field": field},
-                )
+    def _combinations(self) -> Conv1dWorkload:
+        """Raise an error for gradients and gates that are not for this convolution."""
+        combinations.check(self)
         return self
 
     @model_validator(mode="after")
@@ -216,8 +200,8 @@ class Conv1dWorkload(WithGradients):
 
     @property
     def is_one_signal(self) -> bool:
-        """Whether B, C and F are 1: one signal of one channel, with one kernel."""
-        return (self.B, self.C, self.out_channels) == (1, 1, 1)
+        """Whether B, C and F are 1: one signal of one channel, with one kernel and no gates."""
+        return (self.B, self.C, self.out_channels) == (1, 1, 1) and not self.gated
 
     @property
     def is_basic(self) -> bool:
@@ -246,14 +230,19 @@ class Conv1dWorkload(WithGradients):
     @property
     def are_apart(self) -> bool:
         """Whether each output row depends on one contiguous input row only, at stride 1 without
-        dilation, in one of the modes."""
+        dilation or gates, in one of the modes."""
         apart = not self.is_dense and (self.layout == "NCW" or self.C == self.out_channels == 1)
-        return apart and (self.stride, self.dilation) == (1, 1) and bool(self.mode)
+        simple = (self.stride, self.dilation) == (1, 1) and not self.gated
+        return apart and simple and bool(self.mode)
 
     @property
     def must_transform(self) -> bool:
         """Whether only templates that transform may compute it: the direct form takes minutes."""
         return self.flops > MAX_FLOPS
+
+    @property
+    def gate_channels(self) -> int:
+        return 2 * self.C if self.gated else 0
 
     @property
     def out_channels(self) -> int:
@@ -305,7 +294,7 @@ class Conv1dWorkload(WithGradients):
         F, layout = self.out_channels, None if self.is_one_signal else self.layout
         inside, outside = (
             self.place(self.B, channels, extent)
-            for channels, extent in ((self.C, self.M), (F, self.length))
+            for channels, extent in ((self.gate_channels + self.C, self.M), (F, self.length))
         )
         output = Argument("output", outside, self.dtype, "output", layout)
         weight, axes = self.weight_place(F, self.summed, self.N), "OIW" if layout else None

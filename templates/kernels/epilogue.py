@@ -36,13 +36,15 @@ def apply_epilogue(
     channel: Any,
     place: Sequence[Any],
     in_vectors: bool = False,
+    gate: Any = None,
 ) -> Any:
     """Return what is stored for a float32 sum: the epilogue's result, in the workload's dtype.
 
     ``total`` is the sum at ``place`` in the output, which belongs to ``channel``. ``added`` are the
     buffers or tensors of :meth:`WithEpilogue.epilogue_arguments`. ``in_vectors`` says that a CPU's
     vector units compute the sum of few taps, so that an activation takes most of their time; it may
-    then be computed in fewer operations.
+    then be computed in fewer operations. The result is multiplied by ``gate``, a float32 value,
+    unless it is None.
     """
     rest = list(added)
     if workload.bias:
@@ -53,6 +55,8 @@ def apply_epilogue(
         fewer = in_vectors and workload.max_error >= _MIN_ERROR_OF_SHORT
         table = _ACTIVATIONS | _FAST_ACTIVATIONS if fewer else _ACTIVATIONS
         total = let(total, table[workload.activation])
+    if gate is not None:
+        total = total * gate
     return narrowed(total, workload.dtype)
 
 

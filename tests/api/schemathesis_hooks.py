@@ -15,7 +15,7 @@ from schemathesis import Case, CheckContext, HookContext, Response
 
 from api.schemas.records import RECORD_EXAMPLE
 from templates import operator, operators
-from templates.conv1d.workload import SMOOTH
+from templates.conv1d.combinations import SMOOTH
 from templates.dtypes import LEAST_ERROR
 
 gc.set_threshold(20_000)  # Python's default spends a fifth of the time on collecting garbage
@@ -145,6 +145,10 @@ def signals(shape: dict[str, Any]) -> dict[str, Any]:
     if "padding" in shape:
         shape["padding"] = "3,3" if isinstance(shape["padding"], str) else [3, 3]
         shape.pop("mode", None)
+    if shape.get("gated"):
+        kept = ("M", "N", "B", "C", "kind", "dtype", "max_error", "bias", "gated")
+        shape = {name: shape[name] for name in kept if name in shape}
+        shape |= {"layout": "NWC", "mode": "causal"}
     if shape.get("direction") == "backward":
         shape = smooth(shape)
     return {name: each for name, each in shape.items() if name != "dilation"}

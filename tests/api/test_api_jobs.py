@@ -41,6 +41,7 @@ def test_an_order_becomes_a_queued_job_with_defaults_filled_in(client: TestClien
         "max_error": 1e-5,
         **PLAIN,
         **{"B": 1, "C": 1, "stride": 1, "dilation": 1, "layout": "NCW"},
+        "gated": False,
         "direction": "forward",
     }
     assert (job["target"], job["search"], job["on_existing"]) == ("auto", "xgb", "reuse")

@@ -98,7 +98,7 @@ def test_each_event_says_what_it_carries() -> None:
 @pytest.mark.parametrize(
     ("name", "required", "free"),
     [
-        ("conv1d", "M N", "mode kind B C F groups stride dilation padding layout"),
+        ("conv1d", "M N", "mode kind B C F groups stride dilation padding layout gated"),
         ("depthwise_conv2d", "B C H W", "K KH KW stride padding dilation multiplier layout"),
     ],
 )

@@ -47,6 +47,7 @@ def test_an_operator_says_its_limits_and_defaults(client: TestClient) -> None:
         "residual": False,
         "activation": "none",
         **{"B": 1, "C": 1, "stride": 1, "dilation": 1, "layout": "NCW"},
+        "gated": False,
         "direction": "forward",
     }
     assert conv1d["limits"]["stride"] == {"minimum": 1, "maximum": 2**16}

@@ -55,6 +55,16 @@ WORKLOADS: list[Workload] = [
     ),
     Conv1dWorkload(B=17, C=2, M=777, N=64, mode="same", kind="correlate", dtype="bfloat16"),
     Conv1dWorkload(B=64, C=4, M=1024, N=1024, mode="causal", dtype="float16"),
+    *(
+        Conv1dWorkload(mode="causal", layout="NWC", gated=True, **fields)
+        for fields in (
+            {"B": 3, "C": 72, "M": 509, "N": 3, "dtype": "bfloat16", "bias": True},
+            {"B": 2, "C": 5, "M": 97, "N": 131, "dtype": "float16", "kind": "correlate"},
+            {"B": 2, "C": 1024, "M": 2048, "N": 4, "dtype": "bfloat16"},
+            {"C": 12, "M": 4099, "N": 7, "dilation": 61, "bias": True},
+            {"C": 8, "M": 2, "N": 16},
+        )
+    ),
     DepthwiseConv2dWorkload(
         B=3, C=5, H=16, W=31, K=3, stride=2, bias=True, residual=True, activation="silu"
     ),

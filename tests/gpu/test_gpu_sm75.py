@@ -57,6 +57,9 @@ WORKLOADS = [
         residual=True,
     ),
     DepthwiseConv2dWorkload(B=1, C=8, H=15, W=17, K=13, layout="NHWC", bias=True),
+    Conv1dWorkload(
+        B=3, C=24, M=101, N=3, mode="causal", layout="NWC", gated=True, dtype="bfloat16", bias=True
+    ),
 ]
 
 

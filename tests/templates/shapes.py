@@ -7,11 +7,11 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from templates.conv1d.combinations import SMOOTH
 from templates.conv1d.workload import (
     MAX_INPUT,
     MAX_STEP,
     MAX_TAPS,
-    SMOOTH,
     Conv1dWorkload,
     Mode,
 )
@@ -47,12 +47,13 @@ PRIMES = st.sampled_from([1, 2, 3, 5, 7, 13, 31, 61, 97, 127, 251, 397])
 def small_conv1d(draw: st.DrawFn, plain: bool = False) -> Conv1dWorkload:
     """Draw a workload of at most 400 samples; primes, M = N and N = 1 are frequent.
 
-    Half of them are one signal in one of the modes, the others any ``small_signals``. With
+    Half of them are one signal in one of the modes, the others any ``small_signals`` or
+    ``gated_signals``. With
     ``plain`` all are one signal without an epilogue, in float32 or float16.
     """
     M = draw(PRIMES | st.integers(1, 400))
     if not plain and draw(st.booleans()):
-        return draw(small_signals(min(M, 127)))
+        return draw(small_signals(min(M, 127)) | gated_signals())
     N = draw(st.sampled_from([1, M]) | st.integers(1, M))
     rest = draw(PLAIN_DTYPES if plain else ANY_DTYPES_AND_EPILOGUES)
     return Conv1dWorkload(M=M, N=N, mode=draw(MODES), kind=draw(KINDS), **rest)
@@ -87,6 +88,32 @@ def small_signals(draw: st.DrawFn, M: int) -> Conv1dWorkload:
         kind=draw(KINDS),
         **draw(padded | modes),
         **draw(ANY_DTYPES_AND_EPILOGUES),
+    )
+
+
+@st.composite
+def gated_signals(draw: st.DrawFn) -> Conv1dWorkload:
+    """Draw a small workload whose input has gates.
+
+    N > M and taps beyond the signal are frequent.
+    """
+    M, C = draw(st.integers(1, 67)), draw(st.sampled_from([1, 2, 3, 8, 16, 24]))
+    N = draw(st.sampled_from([1, 2, 3, 4, 7, 17, M + 3]))
+    step = draw(st.sampled_from([1, 1, 2, M + 1]))
+    before = draw(st.integers(0, (N - 1) * step))
+    padded = st.just({"padding": (before, (N - 1) * step - before)})
+    return Conv1dWorkload(
+        M=M,
+        N=N,
+        B=draw(st.integers(1, 3)),
+        C=C,
+        dilation=step,
+        layout="NWC",
+        gated=True,
+        kind=draw(KINDS),
+        dtype=draw(DTYPES),
+        bias=draw(st.booleans()),
+        **draw(padded | st.just({"mode": "causal"})),
     )
 
 
@@ -140,7 +167,9 @@ def small_gradients(draw: st.DrawFn, operator: str) -> Any:
     """Draw a small workload of direction backward_input or backward_weight."""
     forward = draw(SMALL[operator]())
     direction = draw(st.sampled_from(["backward_input", "backward_weight"]))
-    fields = {**forward.model_dump(exclude_none=True), "direction": direction}
+    fields = forward.model_dump(exclude_none=True) | {"direction": direction}
+    if fields.get("gated"):
+        fields["gated"] = False  # no gradient has gates
     return type(forward).model_validate(fields)
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from templates.conv1d.cuda.schedules import signals_toeplitz
-from templates.conv1d.cuda.signals_toeplitz import (
+from templates.conv1d.cuda.sharing.schedules import signals_toeplitz
+from templates.conv1d.cuda.sharing.signals_toeplitz import (
     CudaSignalsToeplitz,
     blocks,
     shared_words,

@@ -68,7 +68,7 @@ DEFAULTS: dict[str, object] = {
     **dict.fromkeys(["K", "KH", "KW", "padding"]),
 }
 DEFAULTS_OF: dict[str, dict[str, object]] = {
-    "conv1d": {"B": 1, "C": 1, "stride": 1, "dilation": 1, "layout": "NCW"},
+    "conv1d": {"B": 1, "C": 1, "stride": 1, "dilation": 1, "layout": "NCW", "gated": False},
     "depthwise_conv2d": {"dilation": 1, "multiplier": 1, "layout": "NCHW"},
 }
 

@@ -216,7 +216,18 @@ def _drawn(
         values = _normal(argument.shape, rng)
         if argument.role == "sums":
             values *= SUMS_STD
+    if place == 0 and workload.gate_channels and name != "normal":
+        _draw_gates(values[..., : workload.gate_channels], name, rng)
     return _rounded(values, argument.dtype)
+
+
+def _draw_gates(gates: NDArray[np.float32], name: str, rng: np.random.Generator) -> None:
+    """Fill the gates of an input: at most 1 in the case ``positive``, so that products with them
+    are no larger than without; normally distributed in all others."""
+    if name == "positive":
+        gates /= np.float32(1.5)
+    else:
+        gates[...] = _normal(gates.shape, rng)
 
 
 def _normal(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float32]:

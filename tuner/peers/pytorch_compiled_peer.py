@@ -103,7 +103,11 @@ def sum_of_shifts(
     finish = torch_epilogue(workload, residual)
 
     def call() -> Tensor:
-        padded = functional.pad(signals, ends).unsqueeze(kernels_at)
+        if workload.gated:  # channels last
+            before, behind, signal = (part.float() for part in signals.chunk(3, dim=2))
+            padded = functional.pad(before * signal, ends).unsqueeze(kernels_at)
+        else:
+            padded = functional.pad(signals, ends).unsqueeze(kernels_at)
         sums: Any = 0.0 if bias is None else bias.float().reshape(place)
         for number, tap in enumerate(order):
             first = number * workload.dilation
@@ -111,7 +115,8 @@ def sum_of_shifts(
             reached = slice(first, end, workload.stride)
             shifted = padded[:, reached] if channels_last else padded[..., reached]
             sums = sums + kernels[:, tap].float().reshape(place) * shifted.float()
-        return finish(sums.reshape(workload.output.shape)).to(x.dtype)
+        y = finish(sums.reshape(workload.output.shape))
+        return (y * behind if workload.gated else y).to(x.dtype)
 
     return call
 

@@ -209,13 +209,26 @@ def _conv1d(
         dilation=(*ones, workload.dilation),
         groups=workload.C // workload.summed,
     )
+    convolved = _padded(workload, call, zeros)
+    if workload.gated:
+        before, behind, signal = signals.chunk(3, dim=1)
+        return lambda: convolved(before * signal) * behind
+    return lambda: finish(convolved(signals))
+
+
+def _padded(
+    workload: Conv1dWorkload, call: Callable[..., Tensor], zeros: tuple[int, ...]
+) -> Callable[[Tensor], Tensor]:
+    """Return ``call`` with the workload's padding; ``zeros`` is the one of images' rows."""
+    from torch.nn import functional
+
     left, right = workload.pads
     if left == right:
-        return lambda: finish(call(signals, padding=(*zeros, right)))
+        return lambda signals: call(signals, padding=(*zeros, right))
     if workload.mode == "causal":  # as models write it: pad both ends, then cut the output off
         front = slice(workload.length)
-        return lambda: finish(call(signals, padding=(*zeros, left))[..., front])
-    return lambda: finish(call(functional.pad(signals, (left, right))))
+        return lambda signals: call(signals, padding=(*zeros, left))[..., front]
+    return lambda signals: call(functional.pad(signals, (left, right)))
 
 
 def channels_first(workload: Conv1dWorkload, tensor: Tensor) -> Tensor:

@@ -64,10 +64,10 @@ def _signals(workload: Conv1dWorkload) -> Iterator[ScipyPeer]:
     """Yield ``oaconvolve`` of all signals and kernels at once, from whose full output those asked
     for are taken.
 
-    Yield nothing if an output sums several channels, or if the padding is so wide that outputs
-    begin before the full output or end after it."""
+    Yield nothing if an output sums several channels, if there are gates, or if the padding is so
+    wide that outputs begin before the full output or end after it."""
     start = workload.span - 1 - workload.left
-    if workload.is_dense or min(start, workload.span - 1 - workload.pads[1]) < 0:
+    if workload.is_dense or workload.gated or min(start, workload.span - 1 - workload.pads[1]) < 0:
         return
     from scipy import signal
 

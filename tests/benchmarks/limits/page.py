@@ -36,6 +36,7 @@ TITLES = {
     "depthwise_NHWC_ReLU6_s2_b1": "The same with stride 2",
     "conv1d_channels": "conv1d, a kernel for each channel",
     "conv1d_channels_NWC": "conv1d, a kernel for each channel, channels last",
+    "conv1d_gated": "conv1d between gates, a kernel for each channel, channels last",
     "conv1d_dense": "conv1d, dense",
     "conv1d_banks": "conv1d, banks of filters and several signals",
     "conv1d_long": "conv1d, a kernel as long as the signal for each channel",

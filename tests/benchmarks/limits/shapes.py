@@ -97,6 +97,12 @@ def _causal(layout: str = "") -> list[Shape]:
     ]
 
 
+def _gated(text: str, **fields: Any) -> Shape:
+    """Return a shape of LFM2's blocks."""
+    form = {"N": 3, "mode": "causal", "layout": "NWC", "gated": True, "dtype": "bfloat16"}
+    return _signals(text, "conv1d_gated", **form, **fields)
+
+
 def _dense(text: str, C: int, M: int, N: int, dilation: int = 1) -> Shape:
     fields = {"C": C, "M": M, "N": N, "dilation": dilation, "groups": 1, "dtype": "float16"}
     return _signals(text, "conv1d_dense", mode="same", **fields)
@@ -118,6 +124,8 @@ _OF_MODELS = [
     _signals("4×512×8000 k3 d32", "conv1d_channels", B=4, C=512, M=8000, N=3, dilation=32, **_HALF),
     _signals("16×512×500 k31", "conv1d_channels", B=16, C=512, M=500, N=31, **_HALF),
     *_causal("NWC"),
+    _gated("8×1024×2048 k3", B=8, C=1024, M=2048),
+    _gated("1×1024×4096 k3", C=1024, M=4096),
     _dense("64→64 48000 k3", 64, 48_000, 3),
     _dense("32→32 240000 k11", 32, 240_000, 11),
     _dense("256→256 6400 k11 d5", 256, 6_400, 11, 5),

@@ -54,6 +54,7 @@ def test_a_job_is_ordered_and_looked_at(client: Client) -> None:
         "residual": False,
         "activation": "none",
         **{"B": 1, "C": 1, "stride": 1, "dilation": 1, "layout": "NCW"},
+        "gated": False,
         "direction": "forward",
     }
     assert (job.trials.requested, job.trials.measured, job.best) == (7, 0, None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from templates.conv1d.workload import SMOOTH, Conv1dWorkload
+from templates.conv1d.combinations import SMOOTH
+from templates.conv1d.workload import Conv1dWorkload
 from templates.epilogue import Activation
 from tuner.torch.source_lookup import workload_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from templates.conv1d.cuda.schedules.fft import TRANSFORMS
-from templates.conv1d.cuda.schedules.signals_toeplitz import TRANSPOSE
+from templates.conv1d.cuda.sharing.schedules.signals_toeplitz import TRANSPOSE
 from templates.conv1d.cuda.sharing.signals_fourier import (
     TAPS_RESIDENT,
     TAPS_THREADS,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from templates.conv1d.cuda.signals_toeplitz import blocks, cores, shared_words, threads
+from templates.conv1d.cuda.sharing.signals_toeplitz import blocks, cores, shared_words, threads
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.cuda_source import (

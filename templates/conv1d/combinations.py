@@ -1,0 +1,61 @@
+"""Rules on which fields of a conv1d go together with gradients in one program, and with gates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic_core import PydanticCustomError
+
+SMOOTH = ("none", "silu", "gelu")
+"""Activations with a continuous derivative."""
+
+
+def check(workload: Any) -> None:
+    """Raise PydanticCustomError, which names the field, for a combination that no program serves.
+
+    ``workload`` is a ``Conv1dWorkload``, which calls this while it is validated.
+
+    The program of direction backward computes the sums again. If a derivative jumped, the last bit
+    of such a sum would decide on which side of the jump it lies. Gates have as many samples as the
+    signal, and multiply the output last.
+    """
+    own = {
+        "groups": "the channels are dense" if workload.is_dense else "",
+        "F": f"F is {workload.F}" if workload.out_channels != workload.C else "",
+        "stride": f"stride is {workload.stride}" if workload.stride > 1 else "",
+        "residual": "there is a residual" if workload.residual else "",
+    }
+    named = f"activation is {workload.activation}"
+    if workload.direction == "backward":
+        smooth = workload.activation in SMOOTH
+        _refuse(
+            own | {"activation": "" if smooth else named},
+            "not_in_one_program",
+            "direction backward is for F = C kernels of channels apart at stride 1, with "
+            f"{', '.join(SMOOTH)} as activation and no residual before it, but {{reason}}; take "
+            "backward_input and backward_weight",
+        )
+    if workload.gated:
+        whole = sum(workload.pads) == workload.span - 1
+        more = {
+            "layout": "" if workload.layout == "NWC" else f"layout is {workload.layout}",
+            "direction": "" if workload.is_forward else f"direction is {workload.direction}",
+            "activation": "" if workload.activation == "none" else named,
+            "mode": "" if whole else "outputs are not as many as samples",
+        }
+        _refuse(
+            own | more,
+            "not_gated",
+            "gated is for F = C kernels of channels apart in layout NWC, direction forward, with "
+            "an output for each sample (mode causal or same, stride 1) and neither residual nor "
+            "activation, but {reason}; multiply by the gates before and behind the convolution",
+        )
+
+
+def _refuse(found: Mapping[str, str], kind: str, message: str) -> None:
+    """Raise an error for the first field that has a reason against it."""
+    for field, reason in found.items():
+        if reason:
+            error: Any = PydanticCustomError  # its type asks for literals, as if for translations
+            raise error(kind, message, {"reason": reason, "field": field})
