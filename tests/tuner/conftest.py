@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 from service_process import Service
-from small_libraries import AT_ONCE, BIASED, CALLED, GRADIENTS, SUMS, WORKLOADS, build_all
+from small_libraries import (
+    AT_ONCE,
+    BIASED,
+    CALLED,
+    GATED,
+    GRADIENTS,
+    SUMS,
+    WORKLOADS,
+    build_all,
+)
 from stored_best import store
 
 from db import queue
@@ -106,4 +115,11 @@ def at_once(
 def called(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]) -> Iterator[Local]:
     """Yield a database with the workloads that the tests' models call as a function."""
     with local(tmp_path_factory, libraries, *serial(*CALLED)) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def gated(tmp_path_factory: pytest.TempPathFactory, libraries: dict[str, Path]) -> Iterator[Local]:
+    """Yield a database with the same workloads, also between gates."""
+    with local(tmp_path_factory, libraries, *serial(*CALLED, *GATED)) as opened:
         yield opened

@@ -93,6 +93,8 @@ CALLED = {
     ),
 }
 """Workloads that the tests' models call as a function."""
+GATED = {"gates": ("conv1d", CALLED["mixed"][1] | {"gated": True})}
+"""``mixed`` between gates."""
 FEW = {
     "negative": (
         "conv1d",
@@ -107,7 +109,7 @@ SOURCE, RECORD = "; assembly", {"trace": []}
 
 def workload(name: str) -> Workload:
     """Return the workload of that name in one of the tables above."""
-    operator, shape = (WORKLOADS | BIASED | GRADIENTS | SUMS | AT_ONCE | CALLED | FEW)[name]
+    operator, shape = (WORKLOADS | BIASED | GRADIENTS | SUMS | AT_ONCE | CALLED | GATED | FEW)[name]
     return templates.operator(operator).workload.model_validate(shape)
 
 
@@ -126,7 +128,7 @@ def build_all(folder: Path) -> dict[str, Path]:
             for threading in THREADING
         } | {
             f"{name}-serial": built(child, folder / f"{name}-serial.so", device)
-            for name in (*GRADIENTS, *SUMS, *AT_ONCE, *CALLED)
+            for name in (*GRADIENTS, *SUMS, *AT_ONCE, *CALLED, *GATED)
         }
     finally:
         child.close()

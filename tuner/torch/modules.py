@@ -189,10 +189,14 @@ class Conv1d(Tuned):
             channels != self.channels
         ):
             return f"the input has shape {tuple(x.shape)}, not (B, {self.channels}, M)"
+        layout = "NCW" if x.is_contiguous() else "NWC"
+        return self._fields_of(x.shape[0] if x.ndim == 3 else 1, x.shape[-1], layout)
+
+    def _fields_of(self, signals: int, samples: int, layout: str) -> dict[str, Any]:
         return {
-            "B": x.shape[0] if x.ndim == 3 else 1,
+            "B": signals,
             "C": self.channels,
-            "M": x.shape[-1],
+            "M": samples,
             "F": self.filters,
             "N": self.taps,
             "mode": self.mode,
@@ -201,7 +205,7 @@ class Conv1d(Tuned):
             "groups": self.groups,
             "stride": self._stride,
             "dilation": self._dilation,
-            "layout": "NCW" if x.is_contiguous() else "NWC",
+            "layout": layout,
         }
 
     @staticmethod

@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from tuner.torch.functional import activations, autocast
-from tuner.torch.model.functions import CONVOLVING, FunctionCall, signature_of
+from tuner.torch.model.functions import CONVOLVING, FunctionCall, GateTracker, signature_of
 from tuner.torch.model.outputs import tensors
 from tuner.torch.tuned_module import Tuned
 
@@ -153,6 +153,7 @@ class _Watch(TorchFunctionMode):
         self._inside: list[tuple[nn.Module, int]] = []
         self._stack: list[tuple[nn.Module, int]] = []
         self._count = 0
+        self._gates = GateTracker()
 
     @contextmanager
     def hooked(self) -> Iterator[None]:
@@ -203,6 +204,7 @@ class _Watch(TorchFunctionMode):
         if func in CONVOLVING:
             self._convolved(CONVOLVING[func], result, *args, **kwargs)
         name = _name(func)
+        self._follow_gates(name, args, kwargs, result)
         if name == "__getitem__" and self._is_head(result, *args):
             self._use(args[0], HEAD)
             self._follow(HEAD, self._outputs[id(args[0])], result)
@@ -210,6 +212,18 @@ class _Watch(TorchFunctionMode):
             for leaf in pytree.tree_leaves((args, kwargs)):
                 self._use(leaf, None)
         return result
+
+    def _follow_gates(self, name: str, given: tuple[Any, ...], named: Any, result: Any) -> None:
+        """Record a convolution together with its gates, if the function is the last one of it."""
+        gates = self._gates
+        if not named and gates.ends(name, given):
+            call = _call_on(gates.whole)
+            if gates.is_cut:
+                call.behind.append(HEAD)
+            if not call.is_cast and not call.needs_grad:
+                self.flow.calls.setdefault(gates.convolved, []).append(call)
+            gates.forget()
+        gates.note(name, given, named, result)
 
     def _is_head(self, part: Any, whole: Any, index: Any) -> bool:
         """Return whether ``part`` is the first outputs of a convolution, one for each input sample.
@@ -234,7 +248,10 @@ class _Watch(TorchFunctionMode):
             return
         if self._stack and (axes == 1 or 1 == weight.shape[1] < input.shape[-3]):
             signature = signature_of(weight, bias, stride, padding, dilation, groups)
-            self._record_call(FunctionCall(self._stack[-1][0], signature), input, output)
+            within = self._stack[-1][0]
+            self._record_call(FunctionCall(within, signature), input, output)
+            if self._gates.is_product(input):
+                self._gates.convolution(output, FunctionCall(within, signature, gated=True))
 
     def _enter(self, module: nn.Module, given: tuple[Any, ...]) -> None:
         if module not in self._own:
@@ -247,6 +264,7 @@ class _Watch(TorchFunctionMode):
 
     def _close(self, module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
         if module in self._own:
+            self._gates.forget()
             _, before = self._stack.pop()
             self.flow.functions[module] += self._count - before
 
@@ -258,9 +276,7 @@ class _Watch(TorchFunctionMode):
             self._record_call(module, x, output)
 
     def _record_call(self, convolution: nn.Module | FunctionCall, x: Any, output: Any) -> None:
-        dtype = autocast.taken_dtype(x)
-        without = torch.empty_strided(x.shape, x.stride(), dtype=dtype, device="meta")
-        call = ConvolutionCall(without, x.device, x.requires_grad, autocast.is_on(x.device.type))
+        call = _call_on(x)
         self.flow.calls.setdefault(convolution, []).append(call)
         self._keep(output, call)
 
@@ -315,6 +331,13 @@ class _Watch(TorchFunctionMode):
     def _used(self, tensor: torch.Tensor) -> torch.Tensor:
         self._use(tensor, None)
         return tensor.detach()
+
+
+def _call_on(x: Any) -> ConvolutionCall:
+    """Return a call on an input, without anything behind it."""
+    dtype = autocast.taken_dtype(x)
+    without = torch.empty_strided(x.shape, x.stride(), dtype=dtype, device="meta")
+    return ConvolutionCall(without, x.device, x.requires_grad, autocast.is_on(x.device.type))
 
 
 def may_follow(module: nn.Module) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -29,11 +30,13 @@ class FunctionCall:
     """A call of ``torch.nn.functional.conv1d`` or ``conv2d`` that no convolution's module makes.
 
     ``within`` is the innermost module of the model that was being called; it may be the model
-    itself. ``signature`` is what :func:`signature_of` returns.
+    itself. ``signature`` is what :func:`signature_of` returns. ``gated`` says that the call is the
+    convolution together with the gates around it, as :class:`GateTracker` finds them.
     """
 
     within: nn.Module
     signature: CallSignature
+    gated: bool = False
 
     @property
     def module(self) -> nn.Module:
@@ -63,6 +66,106 @@ def _each(value: Any, axes: int) -> tuple[int, ...]:
     return (value,) * axes if isinstance(value, int) else tuple(value) * (axes // len(value))
 
 
+class GateTracker:
+    """A search for a convolution between gates among the functions that a module calls.
+
+    It is fed each call and finds ``behind * conv1d(before * signal)[..., :M]`` if ``before``,
+    ``behind`` and ``signal`` are the three chunks of one tensor (B, 3 C, M). ``whole`` is that
+    tensor, and ``convolved`` what :meth:`convolution` was told. Tensors are told apart by identity,
+    which works while a graph is traced, too. An operation in place ends the search.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.whole: Any = None
+        self.convolved: Any = None
+        self.is_cut = False
+        self._parts: Any = None
+        self._product: Any = None
+        self._output: Any = None
+
+    def is_product(self, tensor: Any) -> bool:
+        """Return whether the tensor is ``before * signal``."""
+        return self._product is not None and tensor is self._product
+
+    def convolution(self, output: Any, convolved: Any) -> None:
+        """Note that a convolution of the product gave this output."""
+        self._output, self.convolved, self.is_cut = output, convolved, False
+
+    def ends(self, name: str, given: tuple[Any, ...]) -> bool:
+        """Return whether a function's call multiplies the convolution's output by its gates."""
+        if self._output is None or name not in _PRODUCTS or len(given) != 2:
+            return False
+        same_shape = self._output.shape == self._parts[1].shape
+        return same_shape and _are(given, self._parts[1], self._output)
+
+    def note(self, name: str, given: tuple[Any, ...], named: Any, result: Any) -> None:
+        """Note a function's call and its result."""
+        if name in _IN_PLACE or named.get("inplace") or named.get("out") is not None:
+            self.forget()
+        elif name == "chunk" and isinstance(result, tuple) and len(result) == 3:
+            self.forget()
+            whole, part = given[0], result[0]
+            if part.ndim == 3 and whole.shape[1] == 3 * part.shape[1]:
+                self.whole, self._parts = whole, result
+        elif self._parts is None:
+            return
+        elif name in _PRODUCTS and len(given) == 2 and _are(given, self._parts[0], self._parts[2]):
+            self._product = result
+        elif name == "to" and result.dtype == self.whole.dtype:  # it copies nothing
+            if given[0] is self._product:
+                self._product = result
+            elif given[0] is self._output:
+                self._output = result
+        elif name == "__getitem__" and given[0] is self._output and _is_head(given[1], self.whole):
+            self._output, self.is_cut = result, True
+
+
+_PRODUCTS = ("mul", "multiply", "__mul__", "__rmul__")
+_AUGMENTED = (
+    "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor",
+    "ilshift", "irshift",
+)  # fmt: skip
+_IN_PLACE = (
+    *("setitem", "__setitem__", *_AUGMENTED, *(f"__{name}__" for name in _AUGMENTED)),
+    *sorted(
+        {
+            name
+            for owner in (torch, torch.Tensor)
+            for name in dir(owner)
+            if name.endswith("_") and not name.startswith("_")
+        }
+    ),
+    *(
+        name
+        for name, each in vars(torch.nn.functional).items()
+        if inspect.isfunction(each) and "inplace" in inspect.signature(each).parameters
+    ),
+)
+"""Names of functions that may write to a tensor that they are given. While a graph is traced, a
+function can be compared by its name, but not looked up in a set."""
+
+
+def _are(given: tuple[Any, ...], one: Any, other: Any) -> bool:
+    """Return whether two tensors are these, in any order."""
+    first, second = given
+    return (first is one and second is other) or (first is other and second is one)
+
+
+def _is_head(index: Any, whole: Any) -> bool:
+    """Return whether an index takes all but what lies behind the last sample of ``whole``."""
+    if not isinstance(index, tuple) or any(not isinstance(each, slice) for each in index[1:]):
+        return False
+    rest = (index[0] is Ellipsis and len(index) == 2) or (
+        len(index) == 3 and index[0] == index[1] == slice(None)
+    )
+    cut = index[-1]
+    return bool(rest and cut.start is None and cut.step is None and cut.stop == whole.shape[-1])
+
+
 class FunctionCaller(nn.Module):
     """A class that is put before the class of a module that calls convolutions as functions.
 
@@ -84,11 +187,19 @@ class FunctionCaller(nn.Module):
 
 
 class _LayerDispatchMode(TorchFunctionMode):
-    """A mode in which tuned layers compute the convolutions that have their signatures."""
+    """A mode in which tuned layers compute the convolutions that have their signatures.
 
-    def __init__(self, layers: dict[CallSignature, Tuned]) -> None:
+    ``layers`` has them by signature, and whether they compute the gates, too. While a graph is
+    traced, the convolution between gates is in it as well as the one with them: if the model uses
+    it nowhere else, PyTorch removes it from the graph, with the product before it. So the result is
+    the model's whatever else it does with either. In eager mode both would be computed, and no
+    layer computes gates.
+    """
+
+    def __init__(self, layers: dict[tuple[CallSignature, bool], Tuned]) -> None:
         super().__init__()
         self._layers = layers
+        self._gates = GateTracker() if torch.compiler.is_compiling() else None
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -96,7 +207,16 @@ class _LayerDispatchMode(TorchFunctionMode):
         named = kwargs or {}
         if func in CONVOLVING:
             return self._convolved(func, *args, **named)
-        return func(*args, **named)
+        gates = self._gates
+        if gates is None:
+            return func(*args, **named)
+        name = getattr(func, "__name__", "")
+        if not named and gates.ends(name, args):
+            layer, weight, bias = gates.convolved
+            return layer.call_with(gates.whole, weight, bias)
+        result = func(*args, **named)
+        gates.note(name, args, named, result)
+        return result
 
     def _convolved(
         self, func: Any, input: Any, weight: Any, bias: Any = None, stride: Any = 1,  # noqa: A002
@@ -104,9 +224,17 @@ class _LayerDispatchMode(TorchFunctionMode):
     ) -> Any:  # fmt: skip
         if isinstance(input, torch.Tensor) and isinstance(weight, torch.Tensor):
             signature = signature_of(weight, bias, stride, padding, dilation, groups)
-            layer = self._layers.get(signature)
-            if layer is not None:
-                return layer.call_with(input, weight, bias)
+            layer = self._layers.get((signature, False))
+            if layer is None:
+                output = func(input, weight, bias, stride, padding, dilation, groups)
+            else:
+                output = layer.call_with(input, weight, bias)
+            gated = self._layers.get((signature, True))
+            if gated is not None and self._gates is not None and self._gates.is_product(input):
+                alike = input.dtype == weight.dtype
+                if alike and not torch.is_autocast_enabled(input.device.type):
+                    self._gates.convolution(output, (gated, weight, bias))
+            return output
         return func(input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -114,7 +242,8 @@ class FunctionSwap:
     """A convolution that a module calls as a function, and the tuned layer that computes it."""
 
     def __init__(self, called: FunctionCall, tuned: Tuned, only_compiled: bool) -> None:
-        self._module, self._signature, self._tuned = called.within, called.signature, tuned
+        self._module, self._tuned = called.within, tuned
+        self._key = called.signature, called.gated
         self._only_compiled = only_compiled
 
     def apply(self) -> None:
@@ -123,11 +252,11 @@ class FunctionSwap:
             own[_LAYERS] = {}
             kind: Any = type(self._module)
             self._module.__class__ = _caller_class(kind)
-        own[_LAYERS][self._signature] = self._tuned
+        own[_LAYERS][self._key] = self._tuned
         own[_ONLY_COMPILED] = self._only_compiled
 
     def undo(self) -> None:
-        vars(self._module)[_LAYERS].pop(self._signature)
+        vars(self._module)[_LAYERS].pop(self._key)
         if not vars(self._module)[_LAYERS]:
             restore_class_(self._module)
 

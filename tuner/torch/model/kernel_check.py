@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from templates.dtypes import USUAL_ERROR
+from tuner.torch.model.functions import FunctionCall
 from tuner.torch.model.survey import ModelLayer
 from tuner.torch.tuned_module import Tuned
 from tuner.torch.workload_lookup import DTYPES
@@ -35,6 +36,28 @@ def compare_kernels(wrong: dict[int, str], layers: list[ModelLayer]) -> Iterator
     finally:
         for its in own:
             del its["computed"]
+
+
+def compare_gates(wrong: dict[int, str], layers: list[ModelLayer]) -> None:
+    """Compare the kernels of convolutions between gates with PyTorch, as :func:`compare_kernels`.
+
+    They are called in graphs only, and not by the example's call, so the tensors are random.
+    """
+    for layer in layers:
+        called = layer.convolution
+        if not isinstance(called, FunctionCall) or not called.gated:
+            continue
+        shape, has_bias = called.signature[:2]
+        for call, _ in layer.shapes:
+            of: dict[str, Any] = {"dtype": call.input.dtype, "device": call.device}
+            try:
+                x = torch.empty_strided(call.input.shape, call.input.stride(), **of).normal_()
+                weight = torch.randn(shape, **of)
+                bias = torch.randn(shape[:1], **of) if has_bias else None
+                with torch.no_grad():
+                    _computed(layer, wrong, x, weight, bias)
+            except torch.OutOfMemoryError:
+                continue
 
 
 def _computed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, Literal, get_args
 
@@ -16,6 +16,7 @@ from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.torch.functional import activations
 from tuner.torch.functional.folding import BatchNorm
+from tuner.torch.gated import GatedConv1d
 from tuner.torch.gradients import at_once
 from tuner.torch.model.dataflow import HEAD, ConvolutionCall, Dataflow, record_dataflow, run
 from tuner.torch.model.functions import MANY, FunctionCall
@@ -24,8 +25,9 @@ from tuner.torch.replaced import hooks_of
 from tuner.torch.tuned_module import Tuned
 from tuner.torch.workload_lookup import Purpose
 
-FUSE = ("bn", "bias", "act")
-"""The parts that a kernel may take in: a batch norm, the bias and an activation."""
+FUSE = ("bn", "bias", "act", "gate")
+"""The parts that a kernel may take in: a batch norm, the bias, an activation, and the gates before
+and behind a convolution that is called as a function."""
 
 Mode = Literal["inference", "training"]
 """The use for which a model is optimised."""
@@ -58,6 +60,11 @@ class ModelLayer:
                 f"{self.names[0]} calls it among so many functions that to find it there would "
                 "take longer; it is found by torch.compile"
             )
+        if self.is_gated:
+            return (
+                "the row with its gates is for graphs of torch.compile, which call that kernel in "
+                "place of the other row's"
+            )
         return next((call.apart for call in self.calls if call.apart), "")
 
     @property
@@ -65,6 +72,11 @@ class ModelLayer:
         """The convolution; for a function, a module that would compute the same."""
         called = self.convolution
         return called.module if isinstance(called, FunctionCall) else called
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether it is the convolution together with the gates around it."""
+        return isinstance(self.convolution, FunctionCall) and self.convolution.gated
 
     @property
     def operator(self) -> str:
@@ -183,8 +195,9 @@ def _layers(
 ) -> dict[nn.Module | FunctionCall, ModelLayer]:
     """Return the model's layers by their convolutions, but not those that ``filter_fn`` refuses."""
     functions: dict[nn.Module, list[FunctionCall]] = {}
+    takes_gates = "gate" in terms.fuse and terms.mode == "inference"
     for each in flow.calls:
-        if isinstance(each, FunctionCall):
+        if isinstance(each, FunctionCall) and (not each.gated or takes_gates):
             functions.setdefault(each.within, []).append(each)
     named: dict[nn.Module | FunctionCall, list[str]] = {}
     for name, module in model.named_modules(remove_duplicate=False):
@@ -194,15 +207,34 @@ def _layers(
             named.setdefault(module, []).append(name)
         for function in functions.get(module, []):
             named.setdefault(function, []).append(name or "the model")
-    return {
+    layers = {
         module: _layer(ModelLayer(module, names, flow.calls.get(module, [])), terms, flow)
         for module, names in named.items()
     }
+    return {module: layer for module, layer in layers.items() if _takes_gates(module, layers)}
+
+
+def _takes_gates(
+    module: nn.Module | FunctionCall, layers: dict[nn.Module | FunctionCall, ModelLayer]
+) -> bool:
+    """Return whether a layer stays among the others; those without gates do.
+
+    A layer with gates knows the one without, for shapes of which only that one is tuned. It is left
+    out if the other computes more outputs, because the model uses them apart from the gates.
+    """
+    tuned = layers[module].tuned
+    if not isinstance(module, FunctionCall) or not isinstance(tuned, GatedConv1d):
+        return True
+    ungated = layers[replace(module, gated=False)].tuned
+    if not isinstance(ungated, Conv1d) or ungated.mode != tuned.mode:
+        return False
+    tuned.ungated = (ungated,)
+    return True
 
 
 def _layer(layer: ModelLayer, terms: Terms, flow: Dataflow) -> ModelLayer:
     convolution, fuse = layer.module, set(terms.fuse)
-    kind = _kind(convolution)
+    kind = GatedConv1d if layer.is_gated else _kind(convolution)
     if isinstance(layer.convolution, FunctionCall):
         fuse = set()  # modules behind it must compute for the function's other calls, too
         within = layer.convolution.within
@@ -231,7 +263,7 @@ def _calls(within: nn.Module, flow: Dataflow) -> int:
     return sum(
         len(calls)
         for each, calls in flow.calls.items()
-        if isinstance(each, FunctionCall) and each.within is within
+        if isinstance(each, FunctionCall) and each.within is within and not each.gated
     )
 
 

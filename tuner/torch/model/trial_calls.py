@@ -20,7 +20,7 @@ from torch import nn
 from templates.dtypes import USUAL_ERROR
 from tuner.torch.model.dataflow import ConvolutionCall
 from tuner.torch.model.functions import FunctionCall
-from tuner.torch.model.kernel_check import compare_kernels
+from tuner.torch.model.kernel_check import compare_gates, compare_kernels
 from tuner.torch.model.outputs import difference
 from tuner.torch.model.report import in_a_line
 from tuner.torch.model.survey import ModelLayer
@@ -63,6 +63,7 @@ def unusable_kernels(
     """
     wrong: dict[int, str] = {}
     found = _Trial(model, call, None, layers, partial(compare_kernels, wrong)).blamed(layers)
+    compare_gates(wrong, layers)
     failing = [(layer, _why_left(why)) for layer, why in found]
     return failing or [(layer, wrong[id(layer)]) for layer in layers if id(layer) in wrong]
 

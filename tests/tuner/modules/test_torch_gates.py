@@ -1,0 +1,352 @@
+"""Gates around a convolution that a model calls as a function: in compiled graphs a kernel computes
+them with the convolution."""
+
+import pickle
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from tuner.client.local import Local
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from torch import nn  # noqa: E402
+from torch._dynamo.backends.common import aot_autograd  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+from tuner.torch import GatedConv1d, capture, optimize_, restore_  # noqa: E402
+from tuner.torch.model.functions import layers_of  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+Between = Callable[[Any, Any, Any], Any]
+
+
+def causal_conv1d(x: Any, weight: Any, bias: Any) -> Any:
+    """Return the causal convolution as transformers computes it without a package of kernels."""
+    y = functional.conv1d(
+        x.to(weight.dtype),
+        weight=weight.unsqueeze(1),
+        bias=bias,
+        padding=weight.shape[-1] - 1,
+        groups=x.shape[1],
+    )[:, :, : x.shape[-1]]
+    return y.to(x.dtype)
+
+
+class ShortConv(nn.Module):
+    """A block like LFM2's. ``between(block, parts, y)`` returns what is multiplied last, by default
+    the second chunk and the convolution's output."""
+
+    def __init__(self, between: Between | None = None, width: int = 6) -> None:
+        super().__init__()
+        torch.manual_seed(7)
+        self.into, self.out = nn.Linear(4, 3 * width), nn.Linear(width, 4)
+        self.conv = nn.Conv1d(width, width, 4, groups=width, padding=3)
+        self.between = between or (lambda block, parts, y: (parts[1], y))
+        self.convolve = causal_conv1d
+
+    def forward(self, x: Any) -> Any:
+        parts = self.into(x).transpose(-1, -2).chunk(3, dim=-2)
+        product = parts[0] * parts[2]
+        y = self.convolve(product, self.conv.weight.squeeze(1), self.conv.bias)
+        behind, y = self.between(self, parts, y)
+        return self.out((behind * y).transpose(-1, -2).contiguous())
+
+
+class Model(nn.Module):
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers or [ShortConv(), ShortConv()])
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = x + layer(x)
+        return x
+
+
+def kernels(model: Any, *given: Any) -> tuple[Any, list[str]]:
+    """Return a compiled model's output, and the classes of the layers that its graph calls."""
+    called: list[str] = []
+    classes = {layer._number: type(layer).__name__ for layer in layers_of(model)}
+
+    def listed(graph: Any, _: Any) -> Any:
+        for node in graph.graph.nodes:
+            if node.target is torch.ops.convtune.module.default:
+                called.append(classes[node.args[-1]])
+        return graph.forward
+
+    torch.compiler.reset()
+    with torch.no_grad():
+        y = torch.compile(model, fullgraph=True, backend=aot_autograd(fw_compiler=listed))(*given)
+    return y, called
+
+
+def close(a: Any, b: Any) -> bool:
+    return bool(torch.allclose(a, b, atol=1e-6))
+
+
+@pytest.fixture
+def x() -> Any:
+    torch.manual_seed(1)
+    return torch.randn(2, 9, 4)
+
+
+def test_a_graph_computes_them_in_one_kernel(gated: Local, x: Any) -> None:
+    model = Model().eval()
+    with torch.no_grad():
+        plain = model(x)
+        report = optimize_(model, x, source=gated)
+        assert [(row.names, row.by, row.template) for row in report.rows] == [
+            ([f"layers.{number}"], "tuned", template)
+            for number in range(2)
+            for template in ("signals", "gated")
+        ]
+        assert report.rows[1].shape == "float32 bias M=9 N=4 causal B=2 C=6 NWC gated"
+        assert "graphs of torch.compile" in report.rows[1].apart
+        assert report.rows[0].apart == ""
+        assert close(model(x), plain)
+    of_eager, of_graphs = list(layers_of(model))[:2]
+    of_graphs.used = None
+    y, called = kernels(model, x)
+    assert called == ["GatedConv1d"] * 2
+    assert close(y, plain)
+    assert (of_eager.used, of_graphs.used) == ("tuned", "tuned")
+    restore_(model)
+    assert [type(layer) for layer in model.layers] == [ShortConv] * 2
+    assert vars(model.layers[0]).keys() == vars(ShortConv()).keys()
+
+
+def test_a_kernel_that_is_wrong_is_not_called(
+    gated: Local, x: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = GatedConv1d.by_kernel
+    monkeypatch.setattr(GatedConv1d, "by_kernel", lambda layer, *given: own(layer, *given) + 1)
+    model = Model(ShortConv()).eval()
+    report = optimize_(model, x, source=gated)
+    assert [row.by for row in report.rows] == ["tuned", "pytorch"]
+    assert "not PyTorch's" in report.rows[1].reason
+    with torch.no_grad():
+        plain = model(x)
+    y, called = kernels(model, x)
+    assert (close(y, plain), called) == (True, ["Conv1d"])
+
+
+def test_gates_are_counted_once_in_the_gain(gated: Local, x: Any) -> None:
+    report = optimize_(Model().eval(), x, source=gated)
+    for row in report.rows:
+        row.time_us, row.pytorch_us = 1.0, 4.0 if "gated" in row.shape else 3.0
+    assert report.expected_gain_us == 2 * (3.0 - 1.0)
+
+
+def test_both_are_workloads(x: Any) -> None:
+    plain, gated = (each.workload for each in capture(Model().eval(), x))
+    assert plain is not None and gated is not None
+    assert gated.model_dump() == plain.model_dump() | {"gated": True}
+    assert gated.inputs[0].shape == (2, 9, 18)
+    for without in ({"fuse": ("bn", "bias", "act")}, {"mode": "training"}):
+        found = capture(Model().eval(), x, **without)
+        assert [each for each in found if each.workload and "gated" in each.workload.key] == []
+
+
+def uses_the_product(block: Any, parts: Any, y: Any) -> Any:
+    return parts[1], y + (parts[0] * parts[2]).mean()
+
+
+def keeps_the_output(block: Any, parts: Any, y: Any) -> Any:
+    block.kept = y
+    return parts[1], y
+
+
+OTHERS: dict[str, Between] = {
+    "another gate": lambda block, parts, y: (parts[0], y),
+    "a part of the output": lambda block, parts, y: (parts[1], functional.pad(y[..., :8], (0, 1))),
+    "a gate that was computed": lambda block, parts, y: (parts[1] * 1, y),
+    "a function in between": lambda block, parts, y: (parts[1], y.abs()),
+    "a use of the product": uses_the_product,
+    "a gate that is written to": lambda block, parts, y: (parts[1].mul_(2), y),
+    "an output that is written to": lambda block, parts, y: (parts[1], y.add_(1)),
+    "a part that is set": lambda block, parts, y: (
+        (parts[1], y.clone()) if parts[0].__setitem__((0, 0, 0), 5.0) else (parts[1], y)
+    ),
+    "an activation in place": lambda block, parts, y: (functional.relu(parts[1], True), y),
+}
+
+
+@pytest.mark.parametrize("between", OTHERS.values(), ids=OTHERS)
+def test_other_computations_stay_what_they_are(gated: Local, x: Any, between: Between) -> None:
+    """A graph has the plain kernel if anything else is done than to multiply by the gates."""
+    model = Model(ShortConv(between)).eval()
+    with torch.no_grad():
+        plain = model(x)
+        report = optimize_(model, x, source=gated)
+    assert [row.shape for row in report.rows if "gated" in row.shape] == []
+    y, called = kernels(model, x)
+    assert called == ["Conv1d"]
+    assert close(y, plain)
+
+
+@pytest.mark.parametrize("between", OTHERS.values(), ids=OTHERS)
+def test_a_model_may_do_otherwise_after_the_example(gated: Local, x: Any, between: Between) -> None:
+    """What a graph computes is what the model does then, not what it did on the example."""
+    model = Model(ShortConv()).eval()
+    optimize_(model, x, source=gated)
+    model.layers[0].between = between
+    with torch.no_grad():
+        plain = model(x)
+    y, called = kernels(model, x)
+    assert called == ["Conv1d"]
+    assert close(y, plain)
+
+
+def test_augmented_assignments_are_seen(gated: Local, x: Any) -> None:
+    def between(block: Any, parts: Any, y: Any) -> Any:
+        behind = parts[1]
+        behind += 1
+        return parts[1], y
+
+    model = Model(ShortConv()).eval()
+    optimize_(model, x, source=gated)
+    model.layers[0].between = between
+    with torch.no_grad():
+        plain = model(x)
+    y, called = kernels(model, x)
+    assert (close(y, plain), called) == (True, ["Conv1d"])
+
+
+def test_an_output_that_is_kept_is_computed_once(gated: Local, x: Any) -> None:
+    """The kernel of the gates gives no output without them, so it is not called then."""
+
+    class Keeping(Model):
+        def forward(self, x: Any) -> Any:
+            y = super().forward(x)
+            return y, self.layers[0].kept
+
+    model = Keeping(ShortConv(keeps_the_output)).eval()
+    with torch.no_grad():
+        plain = model(x)
+        report = optimize_(model, x, source=gated)
+    assert [row.shape for row in report.rows] == ["float32 bias M=9 N=4 full B=2 C=6 NWC"]
+    (y, kept), called = kernels(model, x)
+    assert called == []
+    assert close(y, plain[0])
+    assert close(kept, plain[1])
+
+
+def test_gradients_are_pytorchs(gated: Local, x: Any) -> None:
+    model = Model(ShortConv()).eval()
+    model(x).square().sum().backward()
+    wanted = {name: each.grad.clone() for name, each in model.named_parameters()}
+    model.zero_grad()
+    optimize_(model, x, source=gated)
+    torch.compiler.reset()
+    torch.compile(model, fullgraph=True, backend="aot_eager")(x).square().sum().backward()
+    for name, each in model.named_parameters():
+        assert torch.allclose(each.grad, wanted[name], atol=1e-4), name
+
+
+def test_autocast_has_its_own_dtypes(gated: Local, x: Any) -> None:
+    model = Model(ShortConv()).eval()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        plain = model(x)
+    optimize_(model, x, source=gated)
+    with torch.autocast("cpu", torch.bfloat16):
+        y, called = kernels(model, x)
+    assert (y.dtype, called) == (plain.dtype, ["Conv1d"])
+    assert torch.allclose(y, plain, atol=0.05)
+
+
+def test_other_shapes_take_the_plain_kernel(gated: Local, called: Local, x: Any) -> None:
+    """If only a shape's convolution is tuned, its kernel computes it, and PyTorch the gates."""
+    model = Model(ShortConv()).eval()
+    with torch.no_grad():
+        plain = model(x)
+        report = optimize_(model, x, source=called)
+    assert [row.by for row in report.rows] == ["tuned", "pytorch"]
+    y, names = kernels(model, x)
+    assert (close(y, plain), names) == (True, ["Conv1d"])
+    restore_(model)
+    optimize_(model, x, source=gated)
+    of_eager, of_graphs = layers_of(model)
+    of_graphs.source = called
+    y, names = kernels(model, x)
+    assert (close(y, plain), names) == (True, ["GatedConv1d"])
+    assert (of_graphs.used, of_eager.used) == ("pytorch", "tuned")
+    assert "--gated" in of_graphs.reason
+
+
+@pytest.mark.parametrize("copied", [deepcopy, lambda model: pickle.loads(pickle.dumps(model))])  # noqa: S301
+def test_copies_have_layers_of_their_own(gated: Local, x: Any, copied: Any) -> None:
+    model = Model(nn.Sequential()).eval()
+    model.layers[0] = ShortConv()
+    model.layers[0].between = second_chunk
+    with torch.no_grad():
+        plain = model(x)
+    optimize_(model, x, source=gated)
+    twin = copied(model)
+    numbers = [layer._number for of in (model, twin) for layer in layers_of(of)]
+    assert len({*numbers}) == 4
+    for layer in layers_of(twin):
+        layer.source = gated
+    y, called = kernels(twin, x)
+    assert (close(y, plain), called) == (True, ["GatedConv1d"])
+
+
+def second_chunk(block: Any, parts: Any, y: Any) -> Any:
+    return parts[1], y
+
+
+class TestModule:
+    """The module that programs can call themselves."""
+
+    @pytest.fixture
+    def module(self, gated: Local) -> GatedConv1d:
+        torch.manual_seed(3)
+        weight, bias = torch.randn(6, 1, 4), torch.randn(6)
+        return GatedConv1d(
+            weight, bias, source=gated, mode="causal", kind="correlate", groups=6
+        ).eval()
+
+    @pytest.fixture
+    def whole(self) -> Any:
+        return torch.randn(2, 9, 18).mT
+
+    def test_it_is_two_products_around_a_convolution(self, module: Any, whole: Any) -> None:
+        before, behind, signal = whole.chunk(3, dim=1)
+        y = functional.conv1d(before * signal, module.weight, module.bias, 1, 3, 1, 6)[..., :9]
+        with torch.no_grad():
+            assert close(module(whole), y * behind)
+            assert (module.used, module.reason) == ("tuned", "gated")
+            assert close(module(whole), y * behind)
+            compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+            assert close(compiled(whole), y * behind)
+
+    def test_gradients_are_pytorchs(self, module: Any, whole: Any) -> None:
+        whole = whole.detach().requires_grad_()
+        module(whole).sum().backward()
+        found = whole.grad.clone()
+        whole.grad = None
+        module.plain(whole, module.weight, module.bias).sum().backward()
+        assert close(found, whole.grad)
+        assert module.used == "pytorch"
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            (lambda x: x.contiguous(), "layout is NCW"),
+            (lambda x: x[:, :12], r"not \(B, 18, M\)"),
+            (lambda x: x[0], r"not \(B, 18, M\)"),
+        ],
+    )
+    def test_a_reason_says_what_no_kernel_takes(
+        self, module: Any, whole: Any, given: Any, said: str
+    ) -> None:
+        with torch.no_grad():
+            try:
+                module(given(whole))
+            except RuntimeError:
+                assert given(whole).shape[-2] != 18
+            found = module.found_for(given(whole), whole.device)
+        assert found.library is None
+        assert pytest.importorskip("re").search(said, found.reason), found.reason
