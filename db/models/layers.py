@@ -84,11 +84,14 @@ def to_fields(model: Model, found: Sequence[Layer]) -> dict[str, Any]:
 def time_of(found: Iterable[Layer]) -> ModelTime:
     """Return a model's time and PyTorch's, in µs, summed over the layers that have both.
 
+    A model may have a convolution twice: with the gates around it, and without them for calls that
+    are not compiled. The latter is not counted if the former has a best.
+
     On a CPU both are times of calls from Python: our time is PyTorch's divided by ``speedup``,
     which compares like with like, and is not always the best's ``time_us``."""
     pairs = [
         (layer.calls * peer.time_us / peer.speedup, layer.calls * peer.time_us)
-        for layer in found
+        for layer in _called(found)
         if layer.best is not None
         for peer in [layer.best.peer]
         if peer is not None
@@ -97,6 +100,25 @@ def time_of(found: Iterable[Layer]) -> ModelTime:
         return ModelTime(layers=0)
     tuned, baseline = (sum(times) for times in zip(*pairs, strict=True))
     return ModelTime(tuned_us=tuned, baseline_us=baseline, gain=baseline / tuned, layers=len(pairs))
+
+
+def _called(found: Iterable[Layer]) -> list[Layer]:
+    """Return the layers without those that one with gates replaces."""
+    several = list(found)
+
+    def ungated(layer: Layer) -> dict[str, Any]:
+        return {name: value for name, value in layer.job.workload.items() if name != "gated"}
+
+    replaced = [
+        ungated(layer)
+        for layer in several
+        if layer.best is not None and layer.job.workload.get("gated")
+    ]
+    return [
+        layer
+        for layer in several
+        if layer.job.workload.get("gated") or ungated(layer) not in replaced
+    ]
 
 
 def _best_for(model: Model, job: Job, stored: Sequence[RowMapping]) -> LayerBest | None:

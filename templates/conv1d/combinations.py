@@ -48,8 +48,9 @@ def check(workload: Any) -> None:
             own | more,
             "not_gated",
             "gated is for F = C kernels of channels apart in layout NWC, direction forward, with "
-            "an output for each sample (mode causal or same, stride 1) and neither residual nor "
-            "activation, but {reason}; multiply by the gates before and behind the convolution",
+            "an output for each sample (stride 1, mode causal, or same if the kernel is no longer "
+            "than the signal) and neither residual nor activation, but {reason}; multiply by the "
+            "gates before and behind the convolution",
         )
 
 

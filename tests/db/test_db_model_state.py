@@ -1,5 +1,6 @@
 """Facts of a model that follow from its jobs: state, time to go, and gain over peers."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,6 +106,19 @@ def test_the_gain_is_over_the_layers_that_can_be_compared(engine: Engine) -> Non
     shown = ModelShown(**models.to_fields(models.get(engine, model.id), found))
     assert (shown.trials, shown.search, shown.label, shown.time) == (4, "xgb", None, time)
     assert [(layer.calls, layer.state) for layer in shown.layers] == [(2, "succeeded")] * 3
+
+
+def test_a_convolution_with_its_gates_counts_once(engine: Engine) -> None:
+    """The layer without gates, for calls that are not compiled, is not added to the one with them,
+    unless that has no best."""
+    model = ordered(engine, 10, 11, 12)
+    for time_us in (6.0, 9.0, 3.0):
+        tuned_next(engine, baselines=[pytorch("pytorch NCW", time_us)])
+    plain, gates, other = models.layers(engine, models.get(engine, model.id))
+    shape = {name: value for name, value in plain.job.workload.items() if name != "gated"}
+    gated = replace(gates, job=replace(gates.job, workload=shape | {"gated": True}))
+    assert models.time_of([plain, gated, other]).baseline_us == 9.0 + 3.0
+    assert models.time_of([plain, replace(gated, best=None), other]).baseline_us == 6.0 + 3.0
 
 
 def test_nothing_to_compare_is_no_gain(engine: Engine) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tuner.errors import WrongArgument
 from tuner.torch.modules import Conv1d
 from tuner.torch.pytorch_only import NEEDS_GRAD
 from tuner.torch.workload_lookup import Purpose
@@ -14,13 +15,30 @@ class GatedConv1d(Conv1d):
 
     The input is (B, 3 C, M), with its channels last in memory: C channels of gates before the
     convolution, C of gates behind it, and the C channels of the signal. The output is
-    gates * (conv1d(gates * signal) + bias). There must be an output for each sample, as in mode
-    causal. All else is as in :class:`Conv1d`. PyTorch computes all gradients.
+    gates * (conv1d(gates * signal) + bias), and has M samples too. So ``groups`` is C, the stride 1
+    and the mode causal or same, or the padding has (N - 1) * dilation zeros in all. With so many on
+    each side, as modules have them whose output is cut off behind M samples, it is causal. All else
+    is as in :class:`Conv1d`. PyTorch computes all gradients. Raises WrongArgument.
     """
 
     ungated: tuple[Conv1d, ...] = ()
     """A layer for calls of which only the convolution is tuned, or none. It is in a tuple, so that
     it is no submodule."""
+
+    def __init__(self, weight: Any, bias: Any = None, **form: Any) -> None:
+        super().__init__(weight, bias, **form)
+        self.make_causal()
+        zeros = (self.taps - 1) * self._dilation
+        whole = self.mode in ("causal", "same") or (
+            self.mode is None and sum(self._padding) == zeros
+        )
+        if not (self.groups == self.channels == self.filters and self._stride == 1 and whole):
+            raise WrongArgument(
+                "a convolution between gates has groups = C = F, stride 1 and an output for each "
+                f"sample, as in mode causal; this one has groups {self.groups}, {self.channels} to "
+                f"{self.filters} channels, stride {self._stride} and "
+                f"{f'mode {self.mode}' if self.mode else f'padding {self._padding}'}"
+            )
 
     def by_pytorch(self, x: Any, weight: Any, bias: Any, residual: Any, reason: str) -> Any:
         if not self.ungated or residual is not None:
@@ -54,5 +72,5 @@ class GatedConv1d(Conv1d):
             return f"the input has shape {tuple(x.shape)}, not (B, {3 * self.channels}, M)"
         if self._has_bias and not self.bias_in_kernel:
             return "its bias must be in the kernel, before the gates"
-        layout = "NCW" if x.is_contiguous() else "NWC"
+        layout = "NWC" if x.mT.is_contiguous() else "NCW"
         return self._fields_of(x.shape[0], x.shape[2], layout) | {"gated": True}

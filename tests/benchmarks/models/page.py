@@ -119,13 +119,16 @@ def _table(result: dict[str, Any], name: str) -> list[str]:
 
 
 def _called(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of the kernels that a compiled graph calls: those of a convolution with its
-    gates in place of those without."""
-    gated = [name for each in report["rows"] if GATED in each["shape"] for name in each["names"]]
+    """Return the rows of the kernels that a compiled graph calls: a tuned convolution with its
+    gates in place of the one without."""
+    rows = report["rows"]
+    gated = [each for each in rows if GATED in each["shape"] and each["by"] == "tuned"]
+    replaced = [(each["names"], each["shape"].replace(GATED, "")) for each in gated]
     return [
         each
-        for each in report["rows"]
-        if GATED in each["shape"] or not set(gated) & set(each["names"])
+        for each in rows
+        if each in gated
+        or (GATED not in each["shape"] and (each["names"], each["shape"]) not in replaced)
     ]
 
 

@@ -15,6 +15,7 @@ from torch import nn  # noqa: E402
 from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from tuner.errors import WrongArgument  # noqa: E402
 from tuner.torch import GatedConv1d, capture, optimize_, restore_  # noqa: E402
 from tuner.torch.model.functions import layers_of  # noqa: E402
 
@@ -136,8 +137,11 @@ def test_a_kernel_that_is_wrong_is_not_called(
 def test_gates_are_counted_once_in_the_gain(gated: Local, x: Any) -> None:
     report = optimize_(Model().eval(), x, source=gated)
     for row in report.rows:
-        row.time_us, row.pytorch_us = 1.0, 4.0 if "gated" in row.shape else 3.0
+        row.time_us, row.pytorch_us = 1.0, 4.0 if row.graphs_only else 3.0
     assert report.expected_gain_us == 2 * (3.0 - 1.0)
+    assert report.tuned == 2
+    assert "2 of 2 layers are computed by tuned kernels" in str(report)
+    assert report.svg().count("layers.0") == 1
 
 
 def test_both_are_workloads(x: Any) -> None:
@@ -159,6 +163,27 @@ def keeps_the_output(block: Any, parts: Any, y: Any) -> Any:
     return parts[1], y
 
 
+@torch.library.custom_op("gates::double_", mutates_args={"x"})
+def double_(x: torch.Tensor) -> None:
+    x.mul_(2)
+
+
+def writes(function: Callable[[Any], Any], part: int = 0) -> Between:
+    """Return a way to write to a part after the convolution was computed."""
+
+    def between(block: Any, parts: Any, y: Any) -> Any:
+        function(parts[part])
+        return parts[1], y
+
+    return between
+
+
+WRITERS = {
+    "an operator of a program": writes(double_),
+    "an overload": writes(lambda x: torch.ops.aten.mul_.Scalar(x, 2.0)),
+    "a view": writes(lambda x: x[..., 1:].zero_()),
+    "the data": writes(lambda x: x.detach().fill_(3.0), part=2),
+}
 OTHERS: dict[str, Between] = {
     "another gate": lambda block, parts, y: (parts[0], y),
     "a part of the output": lambda block, parts, y: (parts[1], functional.pad(y[..., :8], (0, 1))),
@@ -171,10 +196,15 @@ OTHERS: dict[str, Between] = {
         (parts[1], y.clone()) if parts[0].__setitem__((0, 0, 0), 5.0) else (parts[1], y)
     ),
     "an activation in place": lambda block, parts, y: (functional.relu(parts[1], True), y),
+    **WRITERS,
 }
 
 
-@pytest.mark.parametrize("between", OTHERS.values(), ids=OTHERS)
+UNSEEN = {"several tensors at once": writes(lambda x: torch._foreach_mul_([x], 2.0))}
+"""A write that no mode is told of while a graph is traced."""
+
+
+@pytest.mark.parametrize("between", (OTHERS | UNSEEN).values(), ids=OTHERS | UNSEEN)
 def test_other_computations_stay_what_they_are(gated: Local, x: Any, between: Between) -> None:
     """A graph has the plain kernel if anything else is done than to multiply by the gates."""
     model = Model(ShortConv(between)).eval()
@@ -234,14 +264,17 @@ def test_an_output_that_is_kept_is_computed_once(gated: Local, x: Any) -> None:
     assert close(kept, plain[1])
 
 
-def test_gradients_are_pytorchs(gated: Local, x: Any) -> None:
+def test_gradients_go_through_the_plain_kernel(gated: Local, x: Any) -> None:
     model = Model(ShortConv()).eval()
     model(x).square().sum().backward()
     wanted = {name: each.grad.clone() for name, each in model.named_parameters()}
     model.zero_grad()
     optimize_(model, x, source=gated)
     torch.compiler.reset()
+    of_graphs = list(layers_of(model))[1]
+    of_graphs.used = None
     torch.compile(model, fullgraph=True, backend="aot_eager")(x).square().sum().backward()
+    assert of_graphs.used is None
     for name, each in model.named_parameters():
         assert torch.allclose(each.grad, wanted[name], atol=1e-4), name
 
@@ -267,6 +300,8 @@ def test_other_shapes_take_the_plain_kernel(gated: Local, called: Local, x: Any)
     y, names = kernels(model, x)
     assert (close(y, plain), names) == (True, ["Conv1d"])
     restore_(model)
+    assert optimize_(model, x, source=called, on_missing="raise").tuned == 1
+    restore_(model)
     optimize_(model, x, source=gated)
     of_eager, of_graphs = layers_of(model)
     of_graphs.source = called
@@ -274,6 +309,38 @@ def test_other_shapes_take_the_plain_kernel(gated: Local, called: Local, x: Any)
     assert (close(y, plain), names) == (True, ["GatedConv1d"])
     assert (of_graphs.used, of_eager.used) == ("pytorch", "tuned")
     assert "--gated" in of_graphs.reason
+
+
+@pytest.mark.parametrize("samples", [1, 2, 3, 30])
+def test_any_number_of_samples_is_right(gated: Local, x: Any, samples: int) -> None:
+    model = Model(ShortConv()).eval()
+    other = torch.randn(2, samples, 4)
+    with torch.no_grad():
+        plain = model(other)
+    optimize_(model, x, source=gated)
+    y, called = kernels(model, other)
+    assert (y.shape, called) == (plain.shape, ["GatedConv1d"])
+    assert close(y, plain)
+    torch.compiler.reset()
+    with torch.no_grad():
+        changing = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=True)
+        changing(x)
+        assert close(changing(other), plain)
+
+
+def test_a_chunk_by_name_is_no_gate(gated: Local, x: Any) -> None:
+    class Named(ShortConv):
+        def forward(self, x: Any) -> Any:
+            parts = torch.chunk(input=self.into(x).mT, chunks=3, dim=1)
+            y = self.convolve(parts[0] * parts[2], self.conv.weight.squeeze(1), self.conv.bias)
+            return self.out((parts[1] * y).mT)
+
+    model = Model(Named()).eval()
+    with torch.no_grad():
+        plain = model(x)
+        assert [row.graphs_only for row in optimize_(model, x, source=gated).rows] == [False]
+    y, called = kernels(model, x)
+    assert (close(y, plain), called) == (True, ["Conv1d"])
 
 
 @pytest.mark.parametrize("copied", [deepcopy, lambda model: pickle.loads(pickle.dumps(model))])  # noqa: S301
@@ -335,6 +402,7 @@ class TestModule:
         ("given", "said"),
         [
             (lambda x: x.contiguous(), "layout is NCW"),
+            (lambda x: x[..., :1].contiguous(), "nothing is tuned for .*--gated"),
             (lambda x: x[:, :12], r"not \(B, 18, M\)"),
             (lambda x: x[0], r"not \(B, 18, M\)"),
         ],
@@ -350,3 +418,25 @@ class TestModule:
             found = module.found_for(given(whole), whole.device)
         assert found.library is None
         assert pytest.importorskip("re").search(said, found.reason), found.reason
+
+    def test_a_causal_module_becomes_one(self, gated: Local, module: Any, whole: Any) -> None:
+        conv = nn.Conv1d(6, 6, 4, padding=3, groups=6)
+        conv.weight, conv.bias = module.weight, module.bias
+        with torch.no_grad():
+            assert close(GatedConv1d.of(conv, source=gated)(whole), module(whole))
+
+    @pytest.mark.parametrize(
+        "form",
+        [
+            {"mode": "causal"},
+            {"groups": 6},
+            {"groups": 6, "mode": "causal", "stride": 2},
+            {"groups": 6, "padding": (2, 2)},
+        ],
+        ids=str,
+    )
+    def test_it_refuses_what_has_no_output_for_each_sample(
+        self, gated: Local, form: dict[str, Any]
+    ) -> None:
+        with pytest.raises(WrongArgument, match="an output for each sample"):
+            GatedConv1d(torch.randn(6, 1, 4), source=gated, **form)

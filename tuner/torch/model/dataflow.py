@@ -203,8 +203,8 @@ class _Watch(TorchFunctionMode):
         result = func(*args, **kwargs)
         if func in CONVOLVING:
             self._convolved(CONVOLVING[func], result, *args, **kwargs)
+        self._follow_gates(getattr(func, "__name__", ""), args, kwargs, result)
         name = _name(func)
-        self._follow_gates(name, args, kwargs, result)
         if name == "__getitem__" and self._is_head(result, *args):
             self._use(args[0], HEAD)
             self._follow(HEAD, self._outputs[id(args[0])], result)
@@ -250,7 +250,7 @@ class _Watch(TorchFunctionMode):
             signature = signature_of(weight, bias, stride, padding, dilation, groups)
             within = self._stack[-1][0]
             self._record_call(FunctionCall(within, signature), input, output)
-            if self._gates.is_product(input):
+            if axes == 1 and self._gates.is_product(input):
                 self._gates.convolution(output, FunctionCall(within, signature, gated=True))
 
     def _enter(self, module: nn.Module, given: tuple[Any, ...]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -72,7 +71,8 @@ class GateTracker:
     It is fed each call and finds ``behind * conv1d(before * signal)[..., :M]`` if ``before``,
     ``behind`` and ``signal`` are the three chunks of one tensor (B, 3 C, M). ``whole`` is that
     tensor, and ``convolved`` what :meth:`convolution` was told. Tensors are told apart by identity,
-    which works while a graph is traced, too. An operation in place ends the search.
+    which works while a graph is traced, too. Any function between these that is not known to write
+    nothing ends the search.
     """
 
     def __init__(self) -> None:
@@ -104,49 +104,43 @@ class GateTracker:
 
     def note(self, name: str, given: tuple[Any, ...], named: Any, result: Any) -> None:
         """Note a function's call and its result."""
-        if name in _IN_PLACE or named.get("inplace") or named.get("out") is not None:
+        if name == "chunk":
             self.forget()
-        elif name == "chunk" and isinstance(result, tuple) and len(result) == 3:
-            self.forget()
-            whole, part = given[0], result[0]
-            if part.ndim == 3 and whole.shape[1] == 3 * part.shape[1]:
-                self.whole, self._parts = whole, result
+            if given and len(result) == 3 and result[0].ndim == 3:
+                whole = given[0]
+                if whole.shape[1] == 3 * result[0].shape[1]:
+                    self.whole, self._parts = whole, result
         elif self._parts is None:
             return
-        elif name in _PRODUCTS and len(given) == 2 and _are(given, self._parts[0], self._parts[2]):
-            self._product = result
-        elif name == "to" and result.dtype == self.whole.dtype:  # it copies nothing
+        elif name in _PRODUCTS and len(given) == 2 and not named:
+            if _are(given, self._parts[0], self._parts[2]):
+                self._product = result
+        elif name == "__getitem__":
+            if given[0] is self._output and _is_head(given[1], self.whole):
+                self._output, self.is_cut = result, True
+        elif name == "to":
+            self._note_conversion(given, result)
+        elif name not in _PURE or named.get("out") is not None:
+            self.forget()
+
+    def _note_conversion(self, given: tuple[Any, ...], result: Any) -> None:
+        """Follow a tensor through ``.to()``, if it stays what it is."""
+        here = self.whole
+        if given and (result.dtype, result.device) == (here.dtype, here.device):
             if given[0] is self._product:
                 self._product = result
             elif given[0] is self._output:
                 self._output = result
-        elif name == "__getitem__" and given[0] is self._output and _is_head(given[1], self.whole):
-            self._output, self.is_cut = result, True
 
 
 _PRODUCTS = ("mul", "multiply", "__mul__", "__rmul__")
-_AUGMENTED = (
-    "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor",
-    "ilshift", "irshift",
+_PURE = (
+    "conv1d", "squeeze", "unsqueeze", "transpose", "permute", "view", "reshape", "expand",
+    "contiguous", "clone", "pad", "size", "dim", "stride", "numel", "is_contiguous", "__get__",
+    "__len__", "linear",
 )  # fmt: skip
-_IN_PLACE = (
-    *("setitem", "__setitem__", *_AUGMENTED, *(f"__{name}__" for name in _AUGMENTED)),
-    *sorted(
-        {
-            name
-            for owner in (torch, torch.Tensor)
-            for name in dir(owner)
-            if name.endswith("_") and not name.startswith("_")
-        }
-    ),
-    *(
-        name
-        for name, each in vars(torch.nn.functional).items()
-        if inspect.isfunction(each) and "inplace" in inspect.signature(each).parameters
-    ),
-)
-"""Names of functions that may write to a tensor that they are given. While a graph is traced, a
-function can be compared by its name, but not looked up in a set."""
+"""Names of functions that write to no tensor. While a graph is traced, a function can be compared
+by its name, but not looked up in a set."""
 
 
 def _are(given: tuple[Any, ...], one: Any, other: Any) -> bool:
@@ -199,7 +193,8 @@ class _LayerDispatchMode(TorchFunctionMode):
     def __init__(self, layers: dict[tuple[CallSignature, bool], Tuned]) -> None:
         super().__init__()
         self._layers = layers
-        self._gates = GateTracker() if torch.compiler.is_compiling() else None
+        sought = torch.compiler.is_compiling() and any(gated for _, gated in layers)
+        self._gates = GateTracker() if sought else None
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -230,12 +225,23 @@ class _LayerDispatchMode(TorchFunctionMode):
             else:
                 output = layer.call_with(input, weight, bias)
             gated = self._layers.get((signature, True))
-            if gated is not None and self._gates is not None and self._gates.is_product(input):
-                alike = input.dtype == weight.dtype
-                if alike and not torch.is_autocast_enabled(input.device.type):
-                    self._gates.convolution(output, (gated, weight, bias))
+            gates = self._gates
+            if gated is not None and gates is not None and gates.is_product(input):
+                if _is_alone(input, weight, bias):
+                    gates.convolution(output, (gated, weight, bias))
+                else:
+                    gates.forget()
             return output
         return func(input, weight, bias, stride, padding, dilation, groups)
+
+
+def _is_alone(input: Any, weight: Any, bias: Any) -> bool:  # noqa: A002
+    """Return whether neither autocast nor gradients, which are PyTorch's behind gates, ask for
+    more than the output of a call."""
+    if input.dtype != weight.dtype or torch.is_autocast_enabled(input.device.type):
+        return False
+    given = (input, weight) if bias is None else (input, weight, bias)
+    return not (torch.is_grad_enabled() and any(each.requires_grad for each in given))
 
 
 class FunctionSwap:

@@ -47,11 +47,13 @@ def compare_gates(wrong: dict[int, str], layers: list[ModelLayer]) -> None:
         called = layer.convolution
         if not isinstance(called, FunctionCall) or not called.gated:
             continue
+        tuned: Any = layer.tuned
         shape, has_bias = called.signature[:2]
         for call, _ in layer.shapes:
             of: dict[str, Any] = {"dtype": call.input.dtype, "device": call.device}
+            of["generator"] = torch.Generator(call.device).manual_seed(0)
             try:
-                x = torch.empty_strided(call.input.shape, call.input.stride(), **of).normal_()
+                x = tuned.in_layout_of(torch.randn(call.input.shape, **of), call.input)
                 weight = torch.randn(shape, **of)
                 bias = torch.randn(shape[:1], **of) if has_bias else None
                 with torch.no_grad():

@@ -21,7 +21,16 @@ from tuner.torch.model.functions import FunctionCall
 from tuner.torch.model.missing import OnMissing, Wanted
 from tuner.torch.model.outputs import difference
 from tuner.torch.model.report import Report, Row
-from tuner.torch.model.survey import FUSE, Filter, Mode, ModelLayer, Terms, survey, uncalled
+from tuner.torch.model.survey import (
+    FUSE,
+    Filter,
+    Mode,
+    ModelLayer,
+    Terms,
+    pair_gates,
+    survey,
+    uncalled,
+)
 from tuner.torch.model.swap import restore_, swaps_of
 from tuner.torch.model.timing import in_turns, step
 from tuner.torch.model.trial_calls import exclude_harmful_layers, unusable_kernels
@@ -101,7 +110,9 @@ def optimize_(
             break
         untuned |= found
     report = Report(rows, training=model.training, mode=mode)
-    swaps = swaps_of(model, _right(model, rows, call))
+    right = _right(model, rows, call)
+    pair_gates(right)
+    swaps = swaps_of(model, right)
     if not swaps:
         return report
     try:
@@ -219,7 +230,8 @@ class _Served:
         wanted = Counter[Wanted]()
         # a layer whose gradients are tuned apart misses none; if they are to be tuned, all at once
         as_served = on_missing == "raise"
-        for layer in layers:
+        # "raise" asks for none with gates, because the layer without them serves
+        for layer in (each for each in layers if not (as_served and each.is_gated)):
             for call, calls in layer.shapes:
                 if call.device.type not in KINDS:
                     continue

@@ -27,7 +27,9 @@ class Row:
 
     ``by`` says what computes it. If that is PyTorch, ``reason`` says why; if a kernel,
     ``template`` is the kernel's, and ``takes_in`` has the classes of the modules that it computes
-    too. ``apart`` says why it takes in no more of what follows, if that is known.
+    too. ``apart`` says why it takes in no more of what follows, if that is known. ``graphs_only``
+    says that the row is a convolution with the gates around it: compiled graphs call its kernel in
+    place of the one of the row without gates.
 
     ``time_us`` is the kernel's time, ``pytorch_us`` the fastest of PyTorch's in the same layout,
     both in µs for one call; on a CPU both are of calls from Python. Without a ``pytorch_us``,
@@ -47,6 +49,7 @@ class Row:
     max_error: float | None = None
     reason: str = ""
     apart: str = ""
+    graphs_only: bool = False
     layer: ModelLayer | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -62,6 +65,7 @@ class Row:
         shape = "" if workload is None else _in_words(workload)
         reason = layer.reason if reason is None else reason
         row = cls(layer.names, layer.operator, shape, calls, "pytorch", reason=reason, layer=layer)
+        row.graphs_only = layer.is_gated
         if found is None:
             return row
         if found.best is not None:
@@ -114,16 +118,18 @@ class Report:
 
     @property
     def tuned(self) -> int:
-        """The number of rows that a tuned kernel computes."""
-        return sum(row.by == "tuned" for row in self.rows)
+        """The number of rows that a tuned kernel computes, without those of graphs only."""
+        return sum(row.by == "tuned" for row in self._counted)
+
+    @property
+    def _counted(self) -> list[Row]:
+        """The rows without those of graphs only, which are of layers that have another row."""
+        return [row for row in self.rows if not row.graphs_only]
 
     @property
     def expected_gain_us(self) -> float:
-        """µs that tuned layers save in one call of the model, by the times measured in tuning.
-
-        A convolution with its gates is not counted beside the one that is called in eager mode.
-        """
-        return sum(row.gain_us for row in self.rows if not (row.layer and row.layer.is_gated))
+        """µs that tuned layers save in one call of the model, by the times measured in tuning."""
+        return sum(row.gain_us for row in self._counted)
 
     def __str__(self) -> str:
         """Return a table of the rows, the reasons for what PyTorch computes, and the totals."""
@@ -151,7 +157,7 @@ class Report:
 
     def _whole(self) -> list[str]:
         what = "layers" if self.mode == "inference" else "outputs and gradients of layers"
-        said = [f"{self.tuned} of {len(self.rows)} {what} are computed by tuned kernels"]
+        said = [f"{self.tuned} of {len(self._counted)} {what} are computed by tuned kernels"]
         if self.expected_gain_us:
             said.append(f"expected gain of a call: {self.expected_gain_us:,.1f} µs")
         with_gradients = "" if self.mode == "inference" else " and its gradients"
@@ -181,7 +187,7 @@ class Report:
         return picture(
             [
                 (_name(row.names), row.calls * row.pytorch_us, row.calls * row.time_us)
-                for row in self.rows
+                for row in self._counted
                 if row.by == "tuned" and row.pytorch_us is not None and row.time_us is not None
             ]
         )

@@ -219,17 +219,27 @@ def _takes_gates(
 ) -> bool:
     """Return whether a layer stays among the others; those without gates do.
 
-    A layer with gates knows the one without, for shapes of which only that one is tuned. It is left
-    out if the other computes more outputs, because the model uses them apart from the gates.
+    One with gates does unless the one without computes other outputs, which the model then uses
+    apart from the gates.
     """
-    tuned = layers[module].tuned
-    if not isinstance(module, FunctionCall) or not isinstance(tuned, GatedConv1d):
+    if not isinstance(module, FunctionCall) or not module.gated:
         return True
-    ungated = layers[replace(module, gated=False)].tuned
-    if not isinstance(ungated, Conv1d) or ungated.mode != tuned.mode:
-        return False
-    tuned.ungated = (ungated,)
-    return True
+    gated, ungated = layers[module].tuned, layers[replace(module, gated=False)].tuned
+    both = isinstance(gated, GatedConv1d) and isinstance(ungated, Conv1d)
+    return both and gated.mode == ungated.mode  # type: ignore[union-attr]
+
+
+def pair_gates(layers: list[ModelLayer]) -> None:
+    """Give each layer with gates the one without, if that is among the layers, too.
+
+    It computes shapes of which only its workload is tuned.
+    """
+    tuned = {layer.convolution: layer.tuned for layer in layers}
+    for called, layer in tuned.items():
+        if isinstance(called, FunctionCall) and isinstance(layer, GatedConv1d):
+            ungated = tuned.get(replace(called, gated=False))
+            same = isinstance(ungated, Conv1d) and ungated.mode == layer.mode
+            layer.ungated = (ungated,) if same else ()  # type: ignore[assignment]
 
 
 def _layer(layer: ModelLayer, terms: Terms, flow: Dataflow) -> ModelLayer:

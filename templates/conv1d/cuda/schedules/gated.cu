@@ -10,8 +10,8 @@ constexpr bool IS_FLIPPED = @IS_FLIPPED@, IS_STRIP = @IS_STRIP@, HAS_BIAS = @HAS
 constexpr int N = @CHANNELS@, R = @ROWS@, THREADS = @THREADS@;
 constexpr int ACROSS = C / N, STRIPS = (M + R - 1) / R;
 constexpr long long WORK = (long long)@B@ * STRIPS * ACROSS;
-constexpr long long ROW = 3LL * C * SIZE;  // bytes of a row of input
-constexpr int CHUNK = 512;                 // the most products in one sum; such sums are added
+constexpr long long THIRD = (long long)C * SIZE, ROW = 3 * THIRD;  // bytes of a row of output, and of input
+constexpr int CHUNK = 512;  // the most products in one sum; such sums are added
 
 // Reads N neighbouring elements as floats, or zeros if `inside` is false.
 template <bool IS_ALIGNED>
@@ -32,7 +32,7 @@ template <bool IS_ALIGNED>
 __device__ __forceinline__ void gated_samples(float (&v)[N], const char* row, bool inside) {
   float gate[N];
   gated_read<IS_ALIGNED>(gate, row, inside);
-  gated_read<IS_ALIGNED>(v, row + 2 * C * SIZE, inside);
+  gated_read<IS_ALIGNED>(v, row + 2 * THIRD, inside);
 #pragma unroll
   for (int n = 0; n < N; ++n) v[n] *= gate[n];
 }
@@ -41,7 +41,7 @@ __device__ __forceinline__ void gated_samples(float (&v)[N], const char* row, bo
 template <bool IS_ALIGNED>
 __device__ __forceinline__ void gated_leave(const float (&sum)[N], const float (&bias)[N], const char* row, char* to) {
   float v[N];
-  gated_read<IS_ALIGNED>(v, row + C * SIZE, true);
+  gated_read<IS_ALIGNED>(v, row + THIRD, true);
 #pragma unroll
   for (int n = 0; n < N; ++n) v[n] *= HAS_BIAS ? sum[n] + bias[n] : sum[n];
   if constexpr (IS_ALIGNED) {
@@ -80,7 +80,7 @@ __device__ __forceinline__ void gated_strip(const char* row, const char* w, cons
         if (e - r >= 0 && e - r < TAPS) sum[r][n] = fmaf(v[n], tap[e - r][n], e == r ? 0.0f : sum[r][n]);
     if (e >= TAPS - 1) {
       const int r = e - TAPS + 1;
-      gated_leave<IS_ALIGNED>(sum[r], bias, row + (first + r) * ROW, to + (long long)r * (C * SIZE));
+      gated_leave<IS_ALIGNED>(sum[r], bias, row + (first + r) * ROW, to + r * THIRD);
     }
   }
   if constexpr (!IS_STRIP) {
@@ -112,7 +112,7 @@ __device__ __forceinline__ void gated_strip(const char* row, const char* w, cons
     }
 #pragma unroll
     for (int r = 0; r < R; ++r)
-      gated_leave<IS_ALIGNED>(sum[r], bias, row + (first + r) * ROW, to + (long long)r * (C * SIZE));
+      gated_leave<IS_ALIGNED>(sum[r], bias, row + (first + r) * ROW, to + r * THIRD);
   }
 }
 
