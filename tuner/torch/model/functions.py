@@ -137,7 +137,7 @@ _PRODUCTS = ("mul", "multiply", "__mul__", "__rmul__")
 _PURE = (
     "conv1d", "squeeze", "unsqueeze", "transpose", "permute", "view", "reshape", "expand",
     "contiguous", "clone", "pad", "size", "dim", "stride", "numel", "is_contiguous", "__get__",
-    "__len__", "linear",
+    "__len__",
 )  # fmt: skip
 """Names of functions that write to no tensor. While a graph is traced, a function can be compared
 by its name, but not looked up in a set."""
