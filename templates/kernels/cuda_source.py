@@ -12,6 +12,7 @@ from tvm.tirx.script.builder import ir
 
 from templates.argument import workspace_of
 from templates.epilogue import WithEpilogue
+from templates.kernels.early_launch import ATTRIBUTE, wait_for_launch
 from templates.kernels.function import opaque_block
 from templates.kernels.parameters import buffers
 from templates.workload import Workload
@@ -141,7 +142,7 @@ def program_of_launches(
     """
     with IRBuilder() as builder, ir.prim_func(s_tir=True):
         ir.func_name("main")
-        ir.func_attr({"tirx.noalias": True})
+        ir.func_attr({"tirx.noalias": True, ATTRIBUTE: True})
         pointers = [buffer.data for buffer in buffers(workload)]
         pointers += [
             ir.arg(each.symbol, ir.buffer(each.shape, each.dtype)).data
@@ -159,6 +160,7 @@ def _launch(launch: Launch, pointers: Sequence[Any], source: str) -> None:
         ir.thread_binding(0, launch.threads, thread="threadIdx.x"),
         opaque_block(launch.function),
     ):
+        wait_for_launch()
         given = list(pointers)
         if launch.words:
             memory = ir.sblock_alloc_buffer((launch.words,), "uint32", scope="shared.dyn")

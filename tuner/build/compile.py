@@ -131,7 +131,11 @@ def compile_library(
     import tvm
     from tvm.support import cc
 
+    from templates.kernels.early_launch import begin_early
+
     aligned = element_aligned(module)
+    if target["kind"] == "cuda":
+        begin_early(aligned, target["arch"])
     name = "" if cache is None else cache_key(aligned, target)
     if cache is not None and (found := build_cache.read(cache, name)) is not None:
         library.write_bytes(found.binary)

@@ -8,6 +8,7 @@ from tvm.s_tir import Schedule
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
+from templates.kernels.early_launch import ATTRIBUTE, wait_for_launch
 from templates.workload import Workload
 
 
@@ -23,6 +24,8 @@ def _program(on_gpu: bool) -> Any:
     # built without TVMScript, which takes as long to parse as the program takes to compile
     with IRBuilder() as builder, ir.prim_func(s_tir=True):
         ir.func_name("main")
+        if on_gpu:
+            ir.func_attr({ATTRIBUTE: True})
         for name in ("x", "w", "y"):
             ir.arg(name, ir.buffer((1,), "float32"))
         if on_gpu:
@@ -34,7 +37,7 @@ def _program(on_gpu: bool) -> Any:
                 ir.reads()
                 ir.writes()
                 # without a statement in its body TVM makes no kernel
-                ir.evaluate(ir.tvm_storage_sync("shared"))
+                wait_for_launch()
         else:
             ir.evaluate(0)
     return builder.get()

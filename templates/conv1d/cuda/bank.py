@@ -34,7 +34,7 @@ class CudaBank(Template[Conv1dWorkload]):
 
     name = "bank"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -40,7 +40,7 @@ class CudaFft(Template[Conv1dWorkload]):
 
     name = "fft"
     kind = "cuda"
-    version = 4
+    version = 5
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

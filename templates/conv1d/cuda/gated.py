@@ -30,7 +30,7 @@ class CudaGated(Template[Conv1dWorkload]):
 
     name = "gated"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = DIRECT
     takes_gates = True
 

@@ -35,7 +35,7 @@ class CudaHankel(Template[Conv1dWorkload]):
 
     name = "hankel"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

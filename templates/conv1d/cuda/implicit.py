@@ -40,7 +40,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
 
     name = "implicit"
     kind = "cuda"
-    version = 7
+    version = 8
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

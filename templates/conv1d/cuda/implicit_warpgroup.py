@@ -39,7 +39,7 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
 
     name = "implicit_warpgroup"
     kind = "cuda"
-    version = 3
+    version = 4
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -33,7 +33,7 @@ class CudaPartitions(Template[Conv1dWorkload]):
 
     name = "partitions"
     kind = "cuda"
-    version = 3
+    version = 4
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -25,7 +25,7 @@ class CudaRegisters(Template[Conv1dWorkload]):
 
     name = "registers"
     kind = "cuda"
-    version = 4
+    version = 5
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -24,7 +24,7 @@ class CudaSignals(Template[Conv1dWorkload]):
 
     name = "signals"
     kind = "cuda"
-    version = 3
+    version = 4
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -30,7 +30,7 @@ class CudaWarpgroup(Template[Conv1dWorkload]):
 
     name = "warpgroup"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -37,7 +37,7 @@ class CudaWindow(Template[Conv1dWorkload]):
 
     name = "window"
     kind = "cuda"
-    version = 4
+    version = 5
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -44,7 +44,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
 
     name = "channels"
     kind = "cuda"
-    version = 4
+    version = 5
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

@@ -36,7 +36,7 @@ class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
 
     name = "channels_planes"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

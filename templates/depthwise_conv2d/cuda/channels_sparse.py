@@ -47,7 +47,7 @@ class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
 
     name = "channels_sparse"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

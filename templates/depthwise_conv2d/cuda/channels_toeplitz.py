@@ -41,7 +41,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
 
     name = "channels_toeplitz"
     kind = "cuda"
-    version = 4
+    version = 5
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

@@ -43,7 +43,7 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
 
     name = "patch"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

@@ -42,7 +42,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
 
     name = "rows"
     kind = "cuda"
-    version = 4
+    version = 5
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

@@ -44,7 +44,7 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
 
     name = "toeplitz"
     kind = "cuda"
-    version = 3
+    version = 4
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:

@@ -34,7 +34,7 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
 
     name = "backward_channels"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = DIRECT_WITH_PADDING
     computes_gradients = True
 

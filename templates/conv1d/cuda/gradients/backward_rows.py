@@ -33,7 +33,7 @@ class CudaBackwardRows(Template[Conv1dWorkload]):
 
     name = "backward_rows"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = DIRECT_WITH_PADDING
     computes_gradients = True
 

@@ -19,7 +19,7 @@ class CudaInputProducts(products.CudaProducts):
     """
 
     name = "input_products"
-    version = 1
+    version = 2
     direction = "backward_input"
 
     @staticmethod

@@ -27,7 +27,7 @@ class CudaInputRows(Template[Conv1dWorkload]):
 
     name = "input_rows"
     kind = "cuda"
-    version = 1
+    version = 2
     arithmetic = DIRECT
     computes_gradients = True
 

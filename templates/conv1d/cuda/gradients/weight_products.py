@@ -23,7 +23,7 @@ class CudaWeightProducts(products.CudaProducts):
     """
 
     name = "weight_products"
-    version = 1
+    version = 2
     direction = "backward_weight"
 
     @staticmethod

@@ -44,7 +44,7 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
 
     name = "signals_fourier"
     kind = "cuda"
-    version = 3
+    version = 4
     arithmetic = FFT_IN_HALVES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -33,7 +33,7 @@ class CudaSignalsToeplitz(Template[Conv1dWorkload]):
 
     name = "signals_toeplitz"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -43,7 +43,7 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
 
     name = "input_channels"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = DIRECT_WITH_PADDING
     computes_gradients = True
 

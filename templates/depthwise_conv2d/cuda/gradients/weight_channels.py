@@ -56,7 +56,7 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
 
     name = "weight_channels"
     kind = "cuda"
-    version = 2
+    version = 3
     arithmetic = DIRECT_WITH_PADDING
     computes_gradients = True
 

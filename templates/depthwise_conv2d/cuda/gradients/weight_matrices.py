@@ -42,7 +42,7 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
 
     name = "weight_matrices"
     kind = "cuda"
-    version = 3
+    version = 4
     arithmetic = TENSOR_CORES
     computes_gradients = True
 

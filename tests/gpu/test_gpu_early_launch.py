@@ -1,0 +1,96 @@
+"""A launch that begins before the one before it has ended reads what that one wrote, whatever it
+is: a kernel, a copy, another stream's work or a launch of the same library."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from templates.conv1d.cuda.partitions import CudaPartitions
+from templates.conv1d.cuda.registers import CudaRegisters
+from templates.conv1d.workload import Conv1dWorkload
+from tests.gpu.loaded import loaded
+from tuner.device.detect import detect
+from tuner.library.load import Library
+from tuner.process.child import Child
+
+pytestmark = [pytest.mark.gpu, pytest.mark.torch]
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+SHORT, LONG = (Conv1dWorkload(M=500_009, N=taps, mode="same") for taps in (9, 8191))
+ROUNDS = 20
+SLEEP = 200_000
+"""Cycles that something takes before it writes what a launch reads: about 0.1 ms."""
+
+
+@pytest.fixture(scope="module", params=["one launch", "several"])
+def library(request: pytest.FixtureRequest, child: Child, tmp_path_factory: Any) -> Library:
+    several = request.param == "several"
+    template, work = (CudaPartitions(), LONG) if several else (CudaRegisters(), SHORT)
+    config = template.default(work, child.call(detect, "cuda", timeout=60).limits)
+    path: Path = tmp_path_factory.mktemp("early") / "library.so"
+    return loaded(work, template, config, child, path)
+
+
+def by_kernels(source: Any, x: Any, library: Library, w: Any) -> None:
+    torch.cuda._sleep(SLEEP)
+    torch.mul(source, 1.0, out=x)
+
+
+def by_copy(source: Any, x: Any, library: Library, w: Any) -> None:
+    torch.cuda._sleep(SLEEP)
+    x.copy_(source)
+
+
+def by_another_stream(source: Any, x: Any, library: Library, w: Any) -> None:
+    here, other = torch.cuda.current_stream(), torch.cuda.Stream()
+    other.wait_stream(here)
+    with torch.cuda.stream(other):
+        torch.cuda._sleep(SLEEP)
+        torch.mul(source, 1.0, out=x)
+    here.wait_stream(other)
+
+
+def by_itself(source: Any, x: Any, library: Library, w: Any) -> None:
+    library(source, w, x)
+
+
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize("write", [by_kernels, by_copy, by_another_stream, by_itself])
+def test_it_reads_what_was_written_just_before(
+    library: Library, write: Callable[..., None], captured: bool
+) -> None:
+    work = library.workload
+    source, w = torch.randn(work.M, device="cuda"), torch.randn(work.N, device="cuda")
+    x, y = (torch.empty(work.M, device="cuda") for _ in range(2))
+    write(source, x, library, w)
+    torch.cuda.synchronize()
+    library(x, w, y)
+    torch.cuda.synchronize()
+    expected = y.clone()
+
+    def once() -> None:
+        y.fill_(float("nan"))
+        x.fill_(float("nan"))
+        write(source, x, library, w)
+        library(x, w, y)
+        library(y, w, x)  # and x may be overwritten only now
+        library(x, w, other)
+
+    other = torch.empty_like(y)
+    if captured:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            once()
+        run = graph.replay
+    else:
+        run = once
+    found = []
+    for _ in range(ROUNDS):
+        run()
+        found.append((y.clone(), other.clone()))
+    torch.cuda.synchronize()
+    assert all(torch.equal(mine, expected) for mine, _ in found)
+    assert all(torch.equal(last, found[0][1]) for _, last in found)
+    assert found[0][1].isfinite().all()
