@@ -38,11 +38,13 @@ def check(workload: Any) -> None:
         )
     if workload.gated:
         whole = sum(workload.pads) == workload.span - 1
+        given = workload.model_fields_set  # of padding that a mode has, only the mode is kept
+        edges = "padding" if "padding" in given and "mode" not in given else "mode"
         more = {
             "layout": "" if workload.layout == "NWC" else f"layout is {workload.layout}",
             "direction": "" if workload.is_forward else f"direction is {workload.direction}",
             "activation": "" if workload.activation == "none" else named,
-            "mode": "" if whole else "outputs are not as many as samples",
+            edges: "" if whole else "outputs are not as many as samples",
         }
         _refuse(
             own | more,
