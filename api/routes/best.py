@@ -25,7 +25,7 @@ from api.schemas.orders.nearest import EXAMPLES, NearestOrder
 from db import queue
 from db.contract.best import Neighbour
 from db.contract.order import PREDICTED, PREDICTION
-from db.fleet.devices import device_name
+from db.fleet.devices import device_name, kinds_called
 from db.queue.waiting import devices_and_waiting_reasons, pending_job_for
 from db.records import listed
 from db.results import best as bests
@@ -102,19 +102,20 @@ def verify_nearest(
     A worker builds, checks and times the configuration that `GET /best/{operator}?match=nearest`
     names for this shape: one trial, no search. Once the job has succeeded, that answer is verified,
     and has a time and a library. If the shape has a best already, the answer is that best's job."""
+    there = order.for_device
+    kinds = set() if there is None else kinds_called(engine, there)
     filters = BestFilters(
-        target=order.target,
+        target=kinds.pop() if order.target == "auto" and len(kinds) == 1 else order.target,
         device=order.device,
         threads=order.threads,
         parallel=order.parallel,
         templates=None if order.templates is None else ",".join(order.templates),
     )
-    there = order.for_device
     exact = _on_device(_own_bests(engine, order.workload, filters), there)
     if exact:
         job, created = queue.get(engine, exact[0].job_id), False
     else:
-        lenders = _lenders(engine, order.workload, filters)
+        lenders = _lenders(engine, order.workload, filters, there)
         lender = (_on_device(lenders, there) or lenders)[0]
         wanted = verification_order(order.workload, lender, filters.names, there)
         [(job, created)] = listed.submit(engine, [wanted])
@@ -174,10 +175,13 @@ def _own_bests(engine: Engine, workload: Workload, filters: BestFilters) -> list
     )
 
 
-def _lenders(engine: Engine, workload: Workload, filters: BestFilters) -> list[Best]:
+def _lenders(
+    engine: Engine, workload: Workload, filters: BestFilters, for_device: str | None = None
+) -> list[Best]:
     """Return the nearest shape's bests that pass the filters, fastest first.
 
-    Raise Problem if no tuned shape can lend its configuration."""
+    Raise Problem if no tuned shape can lend its configuration; the order that it names is for the
+    device ``for_device``."""
     candidates = bests.bests_of_operator(
         engine,
         workload.operator,
@@ -190,7 +194,7 @@ def _lenders(engine: Engine, workload: Workload, filters: BestFilters) -> list[B
     )
     lenders = nearest_bests(workload, candidates)
     if not lenders:
-        raise _not_tuned(engine, workload, filters, NO_LENDER)
+        raise _not_tuned(engine, workload, filters, NO_LENDER, for_device)
     return lenders
 
 
@@ -202,22 +206,30 @@ def _lender(engine: Engine, best: Best) -> Neighbour | None:
     return Neighbour(workload=lent.source["workload"], time_us=lent.source["time_us"])
 
 
-def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: str = "") -> Problem:
+def _not_tuned(
+    engine: Engine,
+    workload: Workload,
+    filters: BestFilters,
+    why: str = "",
+    for_device: str | None = None,
+) -> Problem:
     """Return the problem of a shape without a best.
 
-    Its members are the request that orders the tuning and, if one was ordered, the job."""
+    Its members are the request that orders the tuning, for ``for_device`` or the device of the
+    filters, and, if one was ordered, the job."""
     asked = workload.model_dump()
     order = {"operator": workload.operator, "workload": asked, "target": filters.target}
     if filters.match == PREDICTED:
         order |= PREDICTION
-    if filters.device:
-        order["for_device"] = device_name(engine, filters.device)
+    wanted = for_device or filters.device or None
+    if wanted is not None:
+        order["for_device"] = device_name(engine, wanted)
     if filters.names is not None:
         order["templates"] = list(filters.names)
     shape = " ".join(f"{name}={in_text(value)}" for name, value in workload.key_fields.items())
     where = "" if filters.target == "auto" else f" for {filters.target}"
-    if filters.device is not None:
-        where += f" on {filters.device}"
+    if wanted is not None:
+        where += f" on {wanted}"
     if filters.threads is not None:
         where += f" with {filters.threads} threads or fewer"
     if filters.names is not None:
@@ -228,7 +240,7 @@ def _not_tuned(engine: Engine, workload: Workload, filters: BestFilters, why: st
         names = dict.fromkeys(_place(best) for best in elsewhere)
         detail += f" (it has on {', '.join(names)})"
     tune = {"method": "POST", "url": "/jobs", "body": order}
-    job = pending_job_for(engine, workload.key, filters.kind, filters.device)
+    job = pending_job_for(engine, workload.key, filters.kind, wanted)
     if job is None:
         way_out = "POST the body in tune to /jobs and ask again once the job has succeeded"
         return Problem("not-tuned", f"{detail}; {way_out}", tune=tune)

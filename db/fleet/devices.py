@@ -49,6 +49,11 @@ def device_name(engine: Engine, called: str) -> str:
     return next(found, called)
 
 
+def kinds_called(engine: Engine, called: str) -> set[str]:
+    """Return the kinds of the devices of this name or id; empty if none is known."""
+    return {each.kind for each in list_devices(engine) if called in each.names}
+
+
 def upsert_device(engine: Engine, fingerprint: Mapping[str, Any]) -> Device:
     """Return the device with this fingerprint, and store it if it is new.
 

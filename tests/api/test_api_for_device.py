@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from problem_shape import problem
-from service_rows import GPU, tuned
+from service_rows import GPU, HOST, tuned
 from sqlalchemy import Engine
 from starlette.testclient import TestClient
 
@@ -71,6 +71,19 @@ def test_the_nearest_of_a_device_is_verified_there(client: TestClient, engine: E
     own = tuned(engine, "conv1d", {"M": 4000, "N": 32}, GPU)
     assert client.post("/jobs/nearest", json=asked).json()["id"] == own.id
     assert lender(on_t4) == ("NVIDIA T4", own.id)  # another device's best of the shape itself
+
+
+def test_a_device_of_another_kind_lends_it_nothing(client: TestClient, engine: Engine) -> None:
+    """A configuration of a CPU is of no use for a device that is known to be a GPU."""
+    tuned(engine, "conv1d", {"M": 3999, "N": 32}, HOST)
+    tuned(engine, "depthwise_conv2d", {"B": 1, "C": 3, "H": 9, "W": 9, "K": 3}, T4)
+    asked = {"operator": "conv1d", "workload": {"M": 4000, "N": 32}, "for_device": "NVIDIA T4"}
+    told = problem(client.post("/jobs/nearest", json=asked), 404, "not-tuned")
+    assert told["tune"]["body"]["for_device"] == "NVIDIA T4"
+    farther = tuned(engine, "conv1d", {"M": 4096, "N": 32}, GPU)
+    job = client.post("/jobs/nearest", json=asked).json()
+    [lent] = listed.of_job(engine, job["id"])
+    assert (job["target"], lent.source["job"]) == ("cuda", farther.id)
 
 
 def test_all_jobs_of_a_model_are_for_it(client: TestClient, engine: Engine) -> None:
