@@ -117,7 +117,9 @@ def test_what_another_job_measured_meanwhile_counts(
             bench.run(database, another)
 
     ended = bench.run(database, job, watch=meanwhile)
-    assert (ended.state, ended.best["config"]) == ("succeeded", line["config"])
+    assert ended.state == "succeeded"
+    finalists = [each["config"] for each in best(database, **SHAPE).timing["finalists"]]
+    assert line["config"] in finalists  # which the default may beat
     assert database.trials(job) == []
 
 
