@@ -20,8 +20,8 @@ from templates.conv1d.sums_exact import (
     window_of,
 )
 from templates.conv1d.workload import Conv1dWorkload
+from templates.exact.epilogue import apply_epilogue, gradient_of_sums
 from templates.exact.fft_correlation import correlate_by_fft
-from templates.kernels.epilogue_exact import apply_epilogue, gradient_of_sums
 
 Array = NDArray[np.float64]
 Given = NDArray[np.floating[Any]]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from templates.exact.fft_correlation import correlate_by_fft
+from templates.exact.fft_length import fast_fft_length
 from templates.exact.in_threads import in_threads
-from templates.kernels.fft_length import fast_fft_length
 
 DIRECT_LIMIT = 2**24
 """Most multiply-adds for which one signal is summed directly. Beyond it, the Fourier transform is

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from templates.depthwise_conv2d import sums_exact
 from templates.depthwise_conv2d.sums_exact import blocks, sums, window_of
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.exact.epilogue import apply_epilogue, gradient_of_sums
 from templates.exact.fft_correlation import correlate_by_fft
 from templates.exact.in_threads import in_threads
-from templates.kernels.epilogue_exact import apply_epilogue, gradient_of_sums
 
 Array = NDArray[np.float64]
 Given = NDArray[np.floating[Any]]

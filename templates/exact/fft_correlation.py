@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from templates.kernels.fft_length import fast_fft_length
+from templates.exact.fft_length import fast_fft_length
 
 ROUNDING = 1e-15
 """Rounding error of a sum, relative to the product of the norms of its window and its kernel."""

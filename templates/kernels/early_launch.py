@@ -14,7 +14,7 @@ LEAST_ARCH = 90
 ATTRIBUTE = "launch_is_awaited"
 """Attribute of a TIR function of which each launch begins with :func:`wait_for_launch`."""
 
-_WAIT = """
+WAIT = """
 #ifndef WAIT_FOR_LAUNCH
 #define WAIT_FOR_LAUNCH
 // Waits until the launches before this one have ended and what they wrote can be read.
@@ -29,7 +29,7 @@ __device__ __forceinline__ void wait_for_launch() {
 
 def wait_for_launch() -> None:
     """Add a statement that waits for the launch before. It must precede all use of memory."""
-    ir.evaluate(ir.cuda.func_call("wait_for_launch", source_code=_WAIT))
+    ir.evaluate(ir.cuda.func_call("wait_for_launch", source_code=WAIT))
 
 
 def begin_early(module: Any, arch: str) -> None:

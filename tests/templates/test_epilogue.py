@@ -15,8 +15,8 @@ import templates
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.epilogue import Activation
+from templates.exact.epilogue import apply_epilogue
 from templates.kernels.epilogue import activation_derivative
-from templates.kernels.epilogue_exact import apply_epilogue
 from templates.kernels.halves import arithmetics
 from templates.naive import naive_on
 from tests.templates.compiled import Compiled

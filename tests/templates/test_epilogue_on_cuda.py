@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import in_numpy
 from templates.epilogue import Activation
+from templates.exact.epilogue import apply_epilogue
 from templates.kernels.cuda_source import COARSE, EPILOGUE, epilogue, render
-from templates.kernels.epilogue_exact import apply_epilogue
 from tests.templates.once import once
 from tuner.build import build_cache, linker
 

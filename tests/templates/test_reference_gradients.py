@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import templates
+from templates.exact.epilogue import apply_epilogue
 from templates.gradients import WithGradients
-from templates.kernels.epilogue_exact import apply_epilogue
 from tests.templates.shapes import SMALL, small_gradients
 
 EACH = pytest.mark.parametrize("operator", SMALL)

@@ -6,6 +6,7 @@ import pytest
 import tvm
 from tvm.script import tirx as T  # noqa: N812  # as TVMScript is written
 
+from templates.kernels.early_launch import ATTRIBUTE, WAIT
 from tuner.build.compile import EMPTY_WORKLOAD
 from tuner.measure.empty import empty
 
@@ -29,14 +30,14 @@ def on_cuda() -> Any:
             with T.sblock("empty"):
                 T.reads()
                 T.writes()
-                T.evaluate(T.tvm_storage_sync("shared"))
+                T.evaluate(T.cuda.func_call("wait_for_launch", source_code=WAIT))
 
-    return main
+    return main.with_attr(ATTRIBUTE, True)
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("llvm", on_cpu), ("cuda", on_cuda)])
 def test_it_is_a_function_of_three_samples_with_one_block(kind: str, expected: Any) -> None:
-    """On a CPU the empty program does nothing; on a GPU it launches one block."""
+    """On a CPU the empty program does nothing; on a GPU it launches one block, which waits."""
     (function,) = empty(EMPTY_WORKLOAD, kind).mod.functions.values()
     (same,) = tvm.s_tir.Schedule(expected()).mod.functions.values()
     tvm.ir.assert_structural_equal(function, same)
