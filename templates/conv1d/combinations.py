@@ -11,10 +11,11 @@ SMOOTH = ("none", "silu", "gelu")
 """Activations with a continuous derivative."""
 
 
-def check(workload: Any) -> None:
+def check(workload: Any, edges: str) -> None:
     """Raise PydanticCustomError, which names the field, for a combination that no program serves.
 
-    ``workload`` is a ``Conv1dWorkload``, which calls this while it is validated.
+    ``workload`` is a ``Conv1dWorkload``, which calls this while it is validated. ``edges`` is the
+    field by which its padding was given, mode or padding.
 
     The program of direction backward computes the sums again. If a derivative jumped, the last bit
     of such a sum would decide on which side of the jump it lies. Gates have as many samples as the
@@ -38,8 +39,6 @@ def check(workload: Any) -> None:
         )
     if workload.gated:
         whole = sum(workload.pads) == workload.span - 1
-        given = workload.model_fields_set  # of padding that a mode has, only the mode is kept
-        edges = "padding" if "padding" in given and "mode" not in given else "mode"
         more = {
             "layout": "" if workload.layout == "NWC" else f"layout is {workload.layout}",
             "direction": "" if workload.is_forward else f"direction is {workload.direction}",

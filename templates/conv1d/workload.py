@@ -119,8 +119,9 @@ class Conv1dWorkload(WithGradients):
 
         F and groups are left out at their defaults, padding becomes the mode that has it, if there
         is one, and a single signal has layout NCW. Raise an error if groups, F, mode and padding do
-        not fit each other.
+        not fit each other, or for gradients and gates that are not for this convolution.
         """
+        edges = "mode" if self.padding is None else "padding"  # the one that was given
         if self.F == self.C:
             self._set(F=None)
         if self.groups == self.C:
@@ -150,12 +151,7 @@ class Conv1dWorkload(WithGradients):
             self._set(mode=mode, padding=None if mode else self.padding)
         if self.is_one_signal:
             self._set(layout="NCW")
-        return self
-
-    @model_validator(mode="after")
-    def _combinations(self) -> Conv1dWorkload:
-        """Raise an error for gradients and gates that are not for this convolution."""
-        combinations.check(self)
+        combinations.check(self, edges)
         return self
 
     @model_validator(mode="after")
