@@ -25,7 +25,7 @@ from api.schemas.orders.nearest import EXAMPLES, NearestOrder
 from db import queue
 from db.contract.best import Neighbour
 from db.contract.order import PREDICTED, PREDICTION
-from db.fleet.devices import device_name, kinds_called
+from db.fleet.devices import device_name, kinds_named
 from db.queue.waiting import devices_and_waiting_reasons, pending_job_for
 from db.records import listed
 from db.results import best as bests
@@ -103,7 +103,7 @@ def verify_nearest(
     names for this shape: one trial, no search. Once the job has succeeded, that answer is verified,
     and has a time and a library. If the shape has a best already, the answer is that best's job."""
     there = order.for_device
-    kinds = set() if there is None else kinds_called(engine, there)
+    kinds = set() if there is None else kinds_named(engine, there)
     filters = BestFilters(
         target=kinds.pop() if order.target == "auto" and len(kinds) == 1 else order.target,
         device=order.device,
@@ -221,15 +221,15 @@ def _not_tuned(
     order = {"operator": workload.operator, "workload": asked, "target": filters.target}
     if filters.match == PREDICTED:
         order |= PREDICTION
-    wanted = for_device or filters.device or None
-    if wanted is not None:
+    wanted = for_device or filters.device
+    if wanted:
         order["for_device"] = device_name(engine, wanted)
     if filters.names is not None:
         order["templates"] = list(filters.names)
     shape = " ".join(f"{name}={in_text(value)}" for name, value in workload.key_fields.items())
     where = "" if filters.target == "auto" else f" for {filters.target}"
-    if wanted is not None:
-        where += f" on {wanted}"
+    if filters.device is not None:
+        where += f" on {filters.device}"
     if filters.threads is not None:
         where += f" with {filters.threads} threads or fewer"
     if filters.names is not None:

@@ -49,9 +49,9 @@ def device_name(engine: Engine, called: str) -> str:
     return next(found, called)
 
 
-def kinds_called(engine: Engine, called: str) -> set[str]:
-    """Return the kinds of the devices of this name or id; empty if none is known."""
-    return {each.kind for each in list_devices(engine) if called in each.names}
+def kinds_named(engine: Engine, name: str) -> set[str]:
+    """Return the kinds of the devices of this name; empty if none is known."""
+    return {each.kind for each in list_devices(engine) if each.name == name}
 
 
 def upsert_device(engine: Engine, fingerprint: Mapping[str, Any]) -> Device:
