@@ -180,7 +180,8 @@ class JobRun:
         return [
             best.config
             for best in found
-            if best.tvm_version == TVM and self._plan.knows(best.config, best.template_version)
+            if best.tvm_version == TVM
+            and self._plan.can_compete(best.config, best.template_version)
         ]
 
     def _known_peer_times(self, versions: dict[str, str] | None) -> PeerTimes | None:

@@ -137,6 +137,15 @@ class Plan:
             self._spaces[known.name] = known.space(self.workload, self.device.limits)
         return config in self._spaces[known.name]
 
+    def can_compete(self, config: Config, version: int) -> bool:
+        """Return whether a stored best can take part in a last round.
+
+        If its template had another version, the configuration is another program now. It is built
+        and timed like the other finalists, and probably fast.
+        """
+        known = self._programs.get(config["template"])
+        return self.knows(config, known.version if isinstance(known, Template) else version)
+
     def version(self, config: Config) -> int:
         """Return the version of the configuration's template."""
         return self._programs[config["template"]].version

@@ -122,6 +122,16 @@ def test_a_configuration_is_known_that_is_in_the_space_and_of_its_version() -> N
     assert not made.knows({"template": "other"}, 1)
 
 
+def test_a_best_of_another_version_competes_if_its_configuration_is_still_one() -> None:
+    made, trace = plan(among=[Planted()]), Trace()
+    right = Planted().config("right")
+    assert made.can_compete(right, Planted.version - 1)
+    assert not made.can_compete(right | {"behaviour": "of an older version"}, Planted.version - 1)
+    assert not made.can_compete({"template": "other"}, 1)
+    assert made.can_compete(trace.config("[[],[]]"), trace.version)
+    assert not made.can_compete(trace.config("[[],[]]"), trace.version - 1)
+
+
 def test_where_no_template_applies_the_reason_says_so() -> None:
     with pytest.raises(NothingWorked, match=r"no template serves .*conv1d.* on cpu"):
         plan(among=[])
