@@ -12,7 +12,7 @@ from tvm.tirx.script.builder import ir
 
 from templates.argument import workspace_of
 from templates.epilogue import WithEpilogue
-from templates.kernels.early_launch import ATTRIBUTE, wait_for_launch
+from templates.kernels.early_launch import LAUNCHES_WAIT, wait_for_launch
 from templates.kernels.function import opaque_block
 from templates.kernels.parameters import buffers
 from templates.workload import Workload
@@ -142,7 +142,7 @@ def program_of_launches(
     """
     with IRBuilder() as builder, ir.prim_func(s_tir=True):
         ir.func_name("main")
-        ir.func_attr({"tirx.noalias": True, ATTRIBUTE: True})
+        ir.func_attr({"tirx.noalias": True, LAUNCHES_WAIT: True})
         pointers = [buffer.data for buffer in buffers(workload)]
         pointers += [
             ir.arg(each.symbol, ir.buffer(each.shape, each.dtype)).data
@@ -154,6 +154,7 @@ def program_of_launches(
     return builder.get()
 
 
+# A change here changes the program of each template that is written in CUDA: raise their versions.
 def _launch(launch: Launch, pointers: Sequence[Any], source: str) -> None:
     with (
         ir.thread_binding(0, launch.blocks, thread="blockIdx.x"),

@@ -1,6 +1,7 @@
 """Launches that begin while the launch before them on their stream ends, and then wait for it.
 
-CUDA calls that programmatic dependent launch. What it takes to begin a launch is hidden then.
+CUDA calls that programmatic dependent launch. Such a launch has begun by the time at which it may
+use memory.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from tvm.tirx.script.builder import ir
 
 LEAST_ARCH = 90
 """Least compute capability, times ten, of a device that can begin a launch early."""
-ATTRIBUTE = "launch_is_awaited"
+LAUNCHES_WAIT = "launches_wait"
 """Attribute of a TIR function of which each launch begins with :func:`wait_for_launch`."""
 
-WAIT = """
+WAIT_SOURCE = """
 #ifndef WAIT_FOR_LAUNCH
 #define WAIT_FOR_LAUNCH
 // Waits until the launches before this one have ended and what they wrote can be read.
@@ -29,16 +30,17 @@ __device__ __forceinline__ void wait_for_launch() {
 
 def wait_for_launch() -> None:
     """Add a statement that waits for the launch before. It must precede all use of memory."""
-    ir.evaluate(ir.cuda.func_call("wait_for_launch", source_code=WAIT))
+    ir.evaluate(ir.cuda.func_call("wait_for_launch", source_code=WAIT_SOURCE))
 
 
 def begin_early(module: Any, arch: str) -> None:
-    """Let the launches of the module's ``main`` begin early, if they wait and the device can.
+    """Change the module's ``main`` so that its launches begin early, if they wait and the device
+    can.
 
     ``arch`` is the device's, such as ``sm_90``.
     """
     main = module["main"]
-    if ATTRIBUTE in main.attrs and int(arch.removeprefix("sm_")) >= LEAST_ARCH:
+    if LAUNCHES_WAIT in main.attrs and int(arch.removeprefix("sm_")) >= LEAST_ARCH:
         module["main"] = main.with_attr(
             "tirx.kernel_launch_params",
             ["tirx.use_programtic_dependent_launch"],  # TVM spells it so

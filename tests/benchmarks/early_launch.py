@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import templates
-from templates.kernels.early_launch import ATTRIBUTE
+from templates.kernels.early_launch import LAUNCHES_WAIT
 from templates.template import Template
 from templates.workload import Workload
 from tests.benchmarks.tuned import provenance, stated, write
@@ -54,8 +54,11 @@ def main() -> None:
     with TemporaryDirectory() as name, ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         folders = [Path(name) / str(number) for number in range(len(bests))]
         built = list(pool.map(_build, bests, [device] * len(bests), folders))
-        there = zip(bests, folders, built, strict=True)
-        rows = [_timed(best, device, folder, n) for best, folder, n in there if n is not None]
+        rows = [
+            _timed(best, device, folder, workspace_elements)
+            for best, folder, workspace_elements in zip(bests, folders, built, strict=True)
+            if workspace_elements is not None
+        ]
     run = provenance(f"python -m {MODULE}", device)
     text = _page(rows, f"    {run['command']}\n\n{stated(run, versions('cuda'))}")
     if options.write:
@@ -82,21 +85,23 @@ def _build(best: dict[str, Any], device: Device, folder: Path) -> int | None:
     Return None if the launches of the program do not begin early.
     """
     work, config = _workload(best), best["best"]["config"]
-    program, elements = program_of(_template(best, device)), 0
+    program, workspace_elements = program_of(_template(best, device)), 0
     folder.mkdir()
     for name in ("ended", "early"):
         path = folder / f"{name}.so"
         module = schedule_of(BuildOrder(work.key, program, config, device.target, path)).mod
-        if ATTRIBUTE not in module["main"].attrs:
+        if LAUNCHES_WAIT not in module["main"].attrs:
             return None
         if name == "ended":
-            module["main"] = module["main"].without_attr(ATTRIBUTE)
-        elements = workspace(module, work)
+            module["main"] = module["main"].without_attr(LAUNCHES_WAIT)
+        workspace_elements = workspace(module, work)
         compile_library(module, device.target, path)
-    return elements
+    return workspace_elements
 
 
-def _timed(best: dict[str, Any], device: Device, folder: Path, elements: int) -> dict[str, Any]:
+def _timed(
+    best: dict[str, Any], device: Device, folder: Path, workspace_elements: int
+) -> dict[str, Any]:
     import torch
 
     work, config = _workload(best), best["best"]["config"]
@@ -107,7 +112,7 @@ def _timed(best: dict[str, Any], device: Device, folder: Path, elements: int) ->
     graphs = {}
     for name in ("ended", "early"):
         path = folder / f"{name}.so"
-        describe(path, work, device, _template(best, device), config, elements)
+        describe(path, work, device, _template(best, device), config, workspace_elements)
         graphs[name] = _captured(load(path), tensors)
     times: dict[str, list[float]] = {name: [] for name in graphs}
     for _ in range(SAMPLES):

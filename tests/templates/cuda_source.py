@@ -111,13 +111,40 @@ def registers_and_stack(cubin: bytes) -> tuple[int, int]:
     return found[0x2F], found[0x11]
 
 
+WAIT = 0x82E
+USES_OF_MEMORY = (0x980, 0x981, 0x985, 0x986, 0x9A3, 0x9A6, 0xFAE, 0x3BA)
+"""Opcodes for sm_90, as NVRTC compiles one instruction each: the wait of an early launch; loads,
+stores, atomic sums and copies, all of global memory."""
+
+
+def waits_first(cubin: bytes) -> bool:
+    """Return whether each kernel of a cubin for sm_90 waits for the launch before it, before it
+    uses global memory for the first time."""
+    kernels = [
+        [word & 0xFFF for (word, _) in struct.iter_unpack("<QQ", code)]
+        for code in _sections(cubin, b".text.").values()
+    ]
+    assert kernels
+    return all(
+        WAIT in code and not set(code[: code.index(WAIT)]).intersection(USES_OF_MEMORY)
+        for code in kernels
+    )
+
+
 def _section(elf: bytes, name: bytes) -> bytes:
+    return _sections(elf, name)[name]
+
+
+def _sections(elf: bytes, prefix: bytes) -> dict[bytes, bytes]:
+    """Return the sections whose names begin so, by their names."""
     (table,) = struct.unpack_from("<Q", elf, 0x28)
     entry, count, names = struct.unpack_from("<HHH", elf, 0x3A)
     headers = [struct.unpack_from("<IIQQQQ", elf, table + i * entry) for i in range(count)]
     strings = headers[names][4]
+    found = {}
     for header in headers:
         start = strings + header[0]
-        if elf[start : elf.index(b"\0", start)] == name:
-            return elf[header[4] : header[4] + header[5]]
-    raise AssertionError(f"no section {name!r}")
+        name = elf[start : elf.index(b"\0", start)]
+        if name.startswith(prefix):
+            found[name] = elf[header[4] : header[4] + header[5]]
+    return found

@@ -12,7 +12,13 @@ import templates
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
-from tests.templates.cuda_source import cubin, declared, registers_and_stack, source, taken
+from tests.templates.cuda_source import (
+    cubin,
+    declared,
+    registers_and_stack,
+    source,
+    waits_first,
+)
 from tests.templates.devices import H200, T4
 from tests.templates.shapes import SMALL, small_gradients
 from tests.templates.test_schedules_cpu import LARGEST
@@ -177,10 +183,14 @@ def test_a_random_configuration_becomes_a_cubin(workload: Workload) -> None:
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)
-def test_the_default_keeps_its_sums_in_registers(workload: Workload) -> None:
+def test_the_default_keeps_its_sums_in_registers_and_waits_first(workload: Workload) -> None:
+    """No load or store may precede the wait of a launch that begins early."""
     for template in templates.templates_for(workload, H200):
-        registers, stack = taken(template, workload, template.default(workload, H200), H200)
+        text = source(template, workload, template.default(workload, H200), H200)
+        binary = cubin(text, H200.arch)
+        registers, stack = registers_and_stack(binary)
         assert (registers <= 255, stack) == (True, 0)
+        assert waits_first(binary) == ("wait_for_launch" in text), template.name
 
 
 @pytest.mark.parametrize("workload", LARGEST, ids=lambda workload: workload.key)

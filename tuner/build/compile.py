@@ -135,7 +135,7 @@ def compile_library(
 
     aligned = element_aligned(module)
     if target["kind"] == "cuda":
-        begin_early(aligned, target["arch"])
+        begin_early(aligned, target["arch"])  # before the cache's key is made of the module
     name = "" if cache is None else cache_key(aligned, target)
     if cache is not None and (found := build_cache.read(cache, name)) is not None:
         library.write_bytes(found.binary)

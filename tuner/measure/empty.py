@@ -8,7 +8,7 @@ from tvm.s_tir import Schedule
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
-from templates.kernels.early_launch import ATTRIBUTE, wait_for_launch
+from templates.kernels.early_launch import LAUNCHES_WAIT, wait_for_launch
 from templates.workload import Workload
 
 
@@ -25,7 +25,7 @@ def _program(on_gpu: bool) -> Any:
     with IRBuilder() as builder, ir.prim_func(s_tir=True):
         ir.func_name("main")
         if on_gpu:
-            ir.func_attr({ATTRIBUTE: True})
+            ir.func_attr({LAUNCHES_WAIT: True})
         for name in ("x", "w", "y"):
             ir.arg(name, ir.buffer((1,), "float32"))
         if on_gpu:

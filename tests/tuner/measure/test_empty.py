@@ -6,7 +6,7 @@ import pytest
 import tvm
 from tvm.script import tirx as T  # noqa: N812  # as TVMScript is written
 
-from templates.kernels.early_launch import ATTRIBUTE, WAIT
+from templates.kernels.early_launch import LAUNCHES_WAIT, WAIT_SOURCE
 from tuner.build.compile import EMPTY_WORKLOAD
 from tuner.measure.empty import empty
 
@@ -30,9 +30,9 @@ def on_cuda() -> Any:
             with T.sblock("empty"):
                 T.reads()
                 T.writes()
-                T.evaluate(T.cuda.func_call("wait_for_launch", source_code=WAIT))
+                T.evaluate(T.cuda.func_call("wait_for_launch", source_code=WAIT_SOURCE))
 
-    return main.with_attr(ATTRIBUTE, True)
+    return main.with_attr(LAUNCHES_WAIT, True)
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("llvm", on_cpu), ("cuda", on_cuda)])
