@@ -19,7 +19,9 @@ from tuner.device import cpu_facts
 SHAPE = ["conv1d", "--M", "512", "--N", "8"]
 TUNE = ["tune", *SHAPE, "--trials", "300", "--target", "cpu", "--baselines", "none"]
 LOCAL = """
+import signal
 from tuner.client.local import Local
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 try:
     Local().tune("conv1d", M=512, N=8, trials=300, target="cpu", baselines="none")
 except KeyboardInterrupt as stopped:
