@@ -6,19 +6,54 @@ from typing import Any
 
 import pytest
 
+from templates import operators, templates_for
 from templates.conv1d.cuda.direct import CudaDirect
 from templates.conv1d.cuda.partitions import CudaPartitions
 from templates.conv1d.cuda.registers import CudaRegisters
 from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.early_launch import LAUNCHES_WAIT, begin_early
 from templates.limits import DeviceLimits
 from templates.template import Template
+from templates.workload import Workload
+from tests.templates.cuda_source import cubin, source, waits_first
 from tests.templates.devices import H200, T4
+from tests.templates.test_schedules_cuda import WORKLOADS
 from tuner.build.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, build, program_of
 from tuner.device import cuda_facts
 from tuner.process.child import Child
 
+
+def changed(work: Conv1dWorkload, **fields: Any) -> Conv1dWorkload:
+    return Conv1dWorkload.model_validate(work.model_dump() | fields)
+
+
 SHORT, LONG = Conv1dWorkload(M=5000, N=64), Conv1dWorkload(M=50_000, N=9000)
+CAUSAL = Conv1dWorkload(B=2, C=24, M=512, N=4, mode="causal", dtype="bfloat16")
+BACKWARD = {"direction": "backward", "activation": "silu", "bias": True}
+CHANNELS_LAST: list[dict[str, Any]] = [
+    {"gated": True},
+    BACKWARD,
+    {"direction": "backward_weight"},
+    {"direction": "backward_input", "F": 48, "stride": 2},
+]
+FURTHER: list[Workload] = [
+    changed(CAUSAL, **BACKWARD),
+    *(changed(CAUSAL, layout="NWC", **fields) for fields in CHANNELS_LAST),
+    Conv1dWorkload(F=512, M=16000, N=10, stride=5, mode="valid", dtype="float16"),
+    Conv1dWorkload(B=64, C=8, M=1024, N=1024, mode="causal", dtype="float16"),
+    *(
+        DepthwiseConv2dWorkload(B=4, C=96, H=28, W=28, layout="NHWC", **fields)
+        for fields in (
+            {"K": 5, "dtype": "float16"},
+            {"K": 29, "dtype": "float16"},
+            {"K": 5, "stride": 2, "direction": "backward_input"},
+        )
+    ),
+]
+"""Workloads for the templates written in CUDA that those in test_schedules_cuda do not have."""
+SCHEDULED = {("depthwise_conv2d", "direct")}
+"""Templates that TVM schedules, which do not wait, and that no workload here has."""
 TAG = b"tirx.use_programtic_dependent_launch"
 """What a library says to TVM's runtime if its launches may begin early."""
 
@@ -64,3 +99,22 @@ def test_a_program_that_does_not_wait_never_begins_early() -> None:
     assert LAUNCHES_WAIT not in made["main"].attrs
     begin_early(made, "sm_90")
     assert "tirx.kernel_launch_params" not in made["main"].attrs
+
+
+def test_all_templates_written_in_cuda_wait_before_they_use_memory() -> None:
+    """Also test_schedules_cuda reads that, for the templates of its workloads."""
+    names = {(work.operator, each.name) for work in WORKLOADS for each in templates_for(work, H200)}
+    for work in FURTHER:
+        for template in templates_for(work, H200):
+            if (work.operator, template.name) not in names:
+                names.add((work.operator, template.name))
+                text = source(template, work, template.default(work, H200), H200)
+                assert "wait_for_launch" in text
+                assert waits_first(cubin(text, H200.arch)), template.name
+    all_names = {
+        (each.name, template.name)
+        for each in operators()
+        for template in each.templates
+        if template.kind == "cuda"
+    }
+    assert all_names - names <= SCHEDULED
