@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -185,7 +185,8 @@ def draw(workload: Workload, name: str, rng: np.random.Generator) -> tuple[Array
     - ``normal``: normally distributed, as most users' data is.
     - ``positive``: sums do not cancel, so rounding errors grow.
     - ``impulse``: the first input is zero except at its corners, where mistakes in padding and halo
-      show.
+      show. The second is at least 1 at its own corners, because outputs may meet nothing else, and
+      errors of transforms are relative to all of it.
     - ``decaying``: the first input is large; the second is tiny, begins with a spike and decays.
       One product dominates each sum, so no other averages its rounding error out.
     - ``offset``: the first input is tiny, a constant with far smaller noise on it; the second is
@@ -209,7 +210,14 @@ def _drawn(
         if place == 1:
             values *= _headroom(workload)
     elif name == "impulse" and place == 0:
-        values = _corners(argument)
+        values = np.zeros(argument.shape, np.float32)
+        for corner, far_ends in _corners(argument):
+            values[corner] = 1.0 + far_ends
+    elif name == "impulse" and place == 1:
+        values = _normal(argument.shape, rng)
+        for corner, _ in _corners(argument):
+            drawn = values[corner]
+            values[corner] = np.copysign(np.maximum(np.abs(drawn), np.float32(1)), drawn)
     elif name in ("decaying", "offset") and place < 2:
         values = _extreme(workload, argument, name, rng, is_first=place == 0)
     else:
@@ -266,19 +274,19 @@ def _pieces(array: Any) -> list[Any]:
     return [flat[start : start + PIECE] for start in range(0, flat.size, PIECE)]
 
 
-def _corners(argument: Argument) -> NDArray[np.float32]:
-    """Return zeros with non-zero elements at both ends of height and width.
+def _corners(argument: Argument) -> Iterator[tuple[tuple[Any, ...], int]]:
+    """Yield the index of each corner of an argument, and at how many far ends it is.
 
-    If the argument's layout names neither, they are at both ends of the last axis.
+    Corners are at both ends of height and width. If the argument's layout names neither, they are
+    at both ends of the last axis.
     """
-    values = np.zeros(argument.shape, np.float32)
-    axes = [at for at, axis in enumerate(argument.layout or "") if axis in "HW"] or [-1]
+    rank = len(argument.shape)
+    axes = [at for at, axis in enumerate(argument.layout or "") if axis in "HW"] or [rank - 1]
     for ends in np.ndindex(*(2,) * len(axes)):
-        place: list[Any] = [slice(None)] * values.ndim
+        place: list[Any] = [slice(None)] * rank
         for axis, end in zip(axes, ends, strict=True):
             place[axis] = -end
-        values[tuple(place)] = 1.0 + sum(ends)
-    return values
+        yield tuple(place), sum(ends)
 
 
 def _extreme(

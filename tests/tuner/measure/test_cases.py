@@ -66,6 +66,18 @@ def test_an_impulse_stands_at_each_border_of_a_signal(tmp_path: Path) -> None:
     assert x[0] != x[49]
 
 
+@pytest.mark.parametrize("seed", [916, *range(8)])  # 916 draws 0.032 and 0.017 at the ends
+def test_an_impulse_never_meets_tiny_taps_alone(seed: int) -> None:
+    """Valid outputs have each impulse times one end of the kernel: relative to two tiny products,
+    what transforms round of the whole kernel would be too much."""
+    workload = Conv1dWorkload(M=9000, N=8191, mode="valid", kind="correlate")
+    rng = np.random.default_rng(seed)
+    for name in ("normal", "positive", "impulse"):
+        _, w = cases.draw(workload, name, rng)
+    assert min(abs(w[0]), abs(w[-1])) >= 1
+    assert np.abs(w).min() < 0.01  # the others are as they were
+
+
 def test_an_impulse_stands_in_each_corner_of_every_plane(tmp_path: Path) -> None:
     impulse = written(DEPTHWISE, tmp_path)[2]
     for plane in impulse.inputs[0].reshape(-1, 9, 11):
