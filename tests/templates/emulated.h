@@ -44,6 +44,21 @@ static void emulated_yield() {
   if (!_setjmp(emulated_threads[threadIdx.x])) _longjmp(emulated_caller, 1);
 }
 static void __syncthreads() { emulated_yield(); }
+
+// A barrier is open for those that met it from the turn after its last arrival on, so that a warp stays together.
+static int emulated_turn;
+static struct {
+  int arrivals, opened;
+} emulated_barriers[16];
+static int barrier_arrive(int barrier, int threads) {
+  if (++emulated_barriers[barrier].arrivals % threads == 0) emulated_barriers[barrier].opened = emulated_turn;
+  return (emulated_barriers[barrier].arrivals - 1) / threads * threads + threads;
+}
+static void barrier_meet(int barrier, int threads) {
+  const int needed = barrier_arrive(barrier, threads);
+  do emulated_yield();
+  while (emulated_barriers[barrier].arrivals < needed || emulated_barriers[barrier].opened == emulated_turn);
+}
 static void __syncwarp() { emulated_yield(); }
 
 static word __float_as_uint(float v) {
@@ -188,7 +203,9 @@ static void emulated_launch(int blocks, int threads, int words, void (*body)()) 
       emulated_ended[threadIdx.x] = false;
       emulated_start(stacks + threadIdx.x * stack, stack);
     }
-    for (int running = threads; running > 0;) {
+    for (int barrier = 0; barrier < 16; ++barrier) emulated_barriers[barrier] = {0, -1};
+    emulated_turn = 0;
+    for (int running = threads; running > 0; ++emulated_turn) {
       running = 0;
       for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x)
         if (!emulated_ended[threadIdx.x]) {

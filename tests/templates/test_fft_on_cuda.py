@@ -11,9 +11,11 @@ from templates import templates_for
 from templates.conv1d.cuda.fft import (
     LEAST_ERROR,
     CudaFft,
+    block_threads,
     blocks,
     dropped,
     outputs_of_segment,
+    segments_of_filter,
     shared_words,
     threads,
 )
@@ -36,7 +38,7 @@ def launched(workload: Conv1dWorkload, config: dict[str, Any]) -> tuple[str, lis
     """Return a configuration's source, its launches and the floats of its workspace."""
     if config["template"] == "fft":
         text = render(fft.substitutions(workload, config), *fft.TRANSFORMS, fft.SOURCE)
-        extents = blocks(workload, config), threads(config), shared_words(config)
+        extents = blocks(workload, config), block_threads(config), shared_words(config)
         return text, [Launch("conv1d_fft", *extents)], 0
     text = render(partitions.substitutions(workload, config), *fft.TRANSFORMS, partitions.SOURCE)
     return text, partitions.launches(workload, config), workspace(workload, config)
@@ -129,6 +131,38 @@ def test_every_length_of_a_transform_is_right(points: int, spectrum: str, tmp_pa
     workload = Conv1dWorkload(M=5 * points // 2, N=points, mode="same")
     config = CudaFft().default(workload, H200) | {"points": points, "spectrum": spectrum}
     assert_right(workload, config | {"segments": 2}, tmp_path)
+
+
+@pytest.mark.parametrize("segments", [1, 2])
+@pytest.mark.parametrize(
+    ("points", "teams", "N"),
+    [
+        (512, 4, 50),
+        (512, 3, 700),
+        (1024, 2, 300),
+        (2048, 4, 2047),
+        (3072, 2, 2047),
+        (3072, 3, 4000),
+        (5120, 2, 5120),
+        (8192, 2, 9000),
+    ],
+)
+def test_teams_share_a_spectrum(
+    points: int, teams: int, N: int, segments: int, tmp_path: Any
+) -> None:
+    """Each team has ``segments`` segments; in the last block only the first team has one."""
+    M = 2 * segments * teams * (2 * points - N + 1) + 1
+    workload = Conv1dWorkload(M=M, N=N, mode="causal")
+    config = CudaFft().default(workload, H200) | {
+        "points": points,
+        "teams": teams,
+        "segments": segments * teams,
+        "spectrum": "shared",
+        "samples": "early" if segments == 1 else "late",
+    }
+    assert blocks(workload, config) == 3
+    assert segments_of_filter(workload, config) % config["segments"] == 1
+    assert_right(workload, config, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,9 @@ SECTOR_BYTES = 32  # a GPU's memory is written in units of so many bytes
 ROW = 272  # places for a row of 256 complex values in shared memory
 POINTS = (512, 1024, 2048, 3072, 4096, 5120, 6144, 8192)
 SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
+TEAMS = (1, 2, 3, 4)
 OTHER_REGISTERS = 40  # registers for roots, addresses and what a transform has in flight
-MAX_RESIDENT = 1024  # threads of the ``resident`` blocks of a unit
+MAX_RESIDENT = 1024  # threads of the ``resident`` blocks of a unit, and of a block
 
 
 class CudaFft(Template[Conv1dWorkload]):
@@ -33,14 +34,15 @@ class CudaFft(Template[Conv1dWorkload]):
     ``segments`` segments of the signals that it meets.
 
     ``spectrum`` says whether the filter's spectrum is kept in registers, or in a buffer of its own
-    in shared memory. ``samples`` says whether the first samples are loaded before the taps are
-    transformed ("early") or after ("late"), which takes fewer registers. Registers are limited so
-    that ``resident`` blocks fit on a unit.
+    in shared memory. There a block's threads may be in several ``teams``, which transform segments
+    at the same time, and the first of which also transforms the filter. ``samples`` says whether
+    its samples are loaded while it transforms the taps ("early") or after that ("late"), which
+    takes fewer registers. Registers are limited so that ``resident`` blocks fit on a unit.
     """
 
     name = "fft"
     kind = "cuda"
-    version = 5
+    version = 6
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
@@ -60,6 +62,7 @@ class CudaFft(Template[Conv1dWorkload]):
         space.knob("points", _points(workload, limits))
         space.knob("segments", SEGMENTS)
         space.knob("spectrum", ["registers", "shared"])
+        space.knob("teams", TEAMS, when={"spectrum": ["shared"]})
         space.knob("samples", ["late", "early"])
         space.knob("resident", [1, 2, 3, 4, 6, 8, 12, 16])
         space.constraint(
@@ -68,14 +71,19 @@ class CudaFft(Template[Conv1dWorkload]):
             reads=("points", "segments"),
         )
         space.constraint(
+            "each team has as many segments",
+            lambda c: c["segments"] % teams(c) == 0,
+            reads=("segments", "teams"),
+        )
+        space.constraint(
             "the resident blocks fit into shared memory",
             lambda c: c["resident"] * 4 * shared_words(c) <= limits.shared_memory,
-            reads=("points", "spectrum", "resident"),
+            reads=("points", "teams", "spectrum", "resident"),
         )
         space.constraint(
             f"the resident blocks have at most {MAX_RESIDENT} threads",
-            lambda c: c["resident"] == 1 or c["resident"] * threads(c) <= MAX_RESIDENT,
-            reads=("points", "resident"),
+            lambda c: c["resident"] * block_threads(c) <= MAX_RESIDENT,
+            reads=("points", "teams", "resident"),
         )
         space.constraint(
             "the registers of the resident blocks fit",
@@ -102,7 +110,7 @@ class CudaFft(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         points, each, size = config["points"], config["segments"], BYTES_PER_ELEMENT[workload.dtype]
-        shared, width = 4 * shared_words(config), threads(config)
+        shared, width = 4 * shared_words(config), block_threads(config)
         registers = min(_registers(config), _available(config, limits))
         resident = min(
             max(1, limits.registers_per_unit // (registers * width)),
@@ -119,8 +127,10 @@ class CudaFft(Template[Conv1dWorkload]):
             "spilled": max(0, _registers(config) - _available(config, limits)),
             "least_resident_threads": config["resident"] * width,
             "points": points,
-            "columns_of_all_threads": ceil_div(256, width),
+            "columns_of_all_threads": ceil_div(256, threads(config)),
+            "teams": teams(config),
             "transforms": transforms,
+            "transforms_in_turn": 1 + 2 * each / teams(config),
             "work_per_block": transforms * work,
             "work_per_unit": ceil_div(count, limits.units) * transforms * work,
             "work_per_wave": waves * transforms * work,
@@ -170,13 +180,28 @@ def blocks(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def threads(config: Config) -> int:
+    """Return the number of threads that transform together."""
     return int(config["points"] // 16)
+
+
+def teams(config: Config) -> int:
+    """Return the number of teams of a block; they find the spectrum in shared memory."""
+    return int(config.get("teams", 1))
+
+
+def block_threads(config: Config) -> int:
+    return teams(config) * threads(config)
 
 
 def shared_words(config: Config) -> int:
     """Return the 32-bit words of a block's shared memory, as ``fft.cu`` lays them out."""
-    buffers = 2 if config["spectrum"] == "shared" else 1
-    return int(buffers * config["points"] // 256 * ROW * 2)
+    buffers = teams(config) + (1 if config["spectrum"] == "shared" else 0)
+    return int(buffers * buffer_words(config["points"]))
+
+
+def buffer_words(points: int) -> int:
+    """Return the 32-bit words of the buffer of a transform."""
+    return 2 * points // 256 * ROW
 
 
 def _points(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
@@ -186,7 +211,7 @@ def _points(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
         p
         for p in POINTS
         if 2 * outputs_of_segment(workload, {"points": p}) >= p
-        and 4 * shared_words({"points": p, "spectrum": "registers"}) <= limits.shared_memory
+        and 4 * buffer_words(p) <= limits.shared_memory
     ]
     whole = [p for p in fitting if outputs_of_segment(workload, {"points": p}) >= workload.length]
     return [p for p in fitting if not whole or p <= whole[0]]
@@ -209,5 +234,5 @@ def _registers(config: Config) -> int:
 
 
 def _available(config: Config, limits: DeviceLimits) -> int:
-    each = limits.registers_per_unit // (threads(config) * config["resident"])
+    each = limits.registers_per_unit // (block_threads(config) * config["resident"])
     return int(min(255, each // 8 * 8))

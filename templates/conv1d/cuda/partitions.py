@@ -33,7 +33,7 @@ class CudaPartitions(Template[Conv1dWorkload]):
 
     name = "partitions"
     kind = "cuda"
-    version = 4
+    version = 5
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
@@ -146,7 +146,7 @@ def workspace(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def shared_words(config: Config) -> int:
-    return fft.shared_words({"points": config["points"], "spectrum": "registers"})
+    return fft.buffer_words(config["points"])
 
 
 def _points(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:

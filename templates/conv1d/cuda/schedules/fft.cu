@@ -1,13 +1,16 @@
-// Overlap-save convolution. A block transforms a kernel, and then EACH of the segments of 2 POINTS samples to which the
-// kernel is applied.
+// Overlap-save convolution. A block transforms a kernel and EACH of the segments of 2 POINTS samples to which the kernel
+// is applied. Each of its teams transforms every TEAMS-th of these segments, and the first one also the kernel. So the
+// other teams are at other steps than the first one, and what one team computes overlaps with what another one loads.
 constexpr bool APART = @APART@;  // whether the taps have a buffer of their own
 constexpr int DROPPED = @DROPPED@;  // sums before a segment's outputs; the taps wrap around into N - 1 of them
 constexpr int KEPT = 2 * POINTS - DROPPED, SEGMENTS = (L + KEPT - 1) / KEPT;  // outputs of a segment, segments of a row
 // Segments of a kernel, segments of a block, and blocks of a kernel.
 constexpr int UNITS = SIGNALS * SEGMENTS, EACH = @EACH@, SHARES = (UNITS + EACH - 1) / EACH;
-constexpr bool SHARED_SPECTRUM = APART && EACH > 1;  // whether the spectrum stays in shared memory
-constexpr bool EARLY = @EARLY@;  // samples are loaded before the taps are transformed
-static_assert(2 * BUFFER * (APART ? 2 : 1) == @WORDS@, "the template's estimate of shared memory");
+constexpr bool SHARED_SPECTRUM = APART && EACH > 1;  // whether the spectrum is read from shared memory
+constexpr bool EARLY = @EARLY@;  // the first team's samples are loaded while it transforms the taps
+constexpr int BLOCK = TEAMS * THREADS;
+static_assert(TEAMS == 1 || (APART && EACH % TEAMS == 0), "teams share a spectrum, and each has as many segments");
+static_assert(2 * BUFFER * (TEAMS + APART) == @WORDS@, "the template's estimate of shared memory");
 
 // Stores the sum at POINT + t of a segment, if that is one of the segment's outputs. `y` and `residual` are those of t,
 // and `left` outputs from t on are in the row.
@@ -33,57 +36,82 @@ __device__ __forceinline__ void fft_leave_all(const float2 (&z)[FIRST], int t, i
 
 __device__ __forceinline__ void conv1d_fft(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                            void* __restrict__ y, word* shared) {
-  float2* const buffer = (float2*)shared;
-  float2* const taps_buffer = buffer + (APART ? BUFFER : 0);
-  const int kernel = blockIdx.x / SHARES, share = blockIdx.x % SHARES, thread = threadIdx.x;
+  const int kernel = blockIdx.x / SHARES, share = blockIdx.x % SHARES, team = fft_team(), thread = fft_thread();
+  float2* const buffer = (float2*)shared + team * BUFFER;
+  float2* const taps_buffer = (float2*)shared + (APART ? TEAMS : 0) * BUFFER;
   const char* const residuals = (const char*)@RESIDUAL@;
+
+  // Columns of taps are dealt from the last thread on: if there are more threads than columns, the last ones have no
+  // columns of samples. If some threads have a column more than others, these are the first ones or those after them, so
+  // that at one step no quarter of a multiprocessor has two such warps: the first warps of the first team share quarters
+  // with its last ones, those after them with two of the second team. If columns are dealt differently there and back, another thread reads them than wrote them, so no other
+  // segment may follow.
+  const int shifted = thread < UNEVEN ? thread + THREADS - UNEVEN : thread - UNEVEN;
+  const int taps_thread = UNEVEN > 0 ? shifted : THREADS - 1 - thread;
+  const int there_thread = EACH == TEAMS && team % 2 == 1 ? shifted : thread;
+  const int back_thread = EACH == TEAMS && team % 2 == 0 ? shifted : thread;
 
   float2 z[COLUMNS][FIRST];
   auto load = [&](int unit) {
     const int row = fft_samples_of(fft_number(kernel, unit / SEGMENTS));
     const int begin = unit % SEGMENTS * KEPT - LEFT - (DROPPED - (N - 1));
-    fft_columns(thread, [&](int i, int t) { fft_load_samples(z[i], x, w, row, begin, t); });
+    fft_columns(there_thread, [&](int i, int t) { fft_load_samples(z[i], x, w, row, begin, t); });
   };
-  int unit = share * EACH;
-  const int end = unit + EACH < UNITS ? unit + EACH : UNITS;
+  int unit = share * EACH + team;
+  const int end = share * EACH + EACH < UNITS ? share * EACH + EACH : UNITS;
 
-  // Load the taps first, so that the samples arrive while the taps are transformed. Columns of taps are dealt from the
-  // last thread on: if the columns do not divide evenly, the last threads have fewer columns of samples.
-  float2 g[COLUMNS][FIRST];
-  fft_columns(THREADS - 1 - thread, [&](int i, int t) { fft_load_taps<N>(g[i], x, w, kernel, 0, t); });
-  if (EARLY) load(unit);
+  float2 taps[COLUMNS][FIRST];
+  if (team == 0) fft_columns(taps_thread, [&](int i, int t) { fft_load_taps<N>(taps[i], x, w, kernel, 0, t); });
+  if (EARLY && team > 0 && unit < end) load(unit);
   const fft_roots_there there = fft_there();
-  const fft_roots_back back = fft_back();
-  fft_columns(THREADS - 1 - thread, [&](int i, int t) { fft_column_there(g[i], taps_buffer, t); });
-  __syncthreads();
+  fft_roots_back back;
+  if (TEAMS > 1) back = fft_back(back_thread);
   float2 spectrum[16];
-  fft_row_there(spectrum, taps_buffer, there);
-  if (SHARED_SPECTRUM) {
+  if (team == 0) {
+    fft_columns(taps_thread, [&](int i, int t) {
+      fft_divide(taps[i]);
+      fft_taps_there<N>(taps[i], taps_buffer, t);
+    });
+    if (EARLY) load(unit);
+    fft_meet();
+    fft_row_there(spectrum, taps_buffer, there);
+    if (SHARED_SPECTRUM) {
 #pragma unroll
-    for (int k2 = 0; k2 < 16; ++k2) fft_own_places(taps_buffer)[k2] = spectrum[k2];
+      for (int k2 = 0; k2 < 16; ++k2) fft_own_places(taps_buffer)[k2] = spectrum[k2];
+    }
+    if (!APART) __syncthreads();
   }
-  if (!APART) __syncthreads();
+  if (TEAMS == 1) back = fft_back(back_thread);  // several teams are faster if this is early, a single one if late
+  bool waits = team > 0;
+  if (TEAMS > 1 && (team == 0 || unit >= end)) {
+    barrier_arrive(0, BLOCK);  // the spectrum is there
+    if (unit >= end) return;
+  }
   if (!EARLY) load(unit);
 #pragma unroll 1
   while (true) {
-    fft_columns(thread, [&](int i, int t) { fft_column_there(z[i], buffer, t); });
-    __syncthreads();
+    fft_columns(there_thread, [&](int i, int t) { fft_column_there(z[i], buffer, t); });
+    fft_meet();
     float2 v[16];
     fft_row_there(v, buffer, there);
+    if (TEAMS > 1 && waits) {
+      barrier_meet(0, BLOCK);
+      waits = false;
+    }
 #pragma unroll
     for (int k2 = 0; k2 < 16; ++k2)
       v[k2] = fft_times(v[k2], SHARED_SPECTRUM ? fft_own_places(taps_buffer)[k2] : spectrum[k2]);
     fft_row_back(v, buffer, back.over_k1);
-    __syncthreads();
+    fft_meet();
     const int number = fft_number(kernel, unit / SEGMENTS), first = unit % SEGMENTS * KEPT;
     const float offset = epilogue_bias(@BIAS@, number % FILTERS);
-    fft_columns(thread, [&](int i, int t) {
+    fft_columns(back_thread, [&](int i, int t) {
       fft_column_back(z[i], buffer, t, back.over_ka[i]);
       const int place = first + t - DROPPED;
       const long long to = ((long long)number * L + place) * SIZE;
       fft_leave_all<0>(z[i], t, L - place, offset, residuals + (HAS_RESIDUAL ? to : 0), (char*)y + to);
     });
-    if (EACH == 1 || ++unit == end) break;
+    if (EACH == TEAMS || (unit += TEAMS) >= end) break;
     load(unit);
   }
 }

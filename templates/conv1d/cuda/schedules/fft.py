@@ -5,24 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from templates.conv1d.cuda.fft import blocks, dropped, shared_words, threads
+from templates.conv1d.cuda.fft import block_threads, blocks, dropped, shared_words, teams
 from templates.conv1d.roles import roles
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, program, render, resident
+from templates.kernels.cuda_source import (
+    BARRIERS,
+    ELEMENTS,
+    EPILOGUE,
+    elements,
+    program,
+    render,
+    resident,
+)
 
 SOURCE = Path(__file__).with_name("fft.cu")
-TRANSFORMS = tuple(Path(__file__).with_name(name) for name in ("fft_radix.cu", "fft_block.cu"))
+TRANSFORMS = tuple(
+    Path(__file__).with_name(name) for name in ("fft_radix.cu", "fft_reals.cu", "fft_block.cu")
+)
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     return program(
         workload,
         "conv1d_fft",
-        render(substitutions(workload, config), ELEMENTS, EPILOGUE, *TRANSFORMS, SOURCE)
+        render(substitutions(workload, config), ELEMENTS, EPILOGUE, BARRIERS, *TRANSFORMS, SOURCE)
         + resident(config["resident"]),
         blocks=blocks(workload, config),
-        threads=threads(config),
+        threads=block_threads(config),
         words=shared_words(config),
     )
 
@@ -32,6 +42,7 @@ def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str,
         **transform_substitutions(workload),
         "FIRST": config["points"] // 256,
         "EACH": config["segments"],
+        "TEAMS": teams(config),
         "DROPPED": dropped(workload, config),
         "APART": config["spectrum"] == "shared",
         "EARLY": config["samples"] == "early",

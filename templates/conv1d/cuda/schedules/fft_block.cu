@@ -1,4 +1,4 @@
-// Forward and inverse Fourier transforms of POINTS = FIRST * 256 complex values, within one block of threads.
+// Forward and inverse Fourier transforms of POINTS = FIRST * 256 complex values, each within a team of a block's threads.
 // Frequencies are shifted by a quarter, so that X^POINTS = i at each of them. With z[j] = x[j] + i x[j + POINTS],
 // products of spectra are then products of real polynomials modulo X^(2 POINTS) + 1: no spectrum has to be untangled,
 // and what wraps around falls on outputs that overlap-save drops.
@@ -16,6 +16,18 @@ constexpr int TAPS_FIRST = @TAPS_FIRST@, SAMPLES_FIRST = @SAMPLES_FIRST@;  // fi
 constexpr long long TAPS_APART = @TAPS_APART@, SAMPLES_APART = @SAMPLES_APART@;
 constexpr int FIRST = @FIRST@, POINTS = 256 * FIRST, THREADS = 16 * FIRST, ROW = 272, BUFFER = FIRST * ROW;
 constexpr int COLUMNS = (256 + THREADS - 1) / THREADS;  // columns of a thread
+constexpr int UNEVEN = THREADS < 256 ? 256 % THREADS : 0;  // threads that have one column more than the others
+constexpr int TEAMS = @TEAMS@;  // teams of THREADS threads in a block, each of which transforms on its own
+
+// The number of a thread's team, and the thread's number in its team.
+__device__ __forceinline__ int fft_team() { return TEAMS == 1 ? 0 : threadIdx.x / THREADS; }
+__device__ __forceinline__ int fft_thread() { return TEAMS == 1 ? threadIdx.x : threadIdx.x % THREADS; }
+
+// A barrier of the threads of a team; barrier 0 is left to the whole block.
+__device__ __forceinline__ void fft_meet() {
+  if (TEAMS == 1) __syncthreads();
+  else barrier_meet(1 + fft_team(), THREADS);
+}
 
 // The number of an output row, from its kernel and signal; and from that number its row of samples and its kernel.
 __device__ __forceinline__ int fft_number(int kernel, int signal) {
@@ -49,18 +61,26 @@ struct fft_roots_back {
 };
 
 __device__ __forceinline__ fft_roots_there fft_there() {
-  const int ka = threadIdx.x / 16, lane = threadIdx.x % 16;
+  const int ka = fft_thread() / 16, lane = fft_thread() % 16;
   return {fft_root(-16 * (4 * ka - 1)), fft_root(1 - 4 * ka - 4 * FIRST * lane)};
 }
 
-__device__ __forceinline__ fft_roots_back fft_back() {
-  fft_roots_back roots;
-  roots.over_k1 = fft_root(4 * FIRST * (threadIdx.x % 16));
-#pragma unroll
-  for (int i = 0; i < COLUMNS; ++i) {
-    const int t = threadIdx.x + i * THREADS;
-    roots.over_ka[i] = {fft_root(4 * t), fft_root(-t)};
+// Fills in the roots of column I and the columns after it.
+template <int I>
+__device__ __forceinline__ void fft_back_columns(fft_roots_back& roots) {
+  if constexpr (I < COLUMNS) {
+    roots.over_ka[I].w = fft_turn<4 * I * THREADS, 4 * POINTS>(roots.over_ka[0].w);
+    roots.over_ka[I].scale = fft_turn<-I * THREADS, 4 * POINTS>(roots.over_ka[0].scale);
+    fft_back_columns<I + 1>(roots);
   }
+}
+
+// `t` is the thread's first column.
+__device__ __forceinline__ fft_roots_back fft_back(int t) {
+  fft_roots_back roots;
+  roots.over_k1 = fft_root(4 * FIRST * (fft_thread() % 16));
+  roots.over_ka[0] = {fft_root(4 * t), fft_root(-t)};
+  fft_back_columns<1>(roots);
   return roots;
 }
 
@@ -68,6 +88,18 @@ __device__ __forceinline__ void fft_column_there(float2 (&z)[FIRST], float2* buf
   fft_dft<-1>(z, fft_fixed<1, 4 * FIRST>());
 #pragma unroll
   for (int ka = 0; ka < FIRST; ++ka) buffer[ka * ROW + t] = z[ka];
+}
+
+// Does the same for a column of at most MOST taps. They are real if no tap follows the first POINTS.
+template <int MOST>
+__device__ __forceinline__ void fft_taps_there(float2 (&z)[FIRST], float2* buffer, int t) {
+  if constexpr (MOST > POINTS) {
+    fft_column_there(z, buffer, t);
+  } else {
+    fft_dft_of_reals<-1, (MOST + 255) / 256, 1, 4 * FIRST>(z);
+#pragma unroll
+    for (int ka = 0; ka < FIRST; ++ka) buffer[ka * ROW + t] = z[ka];
+  }
 }
 
 // Undoes fft_column_there, but for a factor: z[a] is left multiplied by e^(2 pi i a / (4 FIRST)).
@@ -78,12 +110,12 @@ __device__ __forceinline__ void fft_column_back(float2 (&z)[FIRST], const float2
 }
 
 // Return the thread's row of a buffer, and its own sixteen places in that row.
-__device__ __forceinline__ float2* fft_row(float2* buffer) { return buffer + threadIdx.x / 16 * ROW; }
-__device__ __forceinline__ float2* fft_own_places(float2* buffer) { return fft_row(buffer) + 17 * (threadIdx.x % 16); }
+__device__ __forceinline__ float2* fft_row(float2* buffer) { return buffer + fft_thread() / 16 * ROW; }
+__device__ __forceinline__ float2* fft_own_places(float2* buffer) { return fft_row(buffer) + 17 * (fft_thread() % 16); }
 
 // Transforms a row. Thread 16 ka + k1 then holds the spectrum's values k2 of (ka, k1).
 __device__ __forceinline__ void fft_row_there(float2 (&v)[16], float2* buffer, fft_roots_there roots) {
-  float2* const place = fft_row(buffer) + threadIdx.x % 16;
+  float2* const place = fft_row(buffer) + fft_thread() % 16;
 #pragma unroll
   for (int t1 = 0; t1 < 16; ++t1) v[t1] = place[16 * t1];
   fft_dft<-1>(v, fft_own<false>{roots.over_t1});
@@ -97,7 +129,7 @@ __device__ __forceinline__ void fft_row_there(float2 (&v)[16], float2* buffer, f
 }
 
 __device__ __forceinline__ void fft_row_back(float2 (&v)[16], float2* buffer, float2 over_k1) {
-  float2* const place = fft_row(buffer) + threadIdx.x % 16;
+  float2* const place = fft_row(buffer) + fft_thread() % 16;
   fft_dft<1>(v, fft_plain());
 #pragma unroll
   for (int t0 = 0; t0 < 16; ++t0) fft_own_places(buffer)[t0] = v[t0];
@@ -139,7 +171,7 @@ __device__ __forceinline__ void fft_load_samples(float2 (&z)[FIRST], const void*
   }
 }
 
-// Loads a column of MOST taps from tap `begin` on, divided by POINTS, by which an inverse transform multiplies.
+// Loads a column of MOST taps from tap `begin` on.
 template <int MOST>
 __device__ __forceinline__ void fft_load_taps(float2 (&z)[FIRST], const void* x, const void* w, int kernel, int begin,
                                               int t) {
@@ -149,9 +181,14 @@ __device__ __forceinline__ void fft_load_taps(float2 (&z)[FIRST], const void* x,
   const int inside = (MOST < N - begin ? MOST : N - begin) - t;
   auto tap = [&](int place) {
     if (place >= MOST) return 0.0f;
-    return fft_element(from + (REVERSED ? -place : place) * SIZE, place < inside) * (1.0f / POINTS);
+    return fft_element(from + (REVERSED ? -place : place) * SIZE, place < inside);
   };
 #pragma unroll
   for (int a = 0; a < FIRST; ++a) z[a] = make_float2(tap(256 * a), tap(256 * a + POINTS));
 }
 
+// Divides a column by POINTS, by which an inverse transform multiplies.
+__device__ __forceinline__ void fft_divide(float2 (&z)[FIRST]) {
+#pragma unroll
+  for (int a = 0; a < FIRST; ++a) z[a].x *= 1.0f / POINTS, z[a].y *= 1.0f / POINTS;
+}

@@ -33,7 +33,10 @@ __device__ __forceinline__ void conv1d_spectra(const void* __restrict__ x, const
     fft_columns(threadIdx.x, [&](int i, int t) { fft_load_samples(z[i], x, w, row, begin, t); });
   } else {
     const int kernel = part / PARTS, begin = part % PARTS * POINTS;
-    fft_columns(threadIdx.x, [&](int i, int t) { fft_load_taps<POINTS>(z[i], x, w, kernel, begin, t); });
+    fft_columns(threadIdx.x, [&](int i, int t) {
+      fft_load_taps<POINTS>(z[i], x, w, kernel, begin, t);
+      fft_divide(z[i]);
+    });
   }
   const fft_roots_there there = fft_there();
   fft_columns(threadIdx.x, [&](int i, int t) { fft_column_there(z[i], buffer, t); });
@@ -115,7 +118,7 @@ __device__ __forceinline__ void conv1d_back(const void* __restrict__ x, const vo
     for (int k2 = 0; k2 < 16; ++k2)
       v[k2] = *partitions_place((float2*)workspace + SUMS_AT, (long long)number * SEGMENTS + segment, k2);
   }
-  const fft_roots_back back = fft_back();
+  const fft_roots_back back = fft_back(threadIdx.x);
   const float offset = epilogue_bias(@BIAS@, number % FILTERS);
   fft_row_back(v, buffer, back.over_k1);
   __syncthreads();

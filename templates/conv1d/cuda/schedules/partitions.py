@@ -20,6 +20,7 @@ from templates.conv1d.cuda.partitions import (
 from templates.conv1d.cuda.schedules.fft import TRANSFORMS, transform_substitutions
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.cuda_source import (
+    BARRIERS,
     ELEMENTS,
     EPILOGUE,
     Launch,
@@ -32,7 +33,8 @@ SOURCE = Path(__file__).with_name("partitions.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = render(substitutions(workload, config), ELEMENTS, EPILOGUE, *TRANSFORMS, SOURCE)
+    files = ELEMENTS, EPILOGUE, BARRIERS, *TRANSFORMS, SOURCE
+    source = render(substitutions(workload, config), *files)
     return program_of_launches(
         workload,
         include_once("CONV1D_PARTITIONS", source, config["resident"]),
@@ -56,6 +58,7 @@ def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str,
     return {
         **transform_substitutions(workload),
         "FIRST": config["points"] // 256,
+        "TEAMS": 1,
         "FUSED": config["products"] == "fused",
         "TOGETHER": config.get("together", 1),
         "LOW": met.start,
