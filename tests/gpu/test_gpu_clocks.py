@@ -1,9 +1,11 @@
-"""Clocks are read from the GPU that is measured on, whichever of several GPUs that is."""
+"""Clocks are read from the GPU that is measured on, whichever of several GPUs that is; and how it
+is timed."""
 
 from contextlib import closing
 
 import pytest
 
+from tests.gpu.replays import replays_of_a_sample
 from tests.gpu.two_names import two_names
 from tuner.device import cuda_facts
 from tuner.device.device import Device
@@ -40,3 +42,12 @@ def test_they_are_of_any_of_several(device: Device) -> None:
     names = [names_of(each) for each in visible]
     assert [by_nvml for _, by_nvml in names] == [by_cuda for by_cuda, _ in names]
     assert len(set(names)) == len(visible)
+
+
+def test_an_uncounted_replay_leads_a_short_sample(device: Device) -> None:
+    """So the host starts what is counted while the GPU is busy."""
+    with closing(Child()) as child:
+        copies, calls, made = child.call(replays_of_a_sample, 1, timeout=LONG)
+        long = child.call(replays_of_a_sample, 200, timeout=LONG)
+    assert made == calls // copies + 1
+    assert long == (1, 1, 1)

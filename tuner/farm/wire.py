@@ -11,14 +11,14 @@ from tuner import __version__
 from tuner.compare.comparison import Comparison
 from tuner.device.device import Device
 from tuner.errors import ForeignServer
-from tuner.measure.clock import PROTOCOL
+from tuner.measure.clock import PROTOCOLS
 from tuner.measure.trial import Measured
 from tuner.measure.versions import TVM
 
 FUNCTION = "convtune.{}"
 """Pattern of the names under which TVM registers the functions of :mod:`tuner.farm.session`."""
 
-REQUIRED_VERSIONS = {"convtune": __version__, "apache-tvm": TVM, "timing_protocol": PROTOCOL}
+REQUIRED_VERSIONS = {"convtune": __version__, "apache-tvm": TVM, "timing_protocol": PROTOCOLS}
 """Versions that must be the same on worker and server: else times would not be comparable."""
 
 T = TypeVar("T")

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 from pydantic import Field, FiniteFloat
 
-PROTOCOL = 3
-"""Version of the protocol, stored with each time. Raise it if a change would make the times of old
-and new records incomparable."""
+PROTOCOLS = {"cpu": 3, "cuda": 4}
+"""Versions of the protocol by kind of device, stored with each time. Raise one if a change would
+make the times of old and new records incomparable."""
 STEADY = 0.25
 """Samples are spread if their 10th and 90th percentiles differ by more than this share of the
 median. Then more of them are taken."""
@@ -43,8 +43,8 @@ class Clock(Protocol):
     """The ways in which a device's times are taken.
 
     ``warm`` times calls back to back, with their inputs in the cache and the cost of a launch
-    amortised; a sample takes up to ``budget_seconds``. ``cold`` flushes the caches before the
-    calls.
+    amortised; the calls of a sample take up to ``budget_seconds``. ``cold`` flushes the caches
+    before the calls.
     """
 
     def warm(self, kernel: Any, budget_seconds: float) -> Sampler: ...

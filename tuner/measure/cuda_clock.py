@@ -19,6 +19,10 @@ SAMPLE_SECONDS = 1e-3
 MOST_REPLAYS = 10
 """Most replays of a graph in one sample. To start the first takes some tens of microseconds, which
 is too much to be shared by only a hundred copies of a small kernel."""
+LEADING_SECONDS = 5e-3
+"""A graph that takes less is replayed once more before a sample, uncounted. The host needs 10 to
+80 µs to start a graph, the more if another program had its turn before, and during that replay it
+starts those that are counted."""
 ROTATED_SETS = 50
 """Limits for the sets of tensors of a cold sample: their number, and their bytes together."""
 ROTATED_BYTES = 2**30
@@ -63,7 +67,8 @@ class CudaClock:
         """Return a sampler of a graph of copies of the kernel.
 
         There are 100 copies, or as many as take ``budget_seconds``. In each sample the graph is
-        replayed until a millisecond has passed, at most ten times.
+        replayed until a millisecond has passed, at most ten times. If it is short, an uncounted
+        replay leads.
         """
         if kernel.graphed is not None:
             single = _Replayed(self, kernel.graphed(1, self.stream), 1)
@@ -80,8 +85,9 @@ class CudaClock:
         seconds = first.sample() * copies
         for _ in range(math.ceil(WARM_UP_SECONDS / max(seconds, 1e-6))):
             first.sample()
-        replays = _replays(seconds)
-        return _Replayed(self, partial(_repeat, replay, replays), copies * replays, keeps=kernel)
+        replays, leading = _replays(seconds), replay if seconds < LEADING_SECONDS else None
+        repeated = partial(_repeat, replay, replays)
+        return _Replayed(self, repeated, copies * replays, leading, keeps=kernel)
 
     def cold(self, kernel: Kernel) -> Sampler:
         """Return a sampler of a graph of calls on separate sets of tensors.

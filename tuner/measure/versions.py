@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from tuner import __version__
 from tuner.build.cuda_compile import OPTIONS
 from tuner.device.device import Device
-from tuner.measure.clock import PROTOCOL
+from tuner.measure.clock import PROTOCOLS
 
 TVM = version("apache-tvm")
 PEERS = (
@@ -36,7 +36,7 @@ def versions(kind: str) -> dict[str, str]:
     if kind == "cuda":
         names += ["cuda-bindings", "nvidia-cuda-nvrtc", "torch"]
     found = _installed(names)
-    ours = {"convtune": __version__, "timing_protocol": str(PROTOCOL)}
+    ours = {"convtune": __version__, "timing_protocol": str(PROTOCOLS[kind])}
     if kind == "cuda":
         ours["nvrtc_options"] = " ".join(OPTIONS)
     return ours | found
@@ -56,7 +56,7 @@ def of_peers(device: Device) -> dict[str, str]:
     return installed_peers() | {
         "python": platform.python_version(),
         "convtune": __version__,
-        "timing_protocol": str(PROTOCOL),
+        "timing_protocol": str(PROTOCOLS[device.kind]),
         "units": str(device.limits.units),
     }
 
