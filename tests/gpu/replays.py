@@ -12,7 +12,7 @@ BYTES = 2**28
 def replays_of_a_sample(writes: int) -> tuple[int, int, int]:
     """Return the copies of a graph, the calls that a sample counts, and the replays that are made.
 
-    The kernel writes a byte, or, if there are several ``writes``, as often 256 MiB.
+    With one of ``writes`` the kernel writes a byte, with more it writes 256 MiB so many times.
     """
     from cuda.bindings import runtime
 

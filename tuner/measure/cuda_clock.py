@@ -20,9 +20,8 @@ MOST_REPLAYS = 10
 """Most replays of a graph in one sample. To start the first takes some tens of microseconds, which
 is too much to be shared by only a hundred copies of a small kernel."""
 LEADING_SECONDS = 5e-3
-"""A graph that takes less is replayed once more before a sample, uncounted. The host needs 10 to
-80 µs to start a graph, the more if another program had its turn before, and during that replay it
-starts those that are counted."""
+"""A graph that takes less is replayed once more before a sample, uncounted. During that replay the
+host starts those that are counted, for which it needs some tens of microseconds."""
 ROTATED_SETS = 50
 """Limits for the sets of tensors of a cold sample: their number, and their bytes together."""
 ROTATED_BYTES = 2**30

@@ -44,8 +44,8 @@ __device__ __forceinline__ void conv1d_fft(const void* __restrict__ x, const voi
   // Columns of taps are dealt from the last thread on: if there are more threads than columns, the last ones have no
   // columns of samples. If some threads have a column more than others, these are the first ones or those after them, so
   // that at one step no quarter of a multiprocessor has two such warps: the first warps of the first team share quarters
-  // with its last ones, those after them with two of the second team. If columns are dealt differently there and back, another thread reads them than wrote them, so no other
-  // segment may follow.
+  // with its last ones, those after them with two of the second team. If columns are dealt differently there and back,
+  // another thread reads them than wrote them, so no other segment may follow.
   const int shifted = thread < UNEVEN ? thread + THREADS - UNEVEN : thread - UNEVEN;
   const int taps_thread = UNEVEN > 0 ? shifted : THREADS - 1 - thread;
   const int there_thread = EACH == TEAMS && team % 2 == 1 ? shifted : thread;
