@@ -20,6 +20,7 @@ from tuner.compare.peer_process import ON_A_GPU, RUNTIME, PeerProcess, child_of
 from tuner.compare.stage import (
     EMPTY,
     KERNEL,
+    load_libraries,
     prepare_delivered,
     prepare_libraries,
     prepare_peers,
@@ -215,9 +216,11 @@ class Runner:
                 stage = _fresh(
                     Child(runtime_only(self._device), 0, LIMITED, importing=RUNTIME), stack
                 )
-            stage.prepare(prepare_libraries, order, libraries)
+            stage.prepare(load_libraries, order, libraries)
             for group in inside:
                 stage.prepare(prepare_peers, order, group)
+            # last: after a peer's graph is made, every graph may replay more slowly (decision 006)
+            stage.prepare(prepare_libraries, order)
             apart = [group for group in groups if group not in inside]
             others = self._others(apart, order, stack)
             found = compare([stage, *others], finalists, self._settle_seconds)

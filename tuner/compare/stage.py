@@ -26,7 +26,7 @@ from tuner.measure.cases import Array, Case
 from tuner.measure.check import WrongAnswer, check, relative_error
 from tuner.measure.clock import Sample, Sampler, Summary, summarise, taken
 from tuner.measure.cpu_clock import rest
-from tuner.measure.kernel import Kernel, Loaded, Tensors
+from tuner.measure.kernel import Kernel, Loaded, Tensors, device
 from tuner.measure.trial import RunOrder, clock_for, read_cases
 from tuner.peers import peers
 from tuner.peers.peer import Peer
@@ -70,48 +70,68 @@ class Prepared:
     dropped: dict[str, str]
 
 
+@dataclass(frozen=True)
+class _Checked:
+    """What loading a library found out: its largest error, None for the empty program, and whether
+    a call takes more than SLOW_SECONDS."""
+
+    max_error: float | None
+    is_slow: bool
+
+
 _samplers: dict[str, Sampler] = {}
 """The samplers of all subjects that were prepared, by the subject's name."""
 _kernels: dict[str, Kernel] = {}
 """The kernels of libraries that were prepared, by the subject's name."""
+_checked: dict[str, _Checked] = {}
+"""Libraries that were loaded and found right, by the subject's name."""
 _compiled: dict[tuple[str, str], list[Peer]] = {}
 """Peers that have compiled and were not prepared yet, by workload key and group."""
 
 
-def prepare_libraries(order: RunOrder, libraries: dict[str, Path]) -> Prepared:
-    """Check libraries, and make them ready to be timed under their names.
+def load_libraries(order: RunOrder, libraries: dict[str, Path]) -> Prepared:
+    """Load and check libraries, which :func:`prepare_libraries` makes ready to be timed.
 
     The one named ``empty`` is the empty program, which is not checked. A wrong library is dropped.
     One that crashes raises an error or ends the process.
     """
     workload = templates.parse_key(order.workload_key)
     cases, tensors = read_cases(order.workload_key, order.cases), Tensors(workload, order.kind)
-    subjects: dict[str, Subject] = {}
     dropped: dict[str, str] = {}
-    errors: dict[str, float | None] = {}
-    slow: set[str] = set()
     for name, path in libraries.items():
         if name == EMPTY:
-            errors[name] = None
             _kernels[name] = Loaded(path, Tensors(EMPTY_WORKLOAD, order.kind)).kernel()
+            _checked[name] = _Checked(None, is_slow=False)
             continue
         loaded = Loaded(path, tensors)
         try:
-            errors[name] = check(loaded.errors, cases, workload.max_error)
+            error = check(loaded.errors, cases, workload.max_error)
         except WrongAnswer as wrong:
             dropped[name] = str(wrong)
             continue
         start = time.perf_counter()
         loaded.run(cases[0])
-        if time.perf_counter() - start > SLOW_SECONDS:
-            slow.add(name)
+        is_slow = time.perf_counter() - start > SLOW_SECONDS
         _kernels[name] = loaded.kernel()
+        _checked[name] = _Checked(error, is_slow)
     tensors.fill(cases[0])
-    for name, error in errors.items():
+    return Prepared({}, dropped)
+
+
+def prepare_libraries(order: RunOrder) -> Prepared:
+    """Make the libraries that were loaded and found right ready to be timed, under their names."""
+    workload, subjects = templates.parse_key(order.workload_key), dict[str, Subject]()
+    for name, found in _checked.items():
         kernel = _kernels[name]
-        sampler = _OneCall(kernel, tensors) if name in slow else _warm(order, workload, kernel)
-        subjects[name] = _subject_of(name, sampler, KERNEL, error, 1 if name in slow else None)
-    return Prepared(subjects, dropped)
+        sampler = (
+            _OneCall(kernel, device(order.kind))
+            if found.is_slow
+            else _warm(order, workload, kernel)
+        )
+        subjects[name] = _subject_of(
+            name, sampler, KERNEL, found.max_error, 1 if found.is_slow else None
+        )
+    return Prepared(subjects, {})
 
 
 def compile_peers(workload_key: str, cases: Path, kind: str, group: str) -> None:
@@ -225,13 +245,13 @@ class _OneCall:
 
     calls, disturbed = 1, False
 
-    def __init__(self, kernel: Kernel, tensors: Tensors) -> None:
-        self._kernel, self._tensors = kernel, tensors
+    def __init__(self, kernel: Kernel, device: Any) -> None:
+        self._kernel, self._device = kernel, device
 
     def sample(self) -> float:
         start = time.perf_counter()
         self._kernel.call()
-        self._tensors.device.sync()
+        self._device.sync()
         return time.perf_counter() - start
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 from pydantic import Field, FiniteFloat
 
-PROTOCOLS = {"cpu": 3, "cuda": 4}
+PROTOCOLS = {"cpu": 3, "cuda": 5}
 """Versions of the protocol by kind of device, stored with each time. Raise one if a change would
 make the times of old and new records incomparable."""
 STEADY = 0.25

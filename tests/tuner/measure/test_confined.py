@@ -85,7 +85,7 @@ def test_the_last_rounds_process_has_limits_and_no_database(
 ) -> None:
     monkeypatch.setenv("TUNER_DATABASE_URL", "postgresql://someone:secret@host/name")
     monkeypatch.setenv("TOLD", str(tmp_path / "told"))
-    monkeypatch.setattr(room, "prepare_libraries", telling.prepare_and_tell)
+    monkeypatch.setattr(room, "load_libraries", telling.load_and_tell)
     with Runner(WORKLOAD.key, device) as runner:
         runner.compare({EMPTY: Path("none.so")})
     told = json.loads((tmp_path / "told").read_text())
