@@ -219,7 +219,7 @@ class Runner:
             stage.prepare(load_libraries, order, libraries)
             for group in inside:
                 stage.prepare(prepare_peers, order, group)
-            # last: after a peer's graph is made, every graph may replay more slowly (decision 006)
+            # last: after a peer is made ready, every graph may replay more slowly (decision 006)
             stage.prepare(prepare_libraries, order)
             apart = [group for group in groups if group not in inside]
             others = self._others(apart, order, stack)

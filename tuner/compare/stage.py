@@ -82,7 +82,7 @@ class _Checked:
 _samplers: dict[str, Sampler] = {}
 """The samplers of all subjects that were prepared, by the subject's name."""
 _kernels: dict[str, Kernel] = {}
-"""The kernels of libraries that were prepared, by the subject's name."""
+"""The kernels of libraries that were loaded, by the subject's name."""
 _checked: dict[str, _Checked] = {}
 """Libraries that were loaded and found right, by the subject's name."""
 _compiled: dict[tuple[str, str], list[Peer]] = {}
@@ -122,15 +122,14 @@ def prepare_libraries(order: RunOrder) -> Prepared:
     """Make the libraries that were loaded and found right ready to be timed, under their names."""
     workload, subjects = templates.parse_key(order.workload_key), dict[str, Subject]()
     for name, found in _checked.items():
+        sampler: Sampler
+        most: int | None
         kernel = _kernels[name]
-        sampler = (
-            _OneCall(kernel, device(order.kind))
-            if found.is_slow
-            else _warm(order, workload, kernel)
-        )
-        subjects[name] = _subject_of(
-            name, sampler, KERNEL, found.max_error, 1 if found.is_slow else None
-        )
+        if found.is_slow:
+            sampler, most = _OneCall(kernel, device(order.kind)), 1
+        else:
+            sampler, most = _warm(order, workload, kernel), None
+        subjects[name] = _subject_of(name, sampler, KERNEL, found.max_error, most)
     return Prepared(subjects, {})
 
 
