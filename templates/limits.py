@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+EARLY_LAUNCHES = 90
+"""Least compute capability, times ten, of a GPU that can begin a launch early."""
+
 
 @dataclass(frozen=True)
 class DeviceLimits:
@@ -27,6 +30,16 @@ class DeviceLimits:
     cache_bytes: int = 0
     peak_flops: float = 0.0
     peak_bandwidth: float = 0.0
+
+    @property
+    def capability(self) -> int:
+        """Return a GPU's compute capability as a number: 75 for sm_75."""
+        return int(self.arch.removeprefix("sm_").rstrip("af"))
+
+    @property
+    def begins_launches_early(self) -> bool:
+        """Return whether a launch may begin before the one before it on its stream has ended."""
+        return self.kind == "cuda" and self.capability >= EARLY_LAUNCHES
 
     @property
     def shared_memory(self) -> int:

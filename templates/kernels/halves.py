@@ -22,11 +22,6 @@ SUMS = 1e-6
 """The relative accuracy of sums in float32."""
 
 
-def capability(limits: DeviceLimits) -> int:
-    """Return the compute capability as a number: 75 for sm_75."""
-    return int(limits.arch.removeprefix("sm_").rstrip("af"))
-
-
 def halves(arithmetic: str) -> dict[str, object]:
     """Return the values that fill in sources of products."""
     type_, products = ARITHMETICS[arithmetic]
@@ -36,7 +31,7 @@ def halves(arithmetic: str) -> dict[str, object]:
 def has_tensor_cores_for(dtype: str, limits: DeviceLimits) -> bool:
     """Return whether the device's tensor cores multiply elements of this 16-bit dtype."""
     least = {"float16": 75, "bfloat16": 80}.get(dtype)
-    return least is not None and capability(limits) >= least
+    return least is not None and limits.capability >= least
 
 
 def arithmetics(workload: WithEpilogue, taps: int, limits: DeviceLimits) -> list[str]:
@@ -46,7 +41,7 @@ def arithmetics(workload: WithEpilogue, taps: int, limits: DeviceLimits) -> list
     kernel may have one large tap, whose error no other product averages out. Products of float16 or
     bfloat16 are exact. bf16 needs compute capability 8.0, so the list may be empty.
     """
-    bf16 = capability(limits) >= 80
+    bf16 = limits.capability >= 80
     if workload.dtype == "bfloat16":
         return ["bf16"] if bf16 else []
     if workload.dtype == "float16":

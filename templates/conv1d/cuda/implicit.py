@@ -8,7 +8,7 @@ from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.halves import ARITHMETICS, arithmetics, capability
+from templates.kernels.halves import ARITHMETICS, arithmetics
 from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -48,7 +48,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
         operands, on compute capability 7.5 or later."""
         return (
             super().applies(workload, limits)
-            and capability(limits) >= 75
+            and limits.capability >= 75
             and bool(arithmetics(workload, workload.taps, limits))
             and (workload.is_dense or (workload.C == 1 and workload.out_channels > 1))
         )

@@ -6,7 +6,7 @@ from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.conv1d.chunks import chunk_lengths
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.halves import arithmetics, capability
+from templates.kernels.halves import arithmetics
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
@@ -31,7 +31,7 @@ class CudaToeplitz(Template[Conv1dWorkload]):
         has compute capability 7.5 or later, from which on tensor cores read 8x8 tiles."""
         return (
             limits.kind == "cuda"
-            and capability(limits) >= 75
+            and limits.capability >= 75
             and workload.is_rows
             and bool(arithmetics(workload, workload.N, limits))
         )

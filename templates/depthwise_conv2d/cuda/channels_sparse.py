@@ -7,7 +7,6 @@ from functools import cached_property
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.halves import capability
 from templates.kernels.occupancy import MAX_RESIDENT, occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -63,7 +62,7 @@ class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
         return (
             super().applies(workload, limits)
             and workload.dtype != "float32"
-            and capability(limits) >= 80
+            and limits.capability >= 80
             and (workload.layout, workload.multiplier) == ("NHWC", 1)
             and (workload.stride, workload.dilation, workload.residual) == (1, 1, False)
             and workload.C % VECTOR == 0

@@ -6,7 +6,6 @@ from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.halves import capability
 from templates.kernels.occupancy import MAX_RESIDENT, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -257,7 +256,7 @@ def _staging(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[st
     return [
         staging
         for staging, first in since.items()
-        if first == 0 or (capability(limits) >= first and workload.dtype == "float32")
+        if first == 0 or (limits.capability >= first and workload.dtype == "float32")
     ]
 
 

@@ -8,7 +8,7 @@ from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.halves import ARITHMETICS, arithmetics, capability
+from templates.kernels.halves import ARITHMETICS, arithmetics
 from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -56,7 +56,7 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
         return (
             limits.kind == "cuda"
             and workload.is_basic
-            and capability(limits) >= 75
+            and limits.capability >= 75
             and bool(_arithmetics(workload, limits))
             and workload.kernel[0] >= MIN_KERNEL
             and Layout(workload, _smallest(workload, limits)).shared_bytes <= limits.shared_memory
@@ -349,7 +349,7 @@ def _steps(limits: DeviceLimits) -> list[str]:
 
     Before compute capability 8.0 steps are half as long, so that none needs zeros.
     """
-    return ["halved", "whole"] if capability(limits) >= 80 else ["halved"]
+    return ["halved", "whole"] if limits.capability >= 80 else ["halved"]
 
 
 def _sums(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> list[str]:
@@ -358,7 +358,7 @@ def _sums(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimit
     Before compute capability 8.0 a step is two additions, so only the shortest are.
     """
     sums = Layout(workload, config).sums
-    return sums if capability(limits) >= 80 else sums[:1]
+    return sums if limits.capability >= 80 else sums[:1]
 
 
 def _registers_limit(limits: DeviceLimits, warps: int) -> int:
