@@ -43,7 +43,6 @@ static word* emulated_shared;
 static void emulated_yield() {
   if (!_setjmp(emulated_threads[threadIdx.x])) _longjmp(emulated_caller, 1);
 }
-static void __syncthreads() { emulated_yield(); }
 
 // A barrier is open for those that met it from the turn after its last arrival on, so that a warp stays together.
 static int emulated_turn;
@@ -59,7 +58,10 @@ static void barrier_meet(int barrier, int threads) {
   do emulated_yield();
   while (emulated_barriers[barrier].arrivals < needed || emulated_barriers[barrier].opened == emulated_turn);
 }
+static int emulated_block;  // threads of a block
+static void __syncthreads() { barrier_meet(0, emulated_block); }
 static void __syncwarp() { emulated_yield(); }
+static void begin_next_launch() {}
 
 static word __float_as_uint(float v) {
   word bits;
@@ -192,6 +194,7 @@ static void emulated_resume() {
 
 static void emulated_launch(int blocks, int threads, int words, void (*body)()) {
   emulated_body = body;
+  emulated_block = threads;
   constexpr int stack = 1 << 16;
   char* stacks = (char*)__builtin_malloc(threads * stack);
   emulated_threads = (jmp_buf*)__builtin_malloc(threads * sizeof(jmp_buf));
