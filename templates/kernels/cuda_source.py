@@ -20,6 +20,7 @@ from templates.workload import Workload
 ELEMENTS = Path(__file__).with_name("elements.cu")
 EPILOGUE = Path(__file__).with_name("epilogue.cu")
 BARRIERS = Path(__file__).with_name("barriers.cu")
+NEXT_LAUNCH = Path(__file__).with_name("next_launch.cu")
 DERIVATIVE = Path(__file__).with_name("derivative.cu")
 COARSE = 1e-3  # least max_error for activations by an instruction with a relative error of 2^-11
 COARSE_DERIVATIVES = 4e-3  # the same for their derivatives

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from templates.conv1d.cuda.fft import CudaFft
 from templates.conv1d.cuda.partitions import CudaPartitions
 from templates.conv1d.cuda.registers import CudaRegisters
 from templates.conv1d.workload import Conv1dWorkload
@@ -18,17 +19,25 @@ from tuner.process.child import Child
 pytestmark = [pytest.mark.gpu, pytest.mark.torch]
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-SHORT, LONG = (Conv1dWorkload(M=500_009, N=taps, mode="same") for taps in (9, 8191))
+SHORT, MIDDLE, LONG = (Conv1dWorkload(M=500_009, N=n, mode="same") for n in (9, 511, 8191))
+FORMS: dict[str, tuple[Any, Conv1dWorkload]] = {
+    "one launch": (CudaRegisters(), SHORT),
+    "several": (CudaPartitions(), LONG),
+    "one that lets the next begin": (CudaFft(), MIDDLE),
+}
 ROUNDS = 20
 SLEEP = 200_000
 """Cycles that something takes before it writes what a launch reads: about 0.1 ms."""
 
 
-@pytest.fixture(scope="module", params=["one launch", "several"])
+@pytest.fixture(scope="module", params=FORMS)
 def library(request: pytest.FixtureRequest, child: Child, tmp_path_factory: Any) -> Library:
-    several = request.param == "several"
-    template, work = (CudaPartitions(), LONG) if several else (CudaRegisters(), SHORT)
-    config = template.default(work, child.call(detect, "cuda", timeout=60).limits)
+    template, work = FORMS[request.param]
+    limits = child.call(detect, "cuda", timeout=60).limits
+    config = template.default(work, limits)
+    if "held_kib" in config:
+        knobs = {knob.name: knob.values for knob in template.space(work, limits).knobs}
+        config["held_kib"] = max(knobs["held_kib"])
     path: Path = tmp_path_factory.mktemp("early") / "library.so"
     return loaded(work, template, config, child, path)
 

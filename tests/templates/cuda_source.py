@@ -111,24 +111,40 @@ def registers_and_stack(cubin: bytes) -> tuple[int, int]:
     return found[0x2F], found[0x11]
 
 
-WAIT = 0x82E
+WAIT, BEGIN_NEXT = 0x82E, 0x82D
 USES_OF_MEMORY = (0x980, 0x981, 0x985, 0x986, 0x9A3, 0x9A6, 0xFAE, 0x3BA)
-"""Opcodes for sm_90, as NVRTC compiles one instruction each: the wait of an early launch; loads,
-stores, atomic sums and copies, all of global memory."""
+"""Opcodes for sm_90, as NVRTC compiles one instruction each: the wait of an early launch, and what
+lets the next one begin; loads, stores, atomic sums and copies, all of global memory."""
 
 
 def waits_first(cubin: bytes) -> bool:
     """Return whether each kernel of a cubin for sm_90 waits for the launch before it, before it
     uses global memory for the first time."""
+    return all(
+        WAIT in code and not set(code[: code.index(WAIT)]).intersection(USES_OF_MEMORY)
+        for code in _opcodes(cubin)
+    )
+
+
+def begins_next_after_loads(cubin: bytes) -> bool:
+    """Return whether each kernel of a cubin for sm_90 lets the next launch begin, after it waited
+    for the one before it and began to load."""
+    return all(
+        BEGIN_NEXT in code
+        and WAIT in code[: code.index(BEGIN_NEXT)]
+        and set(code[: code.index(BEGIN_NEXT)]).intersection(USES_OF_MEMORY)
+        for code in _opcodes(cubin)
+    )
+
+
+def _opcodes(cubin: bytes) -> list[list[int]]:
+    """Return the opcodes of each kernel."""
     kernels = [
         [word & 0xFFF for (word, _) in struct.iter_unpack("<QQ", code)]
         for code in _sections(cubin, b".text.").values()
     ]
     assert kernels
-    return all(
-        WAIT in code and not set(code[: code.index(WAIT)]).intersection(USES_OF_MEMORY)
-        for code in kernels
-    )
+    return kernels
 
 
 def _section(elf: bytes, name: bytes) -> bytes:

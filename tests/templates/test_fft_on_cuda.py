@@ -14,6 +14,7 @@ from templates.conv1d.cuda.fft import (
     block_threads,
     blocks,
     dropped,
+    held_words,
     outputs_of_segment,
     segments_of_filter,
     shared_words,
@@ -25,7 +26,12 @@ from templates.conv1d.roles import roles
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.cuda_source import Launch, render
 from tests.templates import emulated
-from tests.templates.cuda_source import cubin, registers_and_stack, source
+from tests.templates.cuda_source import (
+    begins_next_after_loads,
+    cubin,
+    registers_and_stack,
+    source,
+)
 from tests.templates.devices import CPU, H200, T4
 from tuner.measure import cases
 from tuner.measure.check import check, relative_error
@@ -186,6 +192,20 @@ def test_outputs_of_a_segment_begin_with_a_sector(
     config = {"points": 5120}
     assert dropped(workload, config) == expected
     assert outputs_of_segment(workload, config) == 2 * 5120 - expected
+
+
+@pytest.mark.parametrize(("limits", "held"), [(H200, [0, 114, 76]), (T4, [0])])
+def test_blocks_hold_memory_if_the_next_launch_begins_early(limits: Any, held: list[int]) -> None:
+    """With 114 KiB a unit of an H200 has room for one block, with 76 KiB for two."""
+    workload = Conv1dWorkload(M=1_000_000, N=2047, mode="valid")
+    knobs = {knob.name: knob.values for knob in CudaFft().space(workload, limits).knobs}
+    assert list(knobs["held_kib"]) == held
+    config = CudaFft().default(workload, limits) | {"points": 3072}
+    for kib in held:
+        chosen = config | {"held_kib": kib}
+        assert 4 * held_words(chosen) == max(4 * shared_words(config), 1024 * kib)
+        text = source(CudaFft(), workload, chosen, limits)
+        assert (limits is H200 and begins_next_after_loads(cubin(text, "sm_90"))) is (kib > 0)
 
 
 def test_parts_of_zeros_are_left_out() -> None:

@@ -33,7 +33,7 @@ class CudaPartitions(Template[Conv1dWorkload]):
 
     name = "partitions"
     kind = "cuda"
-    version = 5
+    version = 6
     arithmetic = FFT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

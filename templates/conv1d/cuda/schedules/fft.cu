@@ -8,7 +8,8 @@ constexpr int KEPT = 2 * POINTS - DROPPED, SEGMENTS = (L + KEPT - 1) / KEPT;  //
 constexpr int UNITS = SIGNALS * SEGMENTS, EACH = @EACH@, SHARES = (UNITS + EACH - 1) / EACH;
 constexpr bool SHARED_SPECTRUM = APART && EACH > 1;  // whether the spectrum is read from shared memory
 constexpr bool EARLY = @EARLY@;  // the first team's samples are loaded while it transforms the taps
-constexpr int BLOCK = TEAMS * THREADS;
+constexpr int HAVE_ROWS = TEAMS * ROW_THREADS;  // threads of a block that transform rows
+constexpr bool NEXT = @NEXT@;  // the next launch begins as soon as units have room for its blocks
 static_assert(TEAMS == 1 || (APART && EACH % TEAMS == 0), "teams share a spectrum, and each has as many segments");
 static_assert(2 * BUFFER * (TEAMS + APART) == @WORDS@, "the template's estimate of shared memory");
 
@@ -41,21 +42,14 @@ __device__ __forceinline__ void conv1d_fft(const void* __restrict__ x, const voi
   float2* const taps_buffer = (float2*)shared + (APART ? TEAMS : 0) * BUFFER;
   const char* const residuals = (const char*)@RESIDUAL@;
 
-  // Columns of taps are dealt from the last thread on: if there are more threads than columns, the last ones have no
-  // columns of samples. If some threads have a column more than others, these are the first ones or those after them, so
-  // that at one step no quarter of a multiprocessor has two such warps: the first warps of the first team share quarters
-  // with its last ones, those after them with two of the second team. If columns are dealt differently there and back,
-  // another thread reads them than wrote them, so no other segment may follow.
-  const int shifted = thread < UNEVEN ? thread + THREADS - UNEVEN : thread - UNEVEN;
-  const int taps_thread = UNEVEN > 0 ? shifted : THREADS - 1 - thread;
-  const int there_thread = EACH == TEAMS && team % 2 == 1 ? shifted : thread;
-  const int back_thread = EACH == TEAMS && team % 2 == 0 ? shifted : thread;
+  const bool has_row = fft_has_row();
+  const int taps_thread = THREADS - 1 - thread;  // if threads outnumber columns, the last ones have none of samples
 
   float2 z[COLUMNS][FIRST];
   auto load = [&](int unit) {
     const int row = fft_samples_of(fft_number(kernel, unit / SEGMENTS));
     const int begin = unit % SEGMENTS * KEPT - LEFT - (DROPPED - (N - 1));
-    fft_columns(there_thread, [&](int i, int t) { fft_load_samples(z[i], x, w, row, begin, t); });
+    fft_columns(thread, [&](int i, int t) { fft_load_samples(z[i], x, w, row, begin, t); });
   };
   int unit = share * EACH + team;
   const int end = share * EACH + EACH < UNITS ? share * EACH + EACH : UNITS;
@@ -65,7 +59,8 @@ __device__ __forceinline__ void conv1d_fft(const void* __restrict__ x, const voi
   if (EARLY && team > 0 && unit < end) load(unit);
   const fft_roots_there there = fft_there();
   fft_roots_back back;
-  if (TEAMS > 1) back = fft_back(back_thread);
+  if (TEAMS > 1) back = fft_back(thread);
+  if (NEXT) begin_next_launch();  // it would delay the loads if it came before them
   float2 spectrum[16];
   if (team == 0) {
     fft_columns(taps_thread, [&](int i, int t) {
@@ -74,38 +69,42 @@ __device__ __forceinline__ void conv1d_fft(const void* __restrict__ x, const voi
     });
     if (EARLY) load(unit);
     fft_meet();
-    fft_row_there(spectrum, taps_buffer, there);
-    if (SHARED_SPECTRUM) {
+    if (has_row) {
+      fft_row_there(spectrum, taps_buffer, there);
+      if (SHARED_SPECTRUM) {
 #pragma unroll
-      for (int k2 = 0; k2 < 16; ++k2) fft_own_places(taps_buffer)[k2] = spectrum[k2];
+        for (int k2 = 0; k2 < 16; ++k2) fft_own_places(taps_buffer)[k2] = spectrum[k2];
+      }
     }
     if (!APART) __syncthreads();
   }
-  if (TEAMS == 1) back = fft_back(back_thread);  // several teams are faster if this is early, a single one if late
+  if (TEAMS == 1) back = fft_back(thread);  // several teams are faster if this is early, a single one if late
   bool waits = team > 0;
   if (TEAMS > 1 && (team == 0 || unit >= end)) {
-    barrier_arrive(0, BLOCK);  // the spectrum is there
+    if (has_row) barrier_arrive(0, HAVE_ROWS);  // the spectrum is there
     if (unit >= end) return;
   }
   if (!EARLY) load(unit);
 #pragma unroll 1
   while (true) {
-    fft_columns(there_thread, [&](int i, int t) { fft_column_there(z[i], buffer, t); });
+    fft_columns(thread, [&](int i, int t) { fft_column_there(z[i], buffer, t); });
     fft_meet();
-    float2 v[16];
-    fft_row_there(v, buffer, there);
-    if (TEAMS > 1 && waits) {
-      barrier_meet(0, BLOCK);
-      waits = false;
-    }
+    if (has_row) {
+      float2 v[16];
+      fft_row_there(v, buffer, there);
+      if (TEAMS > 1 && waits) {
+        barrier_meet(0, HAVE_ROWS);
+        waits = false;
+      }
 #pragma unroll
-    for (int k2 = 0; k2 < 16; ++k2)
-      v[k2] = fft_times(v[k2], SHARED_SPECTRUM ? fft_own_places(taps_buffer)[k2] : spectrum[k2]);
-    fft_row_back(v, buffer, back.over_k1);
+      for (int k2 = 0; k2 < 16; ++k2)
+        v[k2] = fft_times(v[k2], SHARED_SPECTRUM ? fft_own_places(taps_buffer)[k2] : spectrum[k2]);
+      fft_row_back(v, buffer, back.over_k1);
+    }
     fft_meet();
     const int number = fft_number(kernel, unit / SEGMENTS), first = unit % SEGMENTS * KEPT;
     const float offset = epilogue_bias(@BIAS@, number % FILTERS);
-    fft_columns(back_thread, [&](int i, int t) {
+    fft_columns(thread, [&](int i, int t) {
       fft_column_back(z[i], buffer, t, back.over_ka[i]);
       const int place = first + t - DROPPED;
       const long long to = ((long long)number * L + place) * SIZE;

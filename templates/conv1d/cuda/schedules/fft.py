@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from templates.conv1d.cuda.fft import block_threads, blocks, dropped, shared_words, teams
+from templates.conv1d.cuda.fft import (
+    block_threads,
+    blocks,
+    dropped,
+    held_words,
+    shared_words,
+    teams,
+    threads,
+)
 from templates.conv1d.roles import roles
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
@@ -13,6 +21,7 @@ from templates.kernels.cuda_source import (
     BARRIERS,
     ELEMENTS,
     EPILOGUE,
+    NEXT_LAUNCH,
     elements,
     program,
     render,
@@ -24,16 +33,17 @@ TRANSFORMS = tuple(
     Path(__file__).with_name(name) for name in ("fft_radix.cu", "fft_reals.cu", "fft_block.cu")
 )
 
+FILES = (ELEMENTS, EPILOGUE, BARRIERS, NEXT_LAUNCH, *TRANSFORMS, SOURCE)
+
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     return program(
         workload,
         "conv1d_fft",
-        render(substitutions(workload, config), ELEMENTS, EPILOGUE, BARRIERS, *TRANSFORMS, SOURCE)
-        + resident(config["resident"]),
+        render(substitutions(workload, config), *FILES) + resident(config["resident"]),
         blocks=blocks(workload, config),
         threads=block_threads(config),
-        words=shared_words(config),
+        words=held_words(config),
     )
 
 
@@ -41,12 +51,14 @@ def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str,
     return {
         **transform_substitutions(workload),
         "FIRST": config["points"] // 256,
+        "THREADS": threads(config),
         "EACH": config["segments"],
         "TEAMS": teams(config),
         "DROPPED": dropped(workload, config),
         "APART": config["spectrum"] == "shared",
         "EARLY": config["samples"] == "early",
         "WORDS": shared_words(config),
+        "NEXT": config.get("held_kib", 0) > 0,
     }
 
 

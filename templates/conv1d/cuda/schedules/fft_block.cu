@@ -14,14 +14,25 @@ constexpr int FILTERS = @F@, SEVERAL = @SEVERAL@, L = @L@;
 constexpr int KERNELS = @KERNELS@, SIGNALS = @SIGNALS@, M = @M@, N = @N@, LEFT = @LEFT@;
 constexpr int TAPS_FIRST = @TAPS_FIRST@, SAMPLES_FIRST = @SAMPLES_FIRST@;  // first elements of a row that are used
 constexpr long long TAPS_APART = @TAPS_APART@, SAMPLES_APART = @SAMPLES_APART@;
-constexpr int FIRST = @FIRST@, POINTS = 256 * FIRST, THREADS = 16 * FIRST, ROW = 272, BUFFER = FIRST * ROW;
-constexpr int COLUMNS = (256 + THREADS - 1) / THREADS;  // columns of a thread
-constexpr int UNEVEN = THREADS < 256 ? 256 % THREADS : 0;  // threads that have one column more than the others
+constexpr int FIRST = @FIRST@, POINTS = 256 * FIRST, ROW = 272, BUFFER = FIRST * ROW;
 constexpr int TEAMS = @TEAMS@;  // teams of THREADS threads in a block, each of which transforms on its own
+constexpr int THREADS = @THREADS@, ROW_THREADS = 16 * FIRST;  // threads of a team, and those that transform rows
+constexpr int COLUMNS = (256 + THREADS - 1) / THREADS;  // columns of a thread
+static_assert(THREADS >= ROW_THREADS && (THREADS >= 256 || 256 % THREADS == 0), "columns are dealt evenly");
 
 // The number of a thread's team, and the thread's number in its team.
 __device__ __forceinline__ int fft_team() { return TEAMS == 1 ? 0 : threadIdx.x / THREADS; }
 __device__ __forceinline__ int fft_thread() { return TEAMS == 1 ? threadIdx.x : threadIdx.x % THREADS; }
+
+// The thread's number among those of its team that transform rows, if it is from 0 to ROW_THREADS - 1. The threads that
+// only transform columns are the last ones of the first team and the first ones of the second, so that each quarter of a
+// multiprocessor has as many rows.
+__device__ __forceinline__ int fft_row_thread() {
+  return fft_team() % 2 == 0 ? fft_thread() : fft_thread() - (THREADS - ROW_THREADS);
+}
+__device__ __forceinline__ bool fft_has_row() {
+  return THREADS == ROW_THREADS || (unsigned)fft_row_thread() < ROW_THREADS;
+}
 
 // A barrier of the threads of a team; barrier 0 is left to the whole block.
 __device__ __forceinline__ void fft_meet() {
@@ -44,11 +55,13 @@ __device__ __forceinline__ void fft_columns(int thread, Each each) {
     if (256 % THREADS == 0 || thread + i * THREADS < 256) each(i, thread + i * THREADS);
 }
 
-// Returns e^(2 pi i n / (4 POINTS)).
+// Returns e^(2 pi i n / (4 POINTS)) for n from -POINTS / 2 to POINTS / 2. The angle is at most an eighth of a turn then,
+// where the terms of the Taylor series that are left out do not show in float32.
 __device__ __forceinline__ float2 fft_root(int n) {
-  float2 root;
-  sincospif((float)n * (1.0f / (2 * POINTS)), &root.y, &root.x);
-  return root;
+  const float x = (float)n * (float)(3.141592653589793238463 / (2 * POINTS)), s = x * x;
+  const float cosine = fmaf(s, fmaf(s, fmaf(s, 1.0f / 40320, -1.0f / 720), 1.0f / 24), -0.5f);
+  const float sine = fmaf(s, fmaf(s, fmaf(s, 1.0f / 362880, -1.0f / 5040), 1.0f / 120), -1.0f / 6);
+  return make_float2(fmaf(s, cosine, 1.0f), fmaf(x * s, sine, x));
 }
 
 // Roots by whose powers a thread multiplies its values in the forward and in the inverse transform.
@@ -61,7 +74,7 @@ struct fft_roots_back {
 };
 
 __device__ __forceinline__ fft_roots_there fft_there() {
-  const int ka = fft_thread() / 16, lane = fft_thread() % 16;
+  const int ka = fft_row_thread() / 16, lane = fft_row_thread() % 16;
   return {fft_root(-16 * (4 * ka - 1)), fft_root(1 - 4 * ka - 4 * FIRST * lane)};
 }
 
@@ -75,11 +88,16 @@ __device__ __forceinline__ void fft_back_columns(fft_roots_back& roots) {
   }
 }
 
+__device__ __forceinline__ float2 fft_fourth_power(float2 z) {
+  const float2 squared = fft_times(z, z);
+  return fft_times(squared, squared);
+}
+
 // `t` is the thread's first column.
 __device__ __forceinline__ fft_roots_back fft_back(int t) {
   fft_roots_back roots;
-  roots.over_k1 = fft_root(4 * FIRST * (fft_thread() % 16));
-  roots.over_ka[0] = {fft_root(4 * t), fft_root(-t)};
+  roots.over_k1 = fft_root(4 * FIRST * (fft_row_thread() % 16));
+  roots.over_ka[0] = {FIRST < 8 ? fft_fourth_power(fft_root(t)) : fft_root(4 * t), fft_root(-t)};
   fft_back_columns<1>(roots);
   return roots;
 }
@@ -109,13 +127,13 @@ __device__ __forceinline__ void fft_column_back(float2 (&z)[FIRST], const float2
   fft_dft<1>(z, over_ka);
 }
 
-// Return the thread's row of a buffer, and its own sixteen places in that row.
-__device__ __forceinline__ float2* fft_row(float2* buffer) { return buffer + fft_thread() / 16 * ROW; }
-__device__ __forceinline__ float2* fft_own_places(float2* buffer) { return fft_row(buffer) + 17 * (fft_thread() % 16); }
+// Return the thread's row of a buffer, and its own sixteen places in that row, if it has one.
+__device__ __forceinline__ float2* fft_row(float2* buffer) { return buffer + fft_row_thread() / 16 * ROW; }
+__device__ __forceinline__ float2* fft_own_places(float2* buffer) { return fft_row(buffer) + 17 * (fft_row_thread() % 16); }
 
-// Transforms a row. Thread 16 ka + k1 then holds the spectrum's values k2 of (ka, k1).
+// Transforms a row. Row thread 16 ka + k1 then holds the spectrum's values k2 of (ka, k1).
 __device__ __forceinline__ void fft_row_there(float2 (&v)[16], float2* buffer, fft_roots_there roots) {
-  float2* const place = fft_row(buffer) + fft_thread() % 16;
+  float2* const place = fft_row(buffer) + fft_row_thread() % 16;
 #pragma unroll
   for (int t1 = 0; t1 < 16; ++t1) v[t1] = place[16 * t1];
   fft_dft<-1>(v, fft_own<false>{roots.over_t1});
@@ -129,7 +147,7 @@ __device__ __forceinline__ void fft_row_there(float2 (&v)[16], float2* buffer, f
 }
 
 __device__ __forceinline__ void fft_row_back(float2 (&v)[16], float2* buffer, float2 over_k1) {
-  float2* const place = fft_row(buffer) + fft_thread() % 16;
+  float2* const place = fft_row(buffer) + fft_row_thread() % 16;
   fft_dft<1>(v, fft_plain());
 #pragma unroll
   for (int t0 = 0; t0 < 16; ++t0) fft_own_places(buffer)[t0] = v[t0];

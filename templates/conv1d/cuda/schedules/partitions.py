@@ -58,6 +58,7 @@ def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str,
     return {
         **transform_substitutions(workload),
         "FIRST": config["points"] // 256,
+        "THREADS": threads(config),
         "TEAMS": 1,
         "FUSED": config["products"] == "fused",
         "TOGETHER": config.get("together", 1),
