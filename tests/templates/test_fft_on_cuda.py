@@ -14,7 +14,6 @@ from templates.conv1d.cuda.fft import (
     block_threads,
     blocks,
     dropped,
-    held_words,
     outputs_of_segment,
     segments_of_filter,
     shared_words,
@@ -25,6 +24,7 @@ from templates.conv1d.cuda.schedules import fft, partitions
 from templates.conv1d.roles import roles
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.cuda_source import Launch, render
+from templates.kernels.next_launch import held_words
 from tests.templates import emulated
 from tests.templates.cuda_source import (
     begins_next_after_loads,
@@ -44,7 +44,8 @@ def launched(workload: Conv1dWorkload, config: dict[str, Any]) -> tuple[str, lis
     """Return a configuration's source, its launches and the floats of its workspace."""
     if config["template"] == "fft":
         text = render(fft.substitutions(workload, config), *fft.TRANSFORMS, fft.SOURCE)
-        extents = blocks(workload, config), block_threads(config), shared_words(config)
+        words = held_words(config, shared_words(config))
+        extents = blocks(workload, config), block_threads(config), words
         return text, [Launch("conv1d_fft", *extents)], 0
     text = render(partitions.substitutions(workload, config), *fft.TRANSFORMS, partitions.SOURCE)
     return text, partitions.launches(workload, config), workspace(workload, config)
@@ -195,16 +196,19 @@ def test_outputs_of_a_segment_begin_with_a_sector(
 
 
 @pytest.mark.parametrize(("limits", "held"), [(H200, [0, 114, 76]), (T4, [0])])
-def test_blocks_hold_memory_if_the_next_launch_begins_early(limits: Any, held: list[int]) -> None:
+@pytest.mark.parametrize("template", FORMS.values(), ids=list(FORMS))
+def test_blocks_hold_memory_if_the_next_launch_begins_early(
+    template: Any, limits: Any, held: list[int]
+) -> None:
     """With 114 KiB a unit of an H200 has room for one block, with 76 KiB for two."""
-    workload = Conv1dWorkload(M=1_000_000, N=2047, mode="valid")
-    knobs = {knob.name: knob.values for knob in CudaFft().space(workload, limits).knobs}
+    workload = Conv1dWorkload(M=100_000, N=4095, mode="valid")
+    knobs = {knob.name: knob.values for knob in template.space(workload, limits).knobs}
     assert list(knobs["held_kib"]) == held
-    config = CudaFft().default(workload, limits) | {"points": 3072}
     for kib in held:
-        chosen = config | {"held_kib": kib}
-        assert 4 * held_words(chosen) == max(4 * shared_words(config), 1024 * kib)
-        text = source(CudaFft(), workload, chosen, limits)
+        config = template.default(workload, limits) | {"points": 4096, "held_kib": kib}
+        _, launches, _ = launched(workload, config)
+        assert {4 * launch.words for launch in launches} == {max(34816, 1024 * kib)}
+        text = source(template, workload, config, limits)
         assert (limits is H200 and begins_next_after_loads(cubin(text, "sm_90"))) is (kib > 0)
 
 

@@ -7,6 +7,7 @@ from templates.ceil_div import ceil_div
 from templates.conv1d.roles import roles
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
+from templates.kernels.next_launch import begins_next, held_kib, held_words
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -24,7 +25,6 @@ SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 32, 64)
 TEAMS = (1, 2, 3, 4)
 OTHER_REGISTERS = 40  # registers for roots, addresses and what a transform has in flight
 MAX_RESIDENT = 1024  # threads of the ``resident`` blocks of a unit, and of a block
-MOST_HELD = 3  # a unit has room for fewer blocks than this if they hold shared memory for it
 
 
 class CudaFft(Template[Conv1dWorkload]):
@@ -40,9 +40,7 @@ class CudaFft(Template[Conv1dWorkload]):
     its samples are loaded while it transforms the taps ("early") or after that ("late"), which
     takes fewer registers. Registers are limited so that ``resident`` blocks fit on a unit.
 
-    If ``held_kib`` is not 0, the next launch may begin as soon as a unit has room for a block of
-    it, and a block holds at least so many KiB of shared memory. So a unit has room for few blocks,
-    and blocks of the next launch do not crowd on those units that have none of this one.
+    With ``held_kib``, the launch lets the next one begin (``templates/kernels/next_launch.py``).
     """
 
     name = "fft"
@@ -70,7 +68,7 @@ class CudaFft(Template[Conv1dWorkload]):
         space.knob("teams", TEAMS, when={"spectrum": ["shared"]})
         space.knob("samples", ["late", "early"])
         space.knob("resident", [1, 2, 3, 4, 6, 8, 12, 16])
-        space.knob("held_kib", _held_kib(limits))
+        space.knob("held_kib", held_kib(limits))
         space.constraint(
             "a block has no more segments than its filter meets",
             lambda c: c["segments"] == 1 or c["segments"] <= segments_of_filter(workload, c),
@@ -83,7 +81,7 @@ class CudaFft(Template[Conv1dWorkload]):
         )
         space.constraint(
             "the resident blocks fit into shared memory",
-            lambda c: c["resident"] * 4 * held_words(c) <= limits.shared_memory,
+            lambda c: c["resident"] * 4 * held_words(c, shared_words(c)) <= limits.shared_memory,
             reads=("points", "teams", "spectrum", "resident", "held_kib"),
         )
         space.constraint(
@@ -117,7 +115,7 @@ class CudaFft(Template[Conv1dWorkload]):
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
         points, each, size = config["points"], config["segments"], BYTES_PER_ELEMENT[workload.dtype]
-        shared, width = 4 * held_words(config), block_threads(config)
+        shared, width = 4 * held_words(config, shared_words(config)), block_threads(config)
         registers = min(_registers(config), _available(config, limits))
         resident = min(
             max(1, limits.registers_per_unit // (registers * width)),
@@ -136,7 +134,7 @@ class CudaFft(Template[Conv1dWorkload]):
             "points": points,
             "columns_of_all_threads": ceil_div(256, threads(config)),
             "teams": teams(config),
-            "next_begins_early": config.get("held_kib", 0) > 0,
+            "next_begins_early": begins_next(config),
             "transforms": transforms,
             "transforms_in_turn": 1 + 2 * each / teams(config),
             "work_per_block": transforms * work,
@@ -209,11 +207,6 @@ def shared_words(config: Config) -> int:
     return int(buffers * buffer_words(config["points"]))
 
 
-def held_words(config: Config) -> int:
-    """Return the 32-bit words of shared memory that a block holds."""
-    return max(shared_words(config), 256 * int(config.get("held_kib", 0)))
-
-
 def buffer_words(points: int) -> int:
     """Return the 32-bit words of the buffer of a transform."""
     return 2 * points // 256 * ROW
@@ -230,12 +223,6 @@ def _points(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
     ]
     whole = [p for p in fitting if outputs_of_segment(workload, {"points": p}) >= workload.length]
     return [p for p in fitting if not whole or p <= whole[0]]
-
-
-def _held_kib(limits: DeviceLimits) -> list[int]:
-    """Return the values of ``held_kib``, with which a unit has room for fewer and fewer blocks."""
-    kib, rooms = limits.shared_memory // 1024, range(2, MOST_HELD + 1)
-    return [0, *(kib // room + 1 for room in rooms if limits.begins_launches_early)]
 
 
 def _has_fewest_registers(config: Config) -> bool:

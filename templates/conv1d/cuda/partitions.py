@@ -9,6 +9,7 @@ from templates.conv1d.cuda import fft
 from templates.conv1d.cuda.fft import LEAST_ERROR, has_contiguous_rows, threads
 from templates.conv1d.roles import roles
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.next_launch import begins_next, held_kib, held_words
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -28,7 +29,8 @@ class CudaPartitions(Template[Conv1dWorkload]):
     input segments, the last one transforms back. It also sums the products of spectra if
     ``products`` are "fused". If they are "apart", a launch of their own sums them, with
     ``together`` output segments a thread. Registers are limited so that ``resident`` blocks fit on
-    a unit.
+    a unit. With ``held_kib``, transforms let the next launch begin
+    (``templates/kernels/next_launch.py``).
     """
 
     name = "partitions"
@@ -53,6 +55,7 @@ class CudaPartitions(Template[Conv1dWorkload]):
         space.knob("products", ["fused", "apart"])
         space.knob("together", [1, 2, 4, 8], when={"products": ["apart"]})
         space.knob("resident", [1, 2, 3, 4, 8])
+        space.knob("held_kib", held_kib(limits))
         space.constraint(
             f"the workspace has less than {MAX_WORKSPACE} bytes",
             lambda c: 4 * workspace(workload, c) < MAX_WORKSPACE,
@@ -64,16 +67,22 @@ class CudaPartitions(Template[Conv1dWorkload]):
                 c["resident"] == 1
                 or (
                     c["resident"] * threads(c) <= 1024
-                    and c["resident"] * 4 * shared_words(c) <= limits.shared_memory
+                    and c["resident"] * 4 * held_words(c, shared_words(c)) <= limits.shared_memory
                 )
             ),
-            reads=("points", "resident"),
+            reads=("points", "resident", "held_kib"),
         )
         return space
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
         points = _points(workload, limits)[-1]
-        return {"template": self.name, "points": points, "products": "fused", "resident": 1}
+        return {
+            "template": self.name,
+            "points": points,
+            "products": "fused",
+            "resident": 1,
+            "held_kib": 0,
+        }
 
     def features(
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
@@ -89,7 +98,8 @@ class CudaPartitions(Template[Conv1dWorkload]):
         work = points * (points.bit_length() - 1)
         return {
             **occupancy(max(there, back), width, resident, limits),
-            "shared_bytes": 4 * shared_words(config),
+            "shared_bytes": 4 * held_words(config, shared_words(config)),
+            "next_begins_early": begins_next(config),
             "registers": registers,
             "points": points,
             "parts": met,

@@ -9,7 +9,6 @@ from templates.conv1d.cuda.fft import (
     block_threads,
     blocks,
     dropped,
-    held_words,
     shared_words,
     teams,
     threads,
@@ -27,6 +26,7 @@ from templates.kernels.cuda_source import (
     render,
     resident,
 )
+from templates.kernels.next_launch import begins_next, held_words
 
 SOURCE = Path(__file__).with_name("fft.cu")
 TRANSFORMS = tuple(
@@ -43,7 +43,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
         render(substitutions(workload, config), *FILES) + resident(config["resident"]),
         blocks=blocks(workload, config),
         threads=block_threads(config),
-        words=held_words(config),
+        words=held_words(config, shared_words(config)),
     )
 
 
@@ -58,7 +58,7 @@ def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str,
         "APART": config["spectrum"] == "shared",
         "EARLY": config["samples"] == "early",
         "WORDS": shared_words(config),
-        "NEXT": config.get("held_kib", 0) > 0,
+        "NEXT": begins_next(config),
     }
 
 

@@ -3,6 +3,7 @@
 // partitioned convolution; Stockham, "High-speed convolution and correlation", 1966). In the workspace, the values of a
 // spectrum are in the order in which the threads have them.
 constexpr bool FUSED = @FUSED@;  // the launch that transforms back sums the products
+constexpr bool NEXT = @NEXT@;    // while transforms run, the next launch begins as soon as units have room for its blocks
 constexpr int PARTS = (N + POINTS - 1) / POINTS, SEGMENTS = (L + POINTS - 1) / POINTS;  // of a kernel, of an output row
 // Input segments [LOW, LOW + INPUTS) meet the signal and an output; segment q begins at sample (q - 1) POINTS + SHIFT.
 constexpr int SHIFT = N - 1 - LEFT, LOW = @LOW@, INPUTS = @INPUTS@, ROWS = @ROWS@;  // ROWS: rows of samples
@@ -39,6 +40,7 @@ __device__ __forceinline__ void conv1d_spectra(const void* __restrict__ x, const
     });
   }
   const fft_roots_there there = fft_there();
+  if (NEXT) begin_next_launch();
   fft_columns(threadIdx.x, [&](int i, int t) { fft_column_there(z[i], buffer, t); });
   __syncthreads();
   float2 v[16];
@@ -120,6 +122,7 @@ __device__ __forceinline__ void conv1d_back(const void* __restrict__ x, const vo
   }
   const fft_roots_back back = fft_back(threadIdx.x);
   const float offset = epilogue_bias(@BIAS@, number % FILTERS);
+  if (NEXT) begin_next_launch();
   fft_row_back(v, buffer, back.over_k1);
   __syncthreads();
   fft_columns(threadIdx.x, [&](int i, int t) {

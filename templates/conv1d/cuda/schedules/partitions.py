@@ -23,17 +23,19 @@ from templates.kernels.cuda_source import (
     BARRIERS,
     ELEMENTS,
     EPILOGUE,
+    NEXT_LAUNCH,
     Launch,
     include_once,
     program_of_launches,
     render,
 )
+from templates.kernels.next_launch import begins_next, held_words
 
 SOURCE = Path(__file__).with_name("partitions.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    files = ELEMENTS, EPILOGUE, BARRIERS, *TRANSFORMS, SOURCE
+    files = ELEMENTS, EPILOGUE, BARRIERS, NEXT_LAUNCH, *TRANSFORMS, SOURCE
     source = render(substitutions(workload, config), *files)
     return program_of_launches(
         workload,
@@ -44,7 +46,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:
-    width, memory = threads(config), shared_words(config)
+    width, memory = threads(config), held_words(config, shared_words(config))
     there = Launch("conv1d_spectra", spectrum_count(workload, config), width, memory)
     back = Launch("conv1d_back", rows_of_segments(workload, config), width, memory)
     if config["products"] == "fused":
@@ -66,5 +68,6 @@ def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str,
         "INPUTS": len(met),
         "ROWS": rows_of_samples(workload),
         "WORDS": shared_words(config),
+        "NEXT": begins_next(config),
         "WORKSPACE": workspace(workload, config),
     }

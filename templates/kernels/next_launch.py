@@ -1,0 +1,31 @@
+"""Launches that let the next one begin before their blocks have ended.
+
+Blocks of the next launch are placed wherever a unit has room for them. If units have room for
+blocks of two launches, those that have fewest of the first get most of the next, which then take
+longest. So a block holds so much shared memory that a unit has room for few: ``held_kib`` KiB, a
+knob. 0 means that it holds what it uses, and that the next launch is not let begin.
+"""
+
+from __future__ import annotations
+
+from templates.limits import DeviceLimits
+from templates.template import Config
+
+MOST_ROOM = 2  # blocks of a unit
+
+
+def held_kib(limits: DeviceLimits) -> list[int]:
+    """Return the values of ``held_kib``: 0, and if launches can begin early, those with which a
+    unit has room for one block, and for two."""
+    kib, rooms = limits.shared_memory // 1024, range(1, MOST_ROOM + 1)
+    return [0, *(kib // (room + 1) + 1 for room in rooms if limits.begins_launches_early)]
+
+
+def begins_next(config: Config) -> bool:
+    """Return whether a launch lets the next one begin, as ``next_launch.cu`` does."""
+    return bool(config.get("held_kib", 0))
+
+
+def held_words(config: Config, words: int) -> int:
+    """Return the 32-bit words of shared memory that a block holds, of which it uses ``words``."""
+    return max(words, 256 * int(config.get("held_kib", 0)))
