@@ -34,7 +34,7 @@ __device__ __forceinline__ bool fft_has_row() {
   return THREADS == ROW_THREADS || (unsigned)fft_row_thread() < ROW_THREADS;
 }
 
-// A barrier of the threads of a team; barrier 0 is left to the whole block.
+// A barrier of the threads of a team; barrier 0 is the spectrum's, which several teams share.
 __device__ __forceinline__ void fft_meet() {
   if (TEAMS == 1) __syncthreads();
   else barrier_meet(1 + fft_team(), THREADS);
