@@ -11,7 +11,7 @@ from __future__ import annotations
 from templates.limits import DeviceLimits
 from templates.template import Config
 
-MOST_ROOM = 2  # blocks of a unit
+MOST_ROOM = 2  # the most blocks for which a unit has room if they hold memory
 
 
 def held_kib(limits: DeviceLimits) -> list[int]:

@@ -19,6 +19,7 @@ constexpr int TEAMS = @TEAMS@;  // teams of THREADS threads in a block, each of 
 constexpr int THREADS = @THREADS@, ROW_THREADS = 16 * FIRST;  // threads of a team, and those that transform rows
 constexpr int COLUMNS = (256 + THREADS - 1) / THREADS;  // columns of a thread
 static_assert(THREADS >= ROW_THREADS && (THREADS >= 256 || 256 % THREADS == 0), "columns are dealt evenly");
+static_assert(4 * THREADS <= POINTS / 2, "the angles of all roots are at most an eighth of a turn");
 
 // The number of a thread's team, and the thread's number in its team.
 __device__ __forceinline__ int fft_team() { return TEAMS == 1 ? 0 : threadIdx.x / THREADS; }
@@ -88,16 +89,11 @@ __device__ __forceinline__ void fft_back_columns(fft_roots_back& roots) {
   }
 }
 
-__device__ __forceinline__ float2 fft_fourth_power(float2 z) {
-  const float2 squared = fft_times(z, z);
-  return fft_times(squared, squared);
-}
-
 // `t` is the thread's first column.
 __device__ __forceinline__ fft_roots_back fft_back(int t) {
   fft_roots_back roots;
   roots.over_k1 = fft_root(4 * FIRST * (fft_row_thread() % 16));
-  roots.over_ka[0] = {FIRST < 8 ? fft_fourth_power(fft_root(t)) : fft_root(4 * t), fft_root(-t)};
+  roots.over_ka[0] = {fft_root(4 * t), fft_root(-t)};
   fft_back_columns<1>(roots);
   return roots;
 }

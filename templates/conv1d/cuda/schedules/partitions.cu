@@ -9,6 +9,7 @@ constexpr int PARTS = (N + POINTS - 1) / POINTS, SEGMENTS = (L + POINTS - 1) / P
 constexpr int SHIFT = N - 1 - LEFT, LOW = @LOW@, INPUTS = @INPUTS@, ROWS = @ROWS@;  // ROWS: rows of samples
 constexpr int TOGETHER = @TOGETHER@, GROUPS = (SEGMENTS + TOGETHER - 1) / TOGETHER;  // output segments of a thread
 constexpr long long TAPS_AT = (long long)ROWS * INPUTS * POINTS, SUMS_AT = TAPS_AT + (long long)KERNELS * PARTS * POINTS;
+static_assert(THREADS == ROW_THREADS, "each thread has values of a spectrum");
 static_assert(2 * BUFFER == @WORDS@, "the template's estimate of shared memory");
 static_assert(2 * (SUMS_AT + (FUSED ? 0 : (long long)SIGNALS * KERNELS * SEGMENTS * POINTS)) == @WORKSPACE@, "its size");
 
