@@ -11,7 +11,15 @@ from typing import Any
 from templates.errors import InvalidConfig, InvalidSpace
 from templates.spaces.codec import Codec
 from templates.spaces.enumeration import Constraint, valid_codes
-from templates.spaces.knob import Config, Knob, Value, condition, factorisations, quoted
+from templates.spaces.knob import (
+    Config,
+    Knob,
+    Value,
+    condition,
+    copied,
+    factorisations,
+    quoted,
+)
 from templates.spaces.search_space import SearchSpace
 
 
@@ -135,6 +143,17 @@ class ConfigSpace(SearchSpace):
         except InvalidConfig:
             return False
         return self._broken(knobs) is None
+
+    def completed(self, config: Config) -> Config:
+        """Return a configuration with the first value of each knob that exists and that it lacks.
+
+        An earlier version of the template, which did not have the knob, may have made it.
+        """
+        whole = dict(config)
+        for knob in self.knobs:
+            if knob.present(whole):
+                whole.setdefault(knob.name, copied(knob.values[0]))
+        return whole
 
     def _knobs_of(self, config: object) -> Config:
         """Return a configuration without its template. Raise InvalidConfig if it is another's."""

@@ -120,6 +120,23 @@ def test_a_missing_knob_is_named() -> None:
         direct().index({"template": "direct", "threads": 32})
 
 
+@given(plans(), st.data())
+def test_a_missing_knob_gets_its_first_value(plan: Plan, data: st.DataObject) -> None:
+    space = plan.space()
+    assume(len(space))
+    whole = space[data.draw(st.integers(0, len(space) - 1))]
+    lacked = data.draw(st.sets(st.sampled_from([*whole]))) - {"template"}
+    kept = {name: value for name, value in whole.items() if name not in lacked}
+    completed = space.completed(kept)
+    added = {
+        knob.name: knob.values[0]
+        for knob in space.knobs
+        if knob.name not in kept and knob.present(completed)
+    }
+    assert completed == kept | added
+    assert space.completed(whole) == whole
+
+
 def test_a_constraint_is_named_even_where_a_later_one_would_divide_by_zero() -> None:
     space = ConfigSpace("direct", 1)
     space.knob("stage", [0, 1])

@@ -17,6 +17,7 @@ from templates.errors import InvalidConfig
 from templates.naive import NAME as NAIVE
 from templates.naive import NaiveOnCpu, NaiveOnCuda, naive_on
 from templates.records.trace import Trace
+from templates.spaces.space import ConfigSpace
 from templates.spaces.union import UnionSpace
 from templates.template import Template
 from templates.workload import Workload
@@ -133,18 +134,20 @@ class Plan:
             return False
         if not isinstance(known, Template):
             return True
-        if known.name not in self._spaces:
-            self._spaces[known.name] = known.space(self.workload, self.device.limits)
-        return config in self._spaces[known.name]
+        return config in self._space(known)
 
-    def can_compete(self, config: Config, version: int) -> bool:
-        """Return whether a stored best can take part in a last round.
+    def competitor(self, config: Config, version: int) -> Config | None:
+        """Return the configuration with which a stored best takes part in a last round, if any.
 
-        If its template had another version, the configuration is another program now. It is built
-        and timed like the other finalists, and probably fast.
+        If its template had another version, the configuration is another program now, which is
+        built and timed like the other finalists, and probably fast. Knobs that the template has
+        gained since then get their first value. Return None if it can't be built again.
         """
         known = self._programs.get(config["template"])
-        return self.knows(config, known.version if isinstance(known, Template) else version)
+        if isinstance(known, Template):
+            version = known.version
+            config = self._space(known).completed(config)
+        return config if self.knows(config, version) else None
 
     def version(self, config: Config) -> int:
         """Return the version of the configuration's template."""
@@ -179,6 +182,12 @@ class Plan:
 
     def close(self) -> None:
         """End processes of the search; this plan has none."""
+
+    def _space(self, template: Template[Any]) -> ConfigSpace:
+        """Return the space of a template, also of one that is not searched."""
+        if template.name not in self._spaces:
+            self._spaces[template.name] = template.space(self.workload, self.device.limits)
+        return self._spaces[template.name]
 
     def _features(self, config: Config) -> dict[str, float]:
         return self._derived(self.workload, config)

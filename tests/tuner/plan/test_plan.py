@@ -125,11 +125,21 @@ def test_a_configuration_is_known_that_is_in_the_space_and_of_its_version() -> N
 def test_a_best_of_another_version_competes_if_its_configuration_is_still_one() -> None:
     made, trace = plan(among=[Planted()]), Trace()
     right = Planted().config("right")
-    assert made.can_compete(right, Planted.version - 1)
-    assert not made.can_compete(right | {"behaviour": "of an older version"}, Planted.version - 1)
-    assert not made.can_compete({"template": "other"}, 1)
-    assert made.can_compete(trace.config("[[],[]]"), trace.version)
-    assert not made.can_compete(trace.config("[[],[]]"), trace.version - 1)
+    assert made.competitor(right, Planted.version - 1) == right
+    assert made.competitor(right | {"behaviour": "unknown"}, Planted.version - 1) is None
+    assert made.competitor({"template": "other"}, 1) is None
+    traced = trace.config("[[],[]]")
+    assert made.competitor(traced, trace.version) == traced
+    assert made.competitor(traced, trace.version - 1) is None
+
+
+def test_a_best_from_before_a_knob_competes_with_the_knobs_first_value() -> None:
+    made = plan(among=[Planted()])
+    first = made.space[0]
+    for name in first.keys() - {"template"}:
+        older = {knob: value for knob, value in first.items() if knob != name}
+        assert not made.knows(older, Planted.version)
+        assert made.competitor(older, Planted.version - 1) == first
 
 
 def test_where_no_template_applies_the_reason_says_so() -> None:
