@@ -45,18 +45,24 @@ static void emulated_yield() {
 }
 
 // A barrier is open for those that met it from the turn after its last arrival on, so that a warp stays together.
-static int emulated_turn;
+// If in a turn all threads wait and none arrives, they wait for ever: that is a deadlock, and the launch ends.
+static int emulated_turn, emulated_waiting;
+static bool emulated_arrived, emulated_deadlock;
 static struct {
   int arrivals, opened;
 } emulated_barriers[16];
 static int barrier_arrive(int barrier, int threads) {
+  emulated_arrived = true;
   if (++emulated_barriers[barrier].arrivals % threads == 0) emulated_barriers[barrier].opened = emulated_turn;
   return (emulated_barriers[barrier].arrivals - 1) / threads * threads + threads;
 }
 static void barrier_meet(int barrier, int threads) {
   const int needed = barrier_arrive(barrier, threads);
-  do emulated_yield();
-  while (emulated_barriers[barrier].arrivals < needed || emulated_barriers[barrier].opened == emulated_turn);
+  emulated_yield();
+  while (emulated_barriers[barrier].arrivals < needed || emulated_barriers[barrier].opened == emulated_turn) {
+    emulated_waiting += emulated_barriers[barrier].arrivals < needed;
+    emulated_yield();
+  }
 }
 static int emulated_block;  // threads of a block
 static void __syncthreads() { barrier_meet(0, emulated_block); }
@@ -208,13 +214,15 @@ static void emulated_launch(int blocks, int threads, int words, void (*body)()) 
     }
     for (int barrier = 0; barrier < 16; ++barrier) emulated_barriers[barrier] = {0, -1};
     emulated_turn = 0;
-    for (int running = threads; running > 0; ++emulated_turn) {
-      running = 0;
+    for (int running = threads; running > 0 && !emulated_deadlock; ++emulated_turn) {
+      running = emulated_waiting = 0;
+      emulated_arrived = false;
       for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x)
         if (!emulated_ended[threadIdx.x]) {
           emulated_resume();
           running += !emulated_ended[threadIdx.x];
         }
+      emulated_deadlock = running > 0 && emulated_waiting == running && !emulated_arrived;
     }
   }
   __builtin_free(stacks);

@@ -92,7 +92,8 @@ def outputs(
     )
     found = [np.full(each.shape, np.nan, in_numpy(each.dtype)) for each in workload.outputs]
     tensors = [*given, *found, np.full(max(1, floats), np.nan, "f4")]
-    library.run((ctypes.c_void_p * len(tensors))(*(each.ctypes.data for each in tensors)))
+    pointers = (ctypes.c_void_p * len(tensors))(*(each.ctypes.data for each in tensors))
+    assert library.run(pointers) == 0, "threads wait at a barrier that no other thread will meet"
     return found
 
 
@@ -101,7 +102,7 @@ def _library(
 ) -> ctypes.CDLL:
     """Return a library whose ``run(tensors)`` does the launches one after another.
 
-    ``tensors`` is an array of pointers in the order of ``symbols``.
+    ``tensors`` is an array of pointers in the order of ``symbols``. It returns 1 after a deadlock.
     """
     calls = ""
     for each in launches:
@@ -111,8 +112,9 @@ def _library(
     taken = "".join(f"  {symbol} = tensors[{n}];\n" for n, symbol in enumerate(symbols))
     text = f"""{source}
 static void {", ".join(f"*{symbol}" for symbol in symbols)};
-extern "C" void run(void** tensors) {{
-{taken}{calls}}}
+extern "C" int run(void** tensors) {{
+{taken}{calls}  return emulated_deadlock;
+}}
 """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "emulated.so"
