@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 EARLY_LAUNCHES = 90
 """Least compute capability, times ten, of a GPU that can begin a launch early."""
+TENSOR_COPIES = 90
+"""The same of a GPU that copies boxes of tensors between memory and shared memory by itself."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class DeviceLimits:
     def begins_launches_early(self) -> bool:
         """Return whether a launch may begin before the one before it on its stream has ended."""
         return self.kind == "cuda" and self.capability >= EARLY_LAUNCHES
+
+    @property
+    def copies_tensors(self) -> bool:
+        """Return whether a thread can start the copy of a box of a tensor."""
+        return self.kind == "cuda" and self.capability >= TENSOR_COPIES
 
     @property
     def shared_memory(self) -> int:

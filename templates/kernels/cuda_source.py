@@ -12,15 +12,17 @@ from tvm.tirx.script.builder import ir
 
 from templates.argument import workspace_of
 from templates.epilogue import WithEpilogue
-from templates.kernels.early_launch import LAUNCHES_WAIT, wait_for_launch
 from templates.kernels.function import opaque_block
+from templates.kernels.launches.early_launch import LAUNCHES_WAIT, wait_for_launch
 from templates.kernels.parameters import buffers
+from templates.kernels.tensor_map import TensorMap, encode
 from templates.workload import Workload
 
 ELEMENTS = Path(__file__).with_name("elements.cu")
 EPILOGUE = Path(__file__).with_name("epilogue.cu")
 BARRIERS = Path(__file__).with_name("barriers.cu")
-NEXT_LAUNCH = Path(__file__).with_name("next_launch.cu")
+NEXT_LAUNCH = Path(__file__).with_name("launches") / "next_launch.cu"
+TENSOR_COPIES = Path(__file__).with_name("tensor_copies.cu")
 DERIVATIVE = Path(__file__).with_name("derivative.cu")
 COARSE = 1e-3  # least max_error for activations by an instruction with a relative error of 2^-11
 COARSE_DERIVATIVES = 4e-3  # the same for their derivatives
@@ -117,14 +119,15 @@ def derivative(workload: WithEpilogue) -> dict[str, object]:
 class Launch:
     """A grid of ``blocks`` by ``threads`` that calls a ``function`` of a source.
 
-    The function takes the program's arguments and, if ``words`` is not 0, a pointer ``shared`` to
-    that many 32-bit words of shared memory.
+    The function takes the addresses of ``maps``, the program's arguments and, if ``words`` is not
+    0, a pointer ``shared`` to that many 32-bit words of shared memory.
     """
 
     function: str
     blocks: int
     threads: int
     words: int
+    maps: tuple[TensorMap, ...] = ()
 
 
 def program(
@@ -151,8 +154,10 @@ def program_of_launches(
             for each in workspace_of(workspace)
         ]
         with opaque_block("root"):
+            mapped = {a.symbol: (a, p) for a, p in zip(workload.arguments, pointers, strict=False)}
             for launch in launches:
-                _launch(launch, pointers, source)
+                maps = [encode(each, *mapped[each.symbol]) for each in launch.maps]
+                _launch(launch, [*maps, *pointers], source)
     return builder.get()
 
 

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import templates
-from templates.kernels.early_launch import LAUNCHES_WAIT
+from templates.kernels.launches.early_launch import LAUNCHES_WAIT
 from templates.template import Template
 from templates.workload import Workload
 from tests.benchmarks.tuned import provenance, stated, write

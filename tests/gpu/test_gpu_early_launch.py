@@ -11,6 +11,9 @@ from templates.conv1d.cuda.fft import CudaFft
 from templates.conv1d.cuda.partitions import CudaPartitions
 from templates.conv1d.cuda.registers import CudaRegisters
 from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToeplitz
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.workload import Workload
 from tests.gpu.loaded import loaded
 from tuner.device.detect import detect
 from tuner.library.load import Library
@@ -20,14 +23,16 @@ pytestmark = [pytest.mark.gpu, pytest.mark.torch]
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 SHORT, MIDDLE, LONG = (Conv1dWorkload(M=500_009, N=n, mode="same") for n in (9, 511, 8191))
+LAYER = DepthwiseConv2dWorkload(B=8, C=72, H=28, W=28, K=5, layout="NHWC", dtype="float16")
 HELD_KIB = 114  # a unit of an H100 or H200 has room for one such block
 TEAMS = {"points": 3072, "segments": 2, "spectrum": "shared", "teams": 2}
-FORMS: dict[str, tuple[Any, Conv1dWorkload, dict[str, Any]]] = {
+FORMS: dict[str, tuple[Any, Workload, dict[str, Any]]] = {
     "one launch": (CudaRegisters(), SHORT, {}),
     "several": (CudaPartitions(), LONG, {}),
     "several that let the next begin": (CudaPartitions(), LONG, {"held_kib": HELD_KIB}),
     "one that lets the next begin": (CudaFft(), MIDDLE, {"held_kib": HELD_KIB}),
     "one of two teams that does": (CudaFft(), MIDDLE, TEAMS | {"held_kib": HELD_KIB}),
+    "one by tensor copies": (CudaChannelsToeplitz(), LAYER, {"copies": "tensor"}),
 }
 ROUNDS = 20
 SLEEP = 200_000
@@ -40,6 +45,8 @@ def library(request: pytest.FixtureRequest, child: Child, tmp_path_factory: Any)
     limits = child.call(detect, "cuda", timeout=60).limits
     if "held_kib" in knobs and not limits.begins_launches_early:
         pytest.skip("launches of this device do not begin early")
+    if "copies" in knobs and not limits.copies_tensors:
+        pytest.skip("this device does not copy tensors")
     config = template.default(work, limits) | knobs
     assert config in template.space(work, limits)
     path: Path = tmp_path_factory.mktemp("early") / "library.so"
@@ -74,9 +81,11 @@ def by_itself(source: Any, x: Any, library: Library, w: Any) -> None:
 def test_it_reads_what_was_written_just_before(
     library: Library, write: Callable[..., None], captured: bool
 ) -> None:
-    work = library.workload
-    source, w = torch.randn(work.M, device="cuda"), torch.randn(work.N, device="cuda")
-    x, y = (torch.empty(work.M, device="cuda") for _ in range(2))
+    source, w = (
+        torch.randn(each.shape, device="cuda").to(getattr(torch, each.dtype))
+        for each in library.workload.inputs
+    )
+    x, y = (torch.empty_like(source) for _ in range(2))
     write(source, x, library, w)
     torch.cuda.synchronize()
     library(x, w, y)

@@ -24,8 +24,10 @@ def source(
     import tvm
 
     module = element_aligned(template.schedule(workload, config).mod)
-    # the host's part is C, which TVM makes faster than machine code; the device's part is the same
-    target = cuda_facts.target(limits) | {"host": {"kind": "c"}}
+    # TVM makes C of the host's part faster than machine code, but can't make C of tensor maps; the
+    # device's part is the same
+    host = "llvm" if "tensormap" in module.script() else "c"
+    target = cuda_facts.target(limits) | {"host": {"kind": host}}
 
     def compiled() -> build_cache.Entry:
         if cuda_facts.missing() is None:  # with a GPU, TVM compiles the source too

@@ -14,11 +14,14 @@
 struct float2 {
   float x, y;
 };
+struct uint2 {
+  unsigned int x, y;
+};
 struct uint4 {
   unsigned int x, y, z, w;
 };
 struct emulated_index {
-  int x;
+  int x, y;
 };
 typedef unsigned int word;
 template <typename T>
@@ -80,6 +83,7 @@ static void sincospif(float v, float* sine, float* cosine) {
   *sine = (float)__builtin_sin(__builtin_acos(-1.0) * v), *cosine = (float)__builtin_cos(__builtin_acos(-1.0) * v);
 }
 
+static uint2 make_uint2(unsigned int x, unsigned int y) { return {x, y}; }
 static uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) { return {x, y, z, w}; }
 static float __fdividef(float a, float b) { return a / b; }
 

@@ -7,7 +7,7 @@ for workloads without an activation, and for gradients.
 import ctypes
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -84,10 +84,12 @@ def outputs(
         "RESIDUAL": "r" in symbols,
     }
     defined = "".join(f"#define EMULATED_{name} {int(is_so)}\n" for name, is_so in facts.items())
+    mapped = {a.symbol: a.shape for a in workload.arguments}
     library = _library(
         f"{defined}{HEADER.read_text()}{source}",
         launches,
         [*symbols, *(["workspace"] if floats else [])],
+        mapped,
         optimised,
     )
     found = [np.full(each.shape, np.nan, in_numpy(each.dtype)) for each in workload.outputs]
@@ -98,15 +100,26 @@ def outputs(
 
 
 def _library(
-    source: str, launches: Sequence[Launch], symbols: Sequence[str], optimised: int
+    source: str,
+    launches: Sequence[Launch],
+    symbols: Sequence[str],
+    shapes: Mapping[str, tuple[int, ...]],
+    optimised: int,
 ) -> ctypes.CDLL:
     """Return a library whose ``run(tensors)`` does the launches one after another.
 
     ``tensors`` is an array of pointers in the order of ``symbols``. It returns 1 after a deadlock.
+    ``shapes`` are those of the arguments.
     """
     calls = ""
     for each in launches:
-        given = ", ".join([*symbols, *(["emulated_shared"] if each.words else [])])
+        maps = [f"emulated_{one.symbol}_map" for one in each.maps]
+        for name, one in zip(maps, each.maps, strict=True):
+            extents, box = (", ".join(map(str, n[::-1])) for n in (shapes[one.symbol], one.box))
+            calls += f"  static emulated_map {name};\n"
+            calls += f"  {name} = {{(char*){one.symbol}, {{{extents}}}, {{{box}}}}};\n"
+        addresses = [f"(tensor_map)&{name}" for name in maps]
+        given = ", ".join([*addresses, *symbols, *(["emulated_shared"] if each.words else [])])
         shape = f"{each.blocks}, {each.threads}, {each.words}"
         calls += f"  emulated_launch({shape}, [] {{ {each.function}({given}); }});\n"
     taken = "".join(f"  {symbol} = tensors[{n}];\n" for n, symbol in enumerate(symbols))

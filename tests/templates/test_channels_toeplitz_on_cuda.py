@@ -1,18 +1,38 @@
 """The tensor-core template for channels last: the workloads that it serves, the outputs and inputs
 that its tiles cover, and its registers."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import templates
-from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToeplitz, Layout
+from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToeplitz
+from templates.depthwise_conv2d.cuda.channels_toeplitz_layout import Layout
+from templates.depthwise_conv2d.cuda.schedules import channels_toeplitz as program
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.kernels.cuda_source import render
+from tests.templates import emulated
 from tests.templates.cuda_source import taken
 from tests.templates.devices import H200, T4
 
+PRODUCTS = Path(__file__).with_name("emulated_products.h")
+COPIES = {
+    "threads": (program.COPIES["threads"][-1],),
+    "tensor": (Path(__file__).with_name("emulated_copies.h"), program.COPIES["tensor"][-1]),
+}
+THREADS = {
+    "template": "channels_toeplitz",
+    "tile_rows": 2,
+    "warp_channels": 8,
+    "fragments": 1,
+    "copies": "threads",
+    "resident": 1,
+    "stages": 2,
+    "stores": "cached",
+}
 LAYER = {"B": 4, "C": 96, "H": 28, "W": 28, "K": 7, "layout": "NHWC", "dtype": "float16"}
 
 
@@ -77,7 +97,8 @@ def test_a_grid_covers_all_outputs(fields: dict[str, Any], place: float) -> None
     tiles = layout.warps * config["fragments"] * 16 * config["warp_channels"]
     computed = 4 * tiles * (config["rows"] // config["tile_rows"])
     assert computed >= block[0] * block[1] * block[2] * block[3]
-    assert config["rows"] % config["tile_rows"] == layer.C % config["channels"] == 0
+    assert config["rows"] % config["tile_rows"] == 0
+    assert config["copies"] == "tensor" or layer.C % config["channels"] == 0
 
 
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
@@ -94,12 +115,15 @@ def test_the_input_rows_of_a_tile_come_in_its_steps(fields: dict[str, Any], tile
 @pytest.mark.parametrize(
     ("fields", "knobs"),
     [
-        ({"H": 56, "W": 56}, {"channels": 32, "lines": 4, "rows": 28, "stages": 3, "resident": 3}),
-        ({"C": 384, "H": 14, "W": 14}, {"channels": 64, "lines": 2, "walks": 2, "rows": 14}),
-        ({"C": 768, "H": 7, "W": 7}, {"tile_rows": 4, "channels": 32, "walks": 2, "rows": 8}),
-        ({"C": 240, "K": 5}, {"channels": 40, "warp_channels": 4, "walks": 1, "resident": 2}),
-        ({"C": 1152, "H": 7, "W": 7, "K": 5}, {"channels": 64, "walks": 4, "rows": 8}),
-        ({"K": 11}, {"warp_channels": 4}),
+        ({"H": 56}, {"channels": 32, "lines": 4, "rows": 28, "stages": 3, "resident": 3}),
+        ({"C": 384, "H": 14}, {"channels": 64, "lines": 2, "walks": 2, "rows": 14}),
+        ({"C": 768, "H": 7}, {"tile_rows": 4, "channels": 32, "lines": 1, "walks": 2, "rows": 8}),
+        (
+            {"C": 240, "K": 5},
+            {"channels": 40, "warp_channels": 4, "lines": 4, "rows": 14, "resident": 2},
+        ),
+        ({"C": 1152, "H": 7, "K": 5}, {"channels": 64, "lines": 1, "walks": 4, "rows": 8}),
+        ({"K": 11}, {"warp_channels": 4, "channels": 32, "lines": 4, "rows": 14}),
     ],
     ids=str,
 )
@@ -107,11 +131,82 @@ def test_the_input_rows_of_a_tile_come_in_its_steps(fields: dict[str, Any], tile
 def test_everything_stays_in_registers(
     fields: dict[str, Any], knobs: dict[str, Any], dtype: str
 ) -> None:
-    template, layer = CudaChannelsToeplitz(), workload(B=32, dtype=dtype, **fields)
-    config = template.default(layer, H200) | knobs
+    side = fields.get("H", 28)
+    layer = workload(B=32, dtype=dtype, **fields | {"H": side, "W": side})
+    template, config = CudaChannelsToeplitz(), THREADS | {"walks": 1} | knobs
     assert config in template.space(layer, H200)
     _, stack = taken(template, layer, config, H200)
     assert stack == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "knobs"),
+    [
+        ({"H": 56, "W": 56}, {"channels": 32, "lines": 4, "rows": 28, "stages": 3, "resident": 3}),
+        ({"C": 240, "K": 5}, {"channels": 32, "lines": 4, "rows": 14, "walks": 1, "resident": 3}),
+        (
+            {"C": 16, "residual": True, "activation": "silu"},
+            {"channels": 16, "stores": "streaming"},
+        ),
+    ],
+    ids=str,
+)
+def test_tensor_copies_stay_in_registers(fields: dict[str, Any], knobs: dict[str, Any]) -> None:
+    template, layer = CudaChannelsToeplitz(), workload(B=32, **fields)
+    config = template.default(layer, H200) | knobs
+    assert config["copies"] == "tensor"
+    assert config in template.space(layer, H200)
+    _, stack = taken(template, layer, config, H200)
+    assert stack == 0
+
+
+def test_only_newer_devices_copy_tensors() -> None:
+    spaces = [CudaChannelsToeplitz().space(workload(C=24), limits) for limits in (T4, H200)]
+    found = [{(c["copies"], c["channels"]) for c in space} for space in spaces]
+    threads = {("threads", 24)}
+    assert found == [threads, threads | {("tensor", 16), ("tensor", 32)}]
+
+
+SMALL = st.fixed_dictionaries(
+    {
+        "B": st.integers(1, 3),
+        "C": st.sampled_from([16, 24, 40]),
+        "H": st.integers(1, 17),
+        "W": st.integers(1, 21),
+        "K": st.none(),
+        "KH": st.integers(1, 5),
+        "KW": st.integers(1, 7),
+        "stride": st.integers(1, 2),
+        "dilation": st.integers(1, 2),
+        "bias": st.booleans(),
+        "residual": st.booleans(),
+        "dtype": st.sampled_from(["float16", "bfloat16"]),
+    }
+)
+
+
+@settings(max_examples=12, derandomize=True, deadline=None, database=None)
+@given(
+    fields=SMALL,
+    before=st.tuples(*[st.integers(0, 4)] * 2),
+    copies=st.sampled_from(["threads", "tensor"]),
+    place=st.floats(0, 0.999),
+    apart=st.sampled_from([0, 0, 0, 1]),
+)
+def test_any_configuration_is_right(
+    fields: dict[str, Any], before: tuple[int, int], copies: str, place: float, apart: int
+) -> None:
+    top, left = before
+    padding = [top, left, 2 * fields["KH"], 2 * fields["KW"]]  # enough for any plane
+    layer, template = workload(**fields, padding=padding), CudaChannelsToeplitz()
+    assume(template.applies(layer, H200))
+    configs = [c for c in template.space(layer, H200) if c["copies"] == copies]
+    config = configs[int(place * len(configs))]
+    sources = program.SOURCE, *COPIES[copies]
+    text = render(program.numbers(layer, config), PRODUCTS, *sources)
+    text = f"constexpr bool HAS_BIAS = {int(layer.bias)};\n{text}"
+    launch = program.launch(layer, config)
+    assert emulated.error(layer, text, [launch], apart=apart) <= layer.max_error
 
 
 def test_it_compiles_for_the_oldest_tensor_cores() -> None:

@@ -12,7 +12,7 @@ from templates.conv1d.cuda.partitions import CudaPartitions
 from templates.conv1d.cuda.registers import CudaRegisters
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.early_launch import LAUNCHES_WAIT, begin_early
+from templates.kernels.launches.early_launch import LAUNCHES_WAIT, begin_early
 from templates.limits import DeviceLimits
 from templates.template import Template
 from templates.workload import Workload

@@ -24,7 +24,7 @@ from templates.conv1d.cuda.schedules import fft, partitions
 from templates.conv1d.roles import roles
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.cuda_source import Launch, render
-from templates.kernels.next_launch import held_words
+from templates.kernels.launches.next_launch import held_words
 from tests.templates import emulated
 from tests.templates.cuda_source import (
     begins_next_after_loads,

@@ -40,8 +40,10 @@ class BuildOrder:
     library: Path
 
 
-_ADDRESSES = Path(__file__).with_name("addresses.c")
-LINKED = {"llvm": (Path(__file__).with_name("openmp.c"), _ADDRESSES), "cuda": (_ADDRESSES,)}
+_OPENMP, _ADDRESSES, _ALIGNED = (
+    Path(__file__).with_name(name) for name in ("openmp.c", "addresses.c", "aligned.c")
+)
+LINKED = {"llvm": (_OPENMP, _ADDRESSES), "cuda": (_ADDRESSES, _ALIGNED)}
 """C sources that are compiled and linked into each library, by the kind of its target."""
 EMPTY = "tuner.measure.empty:empty"
 """The program that does nothing, as :attr:`BuildOrder.program` names it."""
@@ -131,7 +133,7 @@ def compile_library(
     import tvm
     from tvm.support import cc
 
-    from templates.kernels.early_launch import begin_early
+    from templates.kernels.launches.early_launch import begin_early
 
     aligned = element_aligned(module)
     if target["kind"] == "cuda":

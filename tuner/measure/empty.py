@@ -8,7 +8,7 @@ from tvm.s_tir import Schedule
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir
 
-from templates.kernels.early_launch import LAUNCHES_WAIT, wait_for_launch
+from templates.kernels.launches.early_launch import LAUNCHES_WAIT, wait_for_launch
 from templates.workload import Workload
 
 

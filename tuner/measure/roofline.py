@@ -16,9 +16,9 @@ def roofline(
     ``floor_us`` is the largest of three times in µs: flops over the float32 peak (bound by
     ``compute``), compulsory bytes over the peak bandwidth (``memory``; both from Williams,
     Waterman, Patterson, "Roofline", 2009), and ``empty_us``, the time of the empty program
-    (``launch``), which begins early if the device can (``templates/kernels/early_launch.py``).
-    ``bound`` names the one it is, and ``fraction`` is floor over time. All are None if the device's
-    peaks are unknown.
+    (``launch``), which begins early if the device can
+    (``templates/kernels/launches/early_launch.py``). ``bound`` names the one it is, and
+    ``fraction`` is floor over time. All are None if the device's peaks are unknown.
     """
     if not (limits.peak_flops and limits.peak_bandwidth):
         return {"bound": None, "floor_us": None, "fraction": None}

@@ -7,7 +7,7 @@ from templates.ceil_div import ceil_div
 from templates.conv1d.roles import roles
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.next_launch import begins_next, held_kib, held_words
+from templates.kernels.launches.next_launch import begins_next, held_kib, held_words
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -40,7 +40,8 @@ class CudaFft(Template[Conv1dWorkload]):
     its samples are loaded while it transforms the taps ("early") or after that ("late"), which
     takes fewer registers. Registers are limited so that ``resident`` blocks fit on a unit.
 
-    With ``held_kib``, the launch lets the next one begin (``templates/kernels/next_launch.py``).
+    With ``held_kib``, the launch lets the next one begin
+    (``templates/kernels/launches/next_launch.py``).
     """
 
     name = "fft"

@@ -9,7 +9,7 @@ from templates.conv1d.cuda import fft
 from templates.conv1d.cuda.fft import LEAST_ERROR, has_contiguous_rows, threads
 from templates.conv1d.roles import roles
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.next_launch import begins_next, held_kib, held_words
+from templates.kernels.launches.next_launch import begins_next, held_kib, held_words
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -30,7 +30,7 @@ class CudaPartitions(Template[Conv1dWorkload]):
     ``products`` are "fused". If they are "apart", a launch of their own sums them, with
     ``together`` output segments a thread. Registers are limited so that ``resident`` blocks fit on
     a unit. With ``held_kib``, transforms let the next launch begin
-    (``templates/kernels/next_launch.py``).
+    (``templates/kernels/launches/next_launch.py``).
     """
 
     name = "partitions"

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.cuda.channels_toeplitz_layout import (
+    SIZE,
+    VECTOR,
+    Layout,
+    fragments_of,
+    parts_of,
+    reach_of,
+)
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.halves import has_tensor_cores_for
 from templates.kernels.occupancy import MAX_RESIDENT, occupancy
@@ -13,9 +19,9 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-VECTOR = 8  # channels in 16 bytes
-SIZE = 2  # bytes of an element
 CHANNELS = (32, 256)  # least and most of a block: fewer make short pieces of memory
+TENSOR_CHANNELS = (16, 32, 64)  # of a block with tensor copies: those whose vectors are swizzled
+MOST_COLUMNS = 256  # of a tensor copy
 STRIPS = (1, 2, 3, 4, 5, 6, 8, 14)  # into how many a plane may be cut
 MAX_REGISTERS = 232  # the most that a thread may be estimated to need
 BESIDE = 34  # registers for addresses and the like
@@ -37,11 +43,13 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
     - ``stages``: input rows are copied ``stages`` - 1 steps ahead.
     - ``resident``: how many blocks a unit has room for, at least.
     - ``stores``: how results are cached.
+    - ``copies``: who copies rows and results: all ``threads``, or ``tensor`` copies, which one
+      thread starts. With these, a block may have channels beyond the tensor's.
     """
 
     name = "channels_toeplitz"
     kind = "cuda"
-    version = 5
+    version = 6
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
@@ -65,7 +73,8 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
         space.knob("tile_rows", tiles)
         space.knob("warp_channels", [4, 8])
         space.knob("fragments", [1, 2, 4])
-        space.knob("channels", _channels(workload))
+        space.knob("copies", ["threads", "tensor"] if limits.copies_tensors else ["threads"])
+        space.knob("channels", sorted({*_channels(workload), *_tensor_channels(workload, limits)}))
         space.knob("lines", _lines(workload))
         space.knob("walks", [n for n in (1, 2, 3, 4, 6, 8) if n == 1 or n < 2 * workload.B])
         space.knob("resident", [1, 2, 3, 4])
@@ -78,8 +87,18 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
             reads=("tile_rows", "warp_channels", "fragments"),
         )
         space.constraint(
+            "channels that the copies can bring",
+            lambda c: _can_copy(workload, c),
+            reads=("copies", "channels"),
+        )
+        space.constraint(
+            f"tensor copies of at most {MOST_COLUMNS} columns",
+            lambda c: c["copies"] == "threads" or Layout(workload, c).wide <= MOST_COLUMNS,
+            reads=("copies", "lines"),
+        )
+        space.constraint(
             "less than half of the tiles outside the planes, or one fragment",
-            lambda c: _filled(workload, c) > 0.5 or c["fragments"] == _fragments(c) == 1,
+            lambda c: _filled(workload, c) > 0.5 or c["fragments"] == fragments_of(c) == 1,
             reads=("lines", "walks"),
         )
         space.constraint(
@@ -105,19 +124,21 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
-        """Return strips as high, with as many channels, as leave blocks for most units."""
+        """Return tensor copies in one wave, or strips as high as leave blocks for most units."""
         space, smallest = self.space(workload, limits), _smallest(workload)
+        if (config := _one_wave(workload, limits, space)) is not None:
+            return config
         lines = [n for n in _lines(workload) if n <= 8][-1]
         walks = [n for n in (1, 2, 4) if n == 1 or (n * lines <= 8 and n < 2 * workload.B)][-1]
         base = smallest | {"lines": lines, "walks": walks}
         choices = [
             base | {"rows": rows, "channels": channels, "warp_channels": each, "stages": stages}
             for rows in reversed(_rows(workload, smallest["tile_rows"]))
-            for channels in reversed(_channels(workload))
+            for channels in reversed(_usual(workload))
             for each in (8, 4)
             for stages in (3, 2)
         ]
-        valid = [c for c in choices if c["channels"] in _usual(workload) and c in space]
+        valid = [c for c in choices if c in space]
         for config in valid:
             if 4 * Layout(workload, config).blocks >= 3 * limits.units:
                 return config
@@ -150,78 +171,8 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
             "reads_per_row": strip / (workload.stride * config["rows"]),
             "filled": _filled(workload, config),
             "streaming": config["stores"] == "streaming",
+            "tensor_copies": config["copies"] == "tensor",
         }
-
-
-class Layout:
-    """A block's work and shared memory, as ``channels_toeplitz.cu`` lays them out."""
-
-    def __init__(self, workload: DepthwiseConv2dWorkload, config: Config) -> None:
-        self._workload, self._config = workload, config
-        tile, s = config["tile_rows"], workload.stride
-        self.down: int = tile * s
-        self.parts = _parts(workload, tile)
-        self._ring = ceil_div(_reach(workload, tile), self.down)
-
-    @property
-    def blocks(self) -> int:
-        """Return the blocks of the grid."""
-        workload, config = self._workload, self._config
-        across = (
-            workload.C // config["channels"] * ceil_div(workload.out_width, 8 * config["lines"])
-        )
-        strips = ceil_div(workload.out_height, config["rows"])
-        return int(across * strips * ceil_div(workload.B, config["walks"]))
-
-    @property
-    def warps(self) -> int:
-        shares = ceil_div(_fragments(self._config), self._config["fragments"])
-        return int(self._config["channels"] // self._config["warp_channels"] * shares)
-
-    @property
-    def threads(self) -> int:
-        return 32 * self.warps
-
-    @property
-    def steps(self) -> int:
-        """Return the steps in which a block goes down its strip."""
-        return ceil_div(self._config["rows"], self._config["tile_rows"]) + self._ring - 1
-
-    @cached_property
-    def input_step(self) -> int:
-        """Return the bytes of the input rows of a step."""
-        s, lines = self._workload.stride, self._config["lines"]
-        wide = 4 - 4 // self._config["tile_rows"]
-        used = 8 * s * (lines - 1) + s * wide + 4 * (self.parts + s)
-        row = _apart(self._place(used - 1, 8 * s) + self._pitch, 64)
-        return int(self.down * self._config["walks"] * row)
-
-    @property
-    def shared_bytes(self) -> int:
-        config, tile = self._config, self._config["tile_rows"]
-        walk = _apart(self._place(8 * config["lines"] - 1, 8) + self._pitch, 64)
-        output_step = tile * _apart(config["walks"] * walk, 128 // tile % 128)
-        outputs = config["stages"] + 1 if self._workload.residual else 2
-        weights = config["channels"] * self._workload.taps * SIZE
-        return int(weights + config["stages"] * self.input_step + outputs * output_step)
-
-    @property
-    def _pitch(self) -> int:
-        """Return the bytes from a column in shared memory to the next, an odd number of vectors."""
-        return int(16 * (self._config["channels"] // VECTOR | 1))
-
-    def _place(self, column: int, line: int) -> int:
-        """Return the byte offset of a column in its row in shared memory.
-
-        ``line`` is the number of columns of a line; the lines may be skewed.
-        """
-        skew = 64 if self._config["tile_rows"] == 1 else 0
-        return column * self._pitch + column // line * skew
-
-
-def _apart(size: int, banks: int) -> int:
-    """Return the least number from ``size`` on that is ``banks`` bytes above a multiple of 128."""
-    return ceil_div(size - banks, 128) * 128 + banks
 
 
 def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
@@ -236,6 +187,7 @@ def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
         "resident": 1,
         "stages": 2,
         "stores": "cached",
+        "copies": "threads",
     }
     tiles = [n for n in (2, 1, 4) if n < 2 * workload.out_height]
     configs = [base | {"tile_rows": n, "rows": _rows(workload, n)[0]} for n in tiles]
@@ -279,6 +231,43 @@ def _channels(workload: DepthwiseConv2dWorkload) -> list[int]:
     return short[-1:] + [n for n in divisors if n >= least]
 
 
+def _tensor_channels(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[int]:
+    """Return the channels that a block may have if it copies tensors, less than twice all."""
+    return [n for n in TENSOR_CHANNELS if limits.copies_tensors and n < 2 * workload.C]
+
+
+def _can_copy(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+    """Return whether the threads share out whole blocks of channels, or a tensor copy takes one."""
+    if config["copies"] == "tensor":
+        return config["channels"] in TENSOR_CHANNELS
+    return workload.C % int(config["channels"]) == 0
+
+
+def _one_wave(
+    workload: DepthwiseConv2dWorkload, limits: DeviceLimits, space: ConfigSpace
+) -> Config | None:
+    """Return a configuration with tensor copies whose blocks are all resident at the same time.
+
+    It has as many resident blocks as fit, and as many strips as they leave room for. If even the
+    highest strips are too many, it has those. Returns None if none fits.
+    """
+    channels = [n for n in _tensor_channels(workload, limits) if n <= CHANNELS[0]]
+    if not channels:
+        return None
+    lines = [n for n in _lines(workload) if n <= 4][-1]
+    walks = [n for n in (1, 2, 4) if n == 1 or (n * lines <= 4 and n < 2 * workload.B)][-1]
+    base = _smallest(workload) | {"copies": "tensor", "lines": lines, "walks": walks}
+    base |= {"channels": channels[-1], "warp_channels": 8, "stages": 3, "stores": "streaming"}
+    for resident in (4, 3, 2, 1):
+        choices = [
+            base | {"resident": resident, "rows": n} for n in _rows(workload, base["tile_rows"])
+        ]
+        if valid := [c for c in choices if c in space]:
+            room = resident * limits.units
+            return next((c for c in valid if Layout(workload, c).blocks <= room), valid[-1])
+    return None
+
+
 def _usual(workload: DepthwiseConv2dWorkload) -> list[int]:
     """Return numbers of channels that are neither few nor many, if there are any."""
     found = [n for n in _channels(workload) if CHANNELS[0] <= n <= 128]
@@ -300,30 +289,15 @@ def _rows(workload: DepthwiseConv2dWorkload, tile: int) -> list[int]:
     return sorted({ceil_div(ceil_div(height, n), tile) * tile for n in STRIPS if n <= height})
 
 
-def _reach(workload: DepthwiseConv2dWorkload, tile: int) -> int:
-    """Return the input rows from the first to the last that a tile meets."""
-    return (tile - 1) * workload.stride + workload.used_taps[0].span
-
-
-def _parts(workload: DepthwiseConv2dWorkload, tile: int) -> int:
-    """Return the input columns that a tile reaches, by fours."""
-    return ceil_div((4 // tile - 1) * workload.stride + workload.used_taps[1].span, 4)
-
-
 def _rows_reached(workload: DepthwiseConv2dWorkload, tile: int) -> set[int]:
     """Return the input rows that meet some tap of a tile."""
     rows, taps = range(tile), range(workload.used_kernel[0])
     return {i * workload.stride + k * workload.dilation for i in rows for k in taps}
 
 
-def _fragments(config: Config) -> int:
-    """Return the fragments of a block, for each of its channels."""
-    return int(ceil_div(config["lines"] * config["walks"] * config["tile_rows"], 8))
-
-
 def _filled(workload: DepthwiseConv2dWorkload, config: Config) -> float:
     """Return the share of a block's tiles that belongs to some plane, on average."""
-    fragments = ceil_div(_fragments(config), config["fragments"]) * config["fragments"]
+    fragments = ceil_div(fragments_of(config), config["fragments"]) * config["fragments"]
     across = ceil_div(workload.out_width, 8 * config["lines"])
     computed = (
         64 // config["tile_rows"] * fragments * across * ceil_div(workload.B, config["walks"])
@@ -334,8 +308,8 @@ def _filled(workload: DepthwiseConv2dWorkload, config: Config) -> float:
 def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Return the estimated registers: taps, sums, an input row, addresses."""
     tile, fragments = config["tile_rows"], config["fragments"]
-    parts = _parts(workload, tile)
-    ring = ceil_div(_reach(workload, tile), tile * workload.stride)
+    parts = parts_of(workload, tile)
+    ring = ceil_div(reach_of(workload, tile), tile * workload.stride)
     taps = len(_rows_reached(workload, tile)) * parts
     sums, row = 4 * ring * fragments, fragments * (parts + workload.stride)
     pairs = config["warp_channels"] // 2

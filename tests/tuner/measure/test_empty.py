@@ -6,7 +6,7 @@ import pytest
 import tvm
 from tvm.script import tirx as T  # noqa: N812  # as TVMScript is written
 
-from templates.kernels.early_launch import LAUNCHES_WAIT, WAIT_SOURCE
+from templates.kernels.launches.early_launch import LAUNCHES_WAIT, WAIT_SOURCE
 from tuner.build.compile import EMPTY_WORKLOAD
 from tuner.measure.empty import empty
 

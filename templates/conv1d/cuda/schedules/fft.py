@@ -26,7 +26,7 @@ from templates.kernels.cuda_source import (
     render,
     resident,
 )
-from templates.kernels.next_launch import begins_next, held_words
+from templates.kernels.launches.next_launch import begins_next, held_words
 
 SOURCE = Path(__file__).with_name("fft.cu")
 TRANSFORMS = tuple(

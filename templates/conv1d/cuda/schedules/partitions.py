@@ -29,7 +29,7 @@ from templates.kernels.cuda_source import (
     program_of_launches,
     render,
 )
-from templates.kernels.next_launch import begins_next, held_words
+from templates.kernels.launches.next_launch import begins_next, held_words
 
 SOURCE = Path(__file__).with_name("partitions.cu")
 

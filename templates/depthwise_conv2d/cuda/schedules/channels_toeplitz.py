@@ -5,37 +5,67 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from templates.depthwise_conv2d.cuda.channels_toeplitz import Layout
+from templates.depthwise_conv2d.cuda.channels_toeplitz_layout import Layout
 from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.cuda_source import (
     ELEMENTS,
     EPILOGUE,
+    TENSOR_COPIES,
+    Launch,
     elements,
     knobs,
-    program,
+    program_of_launches,
     render,
     resident,
 )
 from templates.kernels.halves import HALVES, OF_DTYPE, halves
+from templates.kernels.tensor_map import TensorMap
 
 SOURCE = Path(__file__).with_name("channels_toeplitz.cu")
+COPIES = {
+    "threads": (SOURCE.with_name("channels_toeplitz_threads.cu"),),
+    "tensor": (TENSOR_COPIES, SOURCE.with_name("channels_toeplitz_tensor.cu")),
+}
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
+    sources = ELEMENTS, HALVES, EPILOGUE, SOURCE, *COPIES[config["copies"]]
+    source = render(numbers(workload, config), *sources) + resident(config["resident"])
+    return program_of_launches(workload, source, [launch(workload, config)])
+
+
+def launch(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Launch:
+    """Return the program's only launch."""
     layout = Layout(workload, config)
     grid = layout.blocks, layout.threads, layout.shared_bytes // 4
-    return program(workload, "depthwise_channels_toeplitz", _source(workload, config), *grid)
+    return Launch("depthwise_channels_toeplitz", *grid, _maps(workload, config))
 
 
-def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
+def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    """Return the values that fill in the sources."""
     layout = Layout(workload, config)
-    values = {
+    return {
         **knobs(config),
         **elements(workload.dtype, config["stores"], kept=True),
         **shape(workload),
         **halves(OF_DTYPE[workload.dtype]),
+        "IS_STREAMING": config["stores"] == "streaming",
         "THREADS": layout.threads,
         "WORDS": layout.shared_bytes // 4,
+        "MAPS": "".join(f"tensor_map {each.symbol}_map, " for each in _maps(workload, config)),
+        "RESIDUAL_MAP": "r_map" if workload.residual else "0",
     }
-    return render(values, ELEMENTS, HALVES, EPILOGUE, SOURCE) + resident(config["resident"])
+
+
+def _maps(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> tuple[TensorMap, ...]:
+    """Return the maps of the input, of a residual if there is one, and of the output."""
+    if config["copies"] == "threads":
+        return ()
+    layout = Layout(workload, config)
+    images, channels = config["walks"], config["channels"]
+    box = (images, config["tile_rows"], 8 * config["lines"], channels)
+    return (
+        TensorMap("x", (images, layout.down, layout.wide, channels)),
+        *(TensorMap(symbol, box) for symbol in ("r", "y") if symbol == "y" or workload.residual),
+    )

@@ -1,0 +1,121 @@
+"""Work and shared memory of a block of ``channels_toeplitz``, for its space and its program."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from templates.ceil_div import ceil_div
+from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
+from templates.template import Config
+
+VECTOR = 8  # channels in 16 bytes
+SIZE = 2  # bytes of an element
+
+
+class Layout:
+    """A block's work and shared memory, as ``channels_toeplitz.cu`` lays them out."""
+
+    def __init__(self, workload: DepthwiseConv2dWorkload, config: Config) -> None:
+        self._workload, self._config = workload, config
+        tile, s = config["tile_rows"], workload.stride
+        self.down: int = tile * s
+        self.parts = parts_of(workload, tile)
+        self._ring = ceil_div(reach_of(workload, tile), self.down)
+
+    @property
+    def blocks(self) -> int:
+        """Return the blocks of the grid."""
+        workload, config = self._workload, self._config
+        across = ceil_div(workload.C, config["channels"]) * ceil_div(
+            workload.out_width, 8 * config["lines"]
+        )
+        strips = ceil_div(workload.out_height, config["rows"])
+        return int(across * strips * ceil_div(workload.B, config["walks"]))
+
+    @property
+    def warps(self) -> int:
+        shares = ceil_div(fragments_of(self._config), self._config["fragments"])
+        return int(self._config["channels"] // self._config["warp_channels"] * shares)
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps
+
+    @property
+    def steps(self) -> int:
+        """Return the steps in which a block goes down its strip."""
+        return ceil_div(self._config["rows"], self._config["tile_rows"]) + self._ring - 1
+
+    @property
+    def used(self) -> int:
+        """Return the input columns that the lines of an image reach."""
+        s, lines = self._workload.stride, self._config["lines"]
+        wide = 4 - 4 // self._config["tile_rows"]
+        return int(8 * s * (lines - 1) + s * wide + 4 * (self.parts + s))
+
+    @property
+    def wide(self) -> int:
+        """Return the input columns of a tensor copy."""
+        return ceil_div(self.used, 8) * 8
+
+    @cached_property
+    def input_step(self) -> int:
+        """Return the bytes of the input rows of a step."""
+        config, s = self._config, self._workload.stride
+        if config["copies"] == "tensor":
+            row = self.wide * SIZE * config["channels"]
+        else:
+            row = _apart(self._place(self.used - 1, 8 * s) + self._pitch, 64)
+        return int(self.down * config["walks"] * row)
+
+    @property
+    def shared_bytes(self) -> int:
+        config, stages = self._config, self._config["stages"]
+        outputs = stages + 1 if self._workload.residual else 2
+        weights = config["channels"] * self._workload.taps * SIZE
+        if config["copies"] == "tensor":
+            pattern = 8 * SIZE * config["channels"]  # bytes after which a swizzle repeats
+            weights = ceil_div(weights + 8 * (stages + 1), pattern) * pattern
+        return int(weights + stages * self.input_step + outputs * self._output_step)
+
+    @property
+    def _output_step(self) -> int:
+        """Return the bytes of the output rows of a step."""
+        config, tile = self._config, self._config["tile_rows"]
+        if config["copies"] == "tensor":
+            return int(tile * config["walks"] * 8 * config["lines"] * SIZE * config["channels"])
+        walk = _apart(self._place(8 * config["lines"] - 1, 8) + self._pitch, 64)
+        return int(tile * _apart(config["walks"] * walk, 128 // tile % 128))
+
+    @property
+    def _pitch(self) -> int:
+        """Return the bytes from a column in shared memory to the next, an odd number of vectors."""
+        return int(16 * (self._config["channels"] // VECTOR | 1))
+
+    def _place(self, column: int, line: int) -> int:
+        """Return the byte offset of a column in its row in shared memory.
+
+        ``line`` is the number of columns of a line; the lines may be skewed.
+        """
+        skew = 64 if self._config["tile_rows"] == 1 else 0
+        return column * self._pitch + column // line * skew
+
+
+def _apart(size: int, banks: int) -> int:
+    """Return the least number from ``size`` on that is ``banks`` bytes above a multiple of 128."""
+    return ceil_div(size - banks, 128) * 128 + banks
+
+
+def reach_of(workload: DepthwiseConv2dWorkload, tile: int) -> int:
+    """Return the input rows from the first to the last that a tile meets."""
+    return (tile - 1) * workload.stride + workload.used_taps[0].span
+
+
+def parts_of(workload: DepthwiseConv2dWorkload, tile: int) -> int:
+    """Return the input columns that a tile reaches, by fours."""
+    return ceil_div((4 // tile - 1) * workload.stride + workload.used_taps[1].span, 4)
+
+
+def fragments_of(config: Config) -> int:
+    """Return the fragments of a block, for each of its channels."""
+    return int(ceil_div(config["lines"] * config["walks"] * config["tile_rows"], 8))

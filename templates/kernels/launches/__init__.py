@@ -1,0 +1,1 @@
+"""How the launches of a program follow each other."""
