@@ -62,6 +62,8 @@ class Plan:
         self._ranker = self._pretrained() if strategy in search.GUIDED else None
         prior = partial(self._expected, workload) if self._ranker is not None else None
         self.search = search.create(strategy, self.space, self._features, seed, prior)
+        defaults = (template.default(workload, device.limits) for template in chosen)
+        self.search.begin_with([self.space.index(config) for config in defaults])
         self._programs: dict[str, Program] = {template.name: template for template in applying}
         if others:
             self._programs |= {Trace.name: Trace(), NAIVE: naive_on(device.kind)}

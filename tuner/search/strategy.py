@@ -51,7 +51,7 @@ class Strategy(ABC):
     The same seed, space and results give the same proposals. Without a seed they vary.
 
     Subclasses read ``results``, the time in µs of each index that was told, None if it failed, and
-    ``seen``, all indices that were proposed or told.
+    ``seen``, all indices that were proposed or told, and ``starts``, those worth an early trial.
     """
 
     name: ClassVar[str]
@@ -69,6 +69,7 @@ class Strategy(ABC):
         self.rng = np.random.default_rng(seed)
         self.results: dict[int, float | None] = {}
         self.seen: set[int] = set()
+        self.starts: Sequence[int] = ()
 
     def ask(self, count: int) -> list[int]:
         """Return the next ``count`` indices to try; fewer, and at last none, when the space runs
@@ -93,6 +94,10 @@ class Strategy(ABC):
         """Take trials of other workloads as a guide. ``workloads`` begins with the nearest. Return
         whether the strategy uses them."""
         return False
+
+    def begin_with(self, indices: Sequence[int]) -> None:
+        """Take indices that are worth an early trial. Only ``xgb`` tries them."""
+        self.starts = indices
 
     @abstractmethod
     def propose(self, count: int) -> list[int]:

@@ -31,7 +31,7 @@ class Planted(Template[Conv1dWorkload]):
         return space
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
-        return self.config("right")
+        return self.config(self.behaviours[0])
 
     def features(
         self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
@@ -58,18 +58,12 @@ class PlantedSlow(Planted):
     name = "planted_slow"
     behaviours = ("slow",)
 
-    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
-        return self.config("slow")
-
 
 class PlantedHang(Planted):
     """A conv1d whose call never returns."""
 
     name = "planted_hang"
     behaviours = ("hang",)
-
-    def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
-        return self.config("hang")
 
 
 class PlantedBuild(Planted):

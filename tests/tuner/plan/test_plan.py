@@ -54,6 +54,12 @@ def test_a_template_that_is_not_searched_by_default_can_still_be_built() -> None
     assert config in Plan(WORKLOAD, gpu, "grid", 1, [splits]).space
 
 
+def test_a_search_begins_with_the_default_of_each_template() -> None:
+    made = plan("xgb", among=TWO)
+    defaults = [template.default(WORKLOAD, DEVICE.limits) for template in TWO]
+    assert [config for config in made.ask(5) if config in defaults] == defaults
+
+
 def test_nothing_is_asked_twice() -> None:
     made = plan("random", among=TWO)
     asked = [config for _ in range(5) for config in made.ask(3)]

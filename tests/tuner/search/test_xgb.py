@@ -120,6 +120,20 @@ def test_what_was_fastest_elsewhere_is_tried_first_and_once() -> None:
     assert len({*asked, fastest[0].index, fastest[1].index}) == len(asked) + 2
 
 
+def test_starts_are_half_of_the_first_batches_and_tried_once() -> None:
+    surface = direct()
+    strategy = create("xgb", surface.space, surface.featurize, 1)
+    starts = [3, 50, 7]
+    strategy.begin_with(starts)
+    batches = [strategy.ask(4) for _ in range(3)]
+    assert [[index for index in batch if index in starts] for batch in batches] == [
+        [3, 50],
+        [7],
+        [],
+    ]
+    assert [len(batch) for batch in batches] == [4, 4, 4]
+
+
 def test_without_any_earlier_trials_nothing_changes() -> None:
     surface = rugged()
 
