@@ -11,6 +11,11 @@ TENSOR_COPIES = 90
 """The same of a GPU that copies boxes of tensors between memory and shared memory by itself."""
 
 
+def capability(arch: str) -> int:
+    """Return the compute capability of an arch, times ten: 75 for ``sm_75``, 90 for ``sm_90a``."""
+    return int(arch.removeprefix("sm_").rstrip("af"))
+
+
 @dataclass(frozen=True)
 class DeviceLimits:
     """One device as the templates see it.
@@ -35,8 +40,8 @@ class DeviceLimits:
 
     @property
     def capability(self) -> int:
-        """Return a GPU's compute capability as a number: 75 for sm_75."""
-        return int(self.arch.removeprefix("sm_").rstrip("af"))
+        """Return a GPU's compute capability, times ten."""
+        return capability(self.arch)
 
     @property
     def begins_launches_early(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tvm.tirx.script.builder import ir
 
-from templates.limits import EARLY_LAUNCHES
+from templates.limits import EARLY_LAUNCHES, capability
 
 LAUNCHES_WAIT = "launches_wait"
 """Attribute of a TIR function of which each launch begins with :func:`wait_for_launch`."""
@@ -40,7 +40,7 @@ def begin_early(module: Any, arch: str) -> None:
     ``arch`` is the device's, such as ``sm_90``.
     """
     main = module["main"]
-    if LAUNCHES_WAIT in main.attrs and int(arch.removeprefix("sm_")) >= EARLY_LAUNCHES:
+    if LAUNCHES_WAIT in main.attrs and capability(arch) >= EARLY_LAUNCHES:
         module["main"] = main.with_attr(
             "tirx.kernel_launch_params",
             ["tirx.use_programtic_dependent_launch"],  # TVM spells it so
