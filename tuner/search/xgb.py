@@ -41,7 +41,7 @@ BEST_FEW, BEST_OF_EACH = 4, 2
 """How many of the best measured configurations have their neighbours scored: of all, and of each
 template."""
 SEEDS = 0.5
-"""The share of seeds and starts in a batch, as long as there are some that were not tried."""
+"""The share of starts and seeds in a batch, as long as there are some that were not tried."""
 EACH_SEEDS = 4
 """How many seeds each other workload gives."""
 EARLIER, FADES = 1.0, 32
@@ -62,7 +62,7 @@ PARAMS: dict[str, Any] = {
 
 
 class Xgb(Strategy):
-    """Proposes seeds and starts first, and configurations that are spread over all templates or
+    """Proposes starts and seeds first, and configurations that are spread over all templates or
     that the prior expects to be fast. Then each batch contains the best predicted configurations,
     neighbours of the best measured, some configurations of each template, and random ones."""
 
@@ -144,9 +144,9 @@ class Xgb(Strategy):
         ]
 
     def _next_seeds(self, count: int) -> list[int]:
-        """Return seeds that were not tried yet, and then ``starts``, at most their share of a batch
-        of ``count``."""
-        left = [i for i in dict.fromkeys([*self._seeds, *self.starts]) if i not in self.seen]
+        """Return starts, and then seeds, that were not tried yet, at most their share of a batch of
+        ``count``."""
+        left = [i for i in dict.fromkeys([*self.starts, *self._seeds]) if i not in self.seen]
         return left[: math.ceil(count * SEEDS)]
 
     def _best_of_each(

@@ -134,6 +134,17 @@ def test_starts_are_half_of_the_first_batches_and_tried_once() -> None:
     assert [len(batch) for batch in batches] == [4, 4, 4]
 
 
+def test_starts_come_before_what_was_fastest_elsewhere() -> None:
+    here, there = direct(), direct(length=4096)
+    past = [trial for trial in earlier(there, here, 40) if trial.time_us is not None]
+    fastest = min(past, key=lambda trial: trial.time_us or 0.0).index
+    start = next(index for index in range(len(here.space)) if index != fastest)
+    strategy = create("xgb", here.space, here.featurize, 1)
+    strategy.begin_with([start])
+    strategy.warm_up([past])
+    assert {start, fastest} <= {*strategy.ask(4)}
+
+
 def test_without_any_earlier_trials_nothing_changes() -> None:
     surface = rugged()
 
