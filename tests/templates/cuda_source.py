@@ -114,9 +114,10 @@ def registers_and_stack(cubin: bytes) -> tuple[int, int]:
 
 
 WAIT, BEGIN_NEXT = 0x82E, 0x82D
-USES_OF_MEMORY = (0x980, 0x981, 0x985, 0x986, 0x9A3, 0x9A6, 0xFAE, 0x3BA)
+USES_OF_MEMORY = (0x980, 0x981, 0x985, 0x986, 0x9A3, 0x9A6, 0xFAE, 0x3BA, 0x5B4, 0x3B5)
 """Opcodes for sm_90, as NVRTC compiles one instruction each: the wait of an early launch, and what
-lets the next one begin; loads, stores, atomic sums and copies, all of global memory."""
+lets the next one begin; loads, stores, atomic sums and copies, also of boxes, all of global
+memory."""
 
 
 def waits_first(cubin: bytes) -> bool:
