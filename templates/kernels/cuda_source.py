@@ -15,7 +15,7 @@ from templates.epilogue import WithEpilogue
 from templates.kernels.function import opaque_block
 from templates.kernels.launches.early_launch import LAUNCHES_WAIT, wait_for_launch
 from templates.kernels.parameters import buffers
-from templates.kernels.tensor_map import TensorMap, encode
+from templates.kernels.tensor_map import ALIGNMENT, TensorMap, encode
 from templates.workload import Workload
 
 ELEMENTS = Path(__file__).with_name("elements.cu")
@@ -171,6 +171,11 @@ def _launch(launch: Launch, pointers: Sequence[Any], source: str) -> None:
         wait_for_launch()
         given = list(pointers)
         if launch.words:
-            memory = ir.sblock_alloc_buffer((launch.words,), "uint32", scope="shared.dyn")
+            memory = ir.sblock_alloc_buffer(
+                (launch.words,),
+                "uint32",
+                scope="shared.dyn",
+                align=ALIGNMENT if launch.maps else -1,
+            )
             given.append(IRBuilder.name("shared", memory).data)
         ir.evaluate(ir.cuda.func_call(launch.function, *given, source_code=source))

@@ -1,8 +1,8 @@
 // Copies of a box of a tensor of four axes between the tensor and shared memory, as its map describes them: tensor
 // copies of CUDA, from compute capability 9.0 on. One thread starts a copy. What lies outside the tensor is read as
 // zeros and not written. Positions are in elements, those of the last axis first; `map` is the address of a tensor map.
-// In shared memory a box lies at a multiple of 128 bytes, and its last axis takes SPAN bytes, 32, 64 or 128. Vectors of
-// 16 bytes are swizzled there.
+// In shared memory a box lies at a multiple of 8 * SPAN bytes, where SPAN is what its last axis takes: 32, 64 or 128.
+// Vectors of 16 bytes are swizzled there.
 struct alignas(64) CUtensorMap { char bytes[128]; };  // as cuda.h has it; kernels take it as a parameter
 typedef unsigned long long tensor_map;
 

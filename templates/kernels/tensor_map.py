@@ -14,6 +14,7 @@ from templates.dtypes import BYTES_PER_ELEMENT
 ALIGNED = "aligned_for_a_map"
 """The function of C, in each library, that returns the last address before a pointer, or the
 pointer itself, that is aligned as a mapped tensor has to be."""
+ALIGNMENT = 1024  # bytes of shared memory after which any swizzle repeats
 SWIZZLES = {32: 1, 64: 2, 128: 3}  # CUtensorMapSwizzle, by the bytes of a box's last axis
 LINE = 2  # CUtensorMapL2promotion: a line of 128 bytes is fetched into the L2 cache
 
@@ -22,8 +23,8 @@ LINE = 2  # CUtensorMapL2promotion: a line of 128 bytes is fetched into the L2 c
 class TensorMap:
     """A map of the argument ``symbol`` for copies of a ``box``.
 
-    The box has as many elements along each of the argument's axes. Those of the last axis take 32,
-    64 or 128 bytes.
+    ``box`` has its number of elements along each axis of the argument. Those of the last axis take
+    32, 64 or 128 bytes.
     """
 
     symbol: str

@@ -19,8 +19,9 @@ from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Template
 
-CHANNELS = (32, 256)  # least and most of a block: fewer make short pieces of memory
-TENSOR_CHANNELS = (16, 32, 64)  # of a block with tensor copies: those whose vectors are swizzled
+CHANNELS = (16, 256)  # least and most of a block: fewer make short pieces of memory
+USUAL_CHANNELS = (32, 128)  # least and most that a default has, if it can
+TENSOR_CHANNELS = (16, 32, 64)  # of a block with tensor copies: a span of a swizzle in 16 bits
 MOST_COLUMNS = 256  # of a tensor copy
 STRIPS = (1, 2, 3, 4, 5, 6, 8, 14)  # into how many a plane may be cut
 MAX_REGISTERS = 232  # the most that a thread may be estimated to need
@@ -224,11 +225,11 @@ def _warps(registers: int, limits: DeviceLimits) -> int:
 
 
 def _channels(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Return divisors of the channels that are whole vectors; of short ones only the longest."""
+    """Return divisors of the channels that are whole vectors; a short one only if there is no
+    other."""
     least, most = CHANNELS
     divisors = [n for n in range(VECTOR, most + 1, VECTOR) if workload.C % n == 0]
-    short = [n for n in divisors if n < least]
-    return short[-1:] + [n for n in divisors if n >= least]
+    return [n for n in divisors if n >= least] or divisors[-1:]
 
 
 def _tensor_channels(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[int]:
@@ -251,7 +252,7 @@ def _one_wave(
     It has as many resident blocks as fit, and as many strips as they leave room for. If even the
     highest strips are too many, it has those. Returns None if none fits.
     """
-    channels = [n for n in _tensor_channels(workload, limits) if n <= CHANNELS[0]]
+    channels = [n for n in _tensor_channels(workload, limits) if n <= USUAL_CHANNELS[0]]
     if not channels:
         return None
     lines = [n for n in _lines(workload) if n <= 4][-1]
@@ -270,7 +271,8 @@ def _one_wave(
 
 def _usual(workload: DepthwiseConv2dWorkload) -> list[int]:
     """Return numbers of channels that are neither few nor many, if there are any."""
-    found = [n for n in _channels(workload) if CHANNELS[0] <= n <= 128]
+    least, most = USUAL_CHANNELS
+    found = [n for n in _channels(workload) if least <= n <= most]
     return found or _channels(workload)[:1]
 
 

@@ -114,7 +114,11 @@ __device__ __forceinline__ void toeplitz_plain(const char* x, const char* w, con
 // - await(): waits for the input of the next step, and for all threads; returns where the input lies;
 // - advance(step): starts to copy the input of step + STAGES - 1, if there is one, with its residuals;
 // - outputs(step): where the results of a step go, and where its residuals lie before;
-// - leave(step): starts to store the results of a step, which all threads have published before they last met.
+// - publish(): ends a thread's writing of a step's results;
+// - leave(step): starts to store the results of a step, which all threads have published before they last met;
+// - end(): waits until all results are stored, if a block may not end before;
+// - input_place, output_place: where a channel of a column lies, from the beginning of a step's input or results;
+// - INPUT_ROW: bytes from a row of a step's input to the next.
 // Lanes find a column at one of PHASES places, in turns of four columns. LEAVES_FIRST says whether results are stored
 // before the products of the next step.
 template <class Copies>

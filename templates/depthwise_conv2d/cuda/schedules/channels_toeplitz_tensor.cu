@@ -1,6 +1,7 @@
 // Copies of channels_toeplitz.cu as tensor copies, which the first thread starts. A block has as many channels as a
-// vector swizzle spans, so a quarter of a warp uses all banks. Its last channels may be outside the tensor. Their
-// weights are then whatever shared memory held; they only reach outputs that are not stored.
+// swizzle spans. So a quarter of a warp that reads operands of neighbouring columns uses all banks, as it does if tiles
+// have two or four rows and strides are 1 or 2. A block's last channels may be outside the tensor. Their weights are then
+// whatever shared memory held; they only reach outputs that are not stored.
 constexpr int SPAN = CHANNELS * SIZE;
 constexpr int up(int bytes, int step) { return (bytes + step - 1) / step * step; }
 constexpr int WIDE = up(USED, 8), INPUT_WALK = DOWN * WIDE * SPAN, INPUT_STEP = WALKS * INPUT_WALK;
@@ -24,7 +25,8 @@ struct toeplitz_tensor {
   const tensor_map x, residual, y;
   const char* const w;
   char *const weights, *const barriers, *const inputs, *const results;  // the weights' barrier is the last one
-  int stage = STAGES - 1, before = 0, parity = 1;  // of this step and of the last
+  int stage = STAGES - 1, before = 0;  // of this step and of the last
+  int parity = 1;                      // of the barrier of this step's stage
 
   __device__ __forceinline__ toeplitz_tensor(const toeplitz_work& mine, tensor_map x, const char* w,
                                              tensor_map residual, tensor_map y, char* shared)
