@@ -244,3 +244,16 @@ __device__ __forceinline__ void toeplitz_sum(Copies& copies, const toeplitz_work
   copies.leave(mine.steps - 1);
   copies.end();
 }
+
+// Computes all outputs of a block by the copies that `given` makes, or one by one if a tensor is not aligned to a vector.
+template <class Copies, class... Given>
+__device__ __forceinline__ void toeplitz_block(const char* x, const char* w, const char* bias, const char* residual,
+                                               char* y, Given... given) {
+  const toeplitz_work mine = toeplitz_mine();
+  if ((((size_t)x | (size_t)w | (size_t)y | (size_t)bias | (size_t)residual) & 15) != 0) {
+    toeplitz_plain(x, w, bias, residual, y, mine);
+    return;
+  }
+  Copies copies(mine, given...);
+  toeplitz_sum(copies, mine, bias);
+}

@@ -65,7 +65,8 @@ def _maps(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> tuple[Te
     layout = Layout(workload, config)
     images, channels = config["walks"], config["channels"]
     box = (images, config["tile_rows"], 8 * config["lines"], channels)
+    outputs = ("r", "y") if workload.residual else ("y",)
     return (
         TensorMap("x", (images, layout.down, layout.wide, channels)),
-        *(TensorMap(symbol, box) for symbol in ("r", "y") if symbol == "y" or workload.residual),
+        *(TensorMap(symbol, box) for symbol in outputs),
     )

@@ -92,11 +92,5 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(@MAPS@const void* __
   const char *const x = (const char*)x_any, *const w = (const char*)w_any;
   const char *const bias_of = (const char*)@BIAS@, *const residual_of = (const char*)@RESIDUAL@;
   char* const y = (char*)y_any;
-  const toeplitz_work mine = toeplitz_mine();
-  if ((((size_t)x | (size_t)w | (size_t)y | (size_t)bias_of | (size_t)residual_of) & 15) != 0) {
-    toeplitz_plain(x, w, bias_of, residual_of, y, mine);
-    return;
-  }
-  toeplitz_tensor copies(mine, x_map, w, @RESIDUAL_MAP@, y_map, (char*)shared);
-  toeplitz_sum(copies, mine, bias_of);
+  toeplitz_block<toeplitz_tensor>(x, w, bias_of, residual_of, y, x_map, w, @RESIDUAL_MAP@, y_map, (char*)shared);
 }

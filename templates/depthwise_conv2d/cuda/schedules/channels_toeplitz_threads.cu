@@ -195,11 +195,5 @@ __device__ __forceinline__ void depthwise_channels_toeplitz(const void* __restri
   const char *const x = (const char*)x_any, *const w = (const char*)w_any;
   const char *const bias_of = (const char*)@BIAS@, *const residual_of = (const char*)@RESIDUAL@;
   char* const y = (char*)y_any;
-  const toeplitz_work mine = toeplitz_mine();
-  if ((((size_t)x | (size_t)w | (size_t)y | (size_t)bias_of | (size_t)residual_of) & 15) != 0) {
-    toeplitz_plain(x, w, bias_of, residual_of, y, mine);
-    return;
-  }
-  toeplitz_threads copies(mine, x, w, residual_of, y, (char*)shared);
-  toeplitz_sum(copies, mine, bias_of);
+  toeplitz_block<toeplitz_threads>(x, w, bias_of, residual_of, y, x, w, residual_of, y, (char*)shared);
 }
