@@ -21,6 +21,7 @@ from templates.workload import Workload
 ELEMENTS = Path(__file__).with_name("elements.cu")
 EPILOGUE = Path(__file__).with_name("epilogue.cu")
 BARRIERS = Path(__file__).with_name("barriers.cu")
+WAIT = Path(__file__).with_name("launches") / "wait_for_launch.cu"
 NEXT_LAUNCH = Path(__file__).with_name("launches") / "next_launch.cu"
 TENSOR_COPIES = Path(__file__).with_name("tensor_copies.cu")
 DERIVATIVE = Path(__file__).with_name("derivative.cu")
@@ -120,7 +121,8 @@ class Launch:
     """A grid of ``blocks`` by ``threads`` that calls a ``function`` of a source.
 
     The function takes the addresses of ``maps``, the program's arguments and, if ``words`` is not
-    0, a pointer ``shared`` to that many 32-bit words of shared memory.
+    0, a pointer ``shared`` to that many 32-bit words of shared memory. If it ``waits_itself`` for
+    the launch before, it must do so before it uses memory, and its source has ``WAIT``.
     """
 
     function: str
@@ -128,6 +130,7 @@ class Launch:
     threads: int
     words: int
     maps: tuple[TensorMap, ...] = ()
+    waits_itself: bool = False
 
 
 def program(
@@ -168,7 +171,8 @@ def _launch(launch: Launch, pointers: Sequence[Any], source: str) -> None:
         ir.thread_binding(0, launch.threads, thread="threadIdx.x"),
         opaque_block(launch.function),
     ):
-        wait_for_launch()
+        if not launch.waits_itself:
+            wait_for_launch()
         given = list(pointers)
         if launch.words:
             memory = ir.sblock_alloc_buffer(

@@ -14,6 +14,11 @@ constexpr __device__ int tensor_swizzled(int at) {
 
 __device__ __forceinline__ word tensor_shared(const void* place) { return (word)__cvta_generic_to_shared(place); }
 
+// Begins to fetch a map, which is no memory that a launch before may have written.
+__device__ __forceinline__ void tensor_prefetch(tensor_map map) {
+  asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
+}
+
 // Makes a barrier of 8 bytes in shared memory, which opens once a number of bytes have arrived. Only the thread that
 // made it may start copies, until all threads have met.
 __device__ __forceinline__ void tensor_barrier(void* barrier) {

@@ -113,20 +113,40 @@ def registers_and_stack(cubin: bytes) -> tuple[int, int]:
     return found[0x2F], found[0x11]
 
 
-WAIT, BEGIN_NEXT = 0x82E, 0x82D
+WAIT, BEGIN_NEXT, BRANCH, EXIT = 0x82E, 0x82D, 0x947, 0x794D
 USES_OF_MEMORY = (0x980, 0x981, 0x985, 0x986, 0x9A3, 0x9A6, 0xFAE, 0x3BA, 0x5B4, 0x3B5)
-"""Opcodes for sm_90, as NVRTC compiles one instruction each: the wait of an early launch, and what
-lets the next one begin; loads, stores, atomic sums and copies, also of boxes, all of global
-memory."""
+"""Opcodes for sm_90, as NVRTC compiles one instruction each: the wait of an early launch, what lets
+the next one begin, a branch and the end of all threads; loads, stores, atomic sums and copies, also
+of boxes, all of global memory."""
 
 
 def waits_first(cubin: bytes) -> bool:
     """Return whether each kernel of a cubin for sm_90 waits for the launch before it, before it
-    uses global memory for the first time."""
-    return all(
-        WAIT in code and not set(code[: code.index(WAIT)]).intersection(USES_OF_MEMORY)
-        for code in _opcodes(cubin)
-    )
+    uses global memory for the first time.
+
+    If a branch precedes the first wait, there must be one in each part between two ends.
+    """
+    return all(WAIT in code and all(map(_waits, _parts(code))) for code in _opcodes(cubin))
+
+
+def _waits(code: list[int]) -> bool:
+    uses = [at for at, each in enumerate(code) if each in USES_OF_MEMORY]
+    return not uses or WAIT in code[: uses[0]]
+
+
+def _parts(code: list[int]) -> list[list[int]]:
+    """Return the instructions up to each end of all threads, and those after the last one.
+
+    If no branch precedes the first wait, all are one part.
+    """
+    if BRANCH not in code[: code.index(WAIT)]:
+        return [code]
+    parts: list[list[int]] = [[]]
+    for each in code:
+        parts[-1].append(each)
+        if each == EXIT:
+            parts.append([])
+    return parts
 
 
 def begins_next_after_loads(cubin: bytes) -> bool:
@@ -141,9 +161,12 @@ def begins_next_after_loads(cubin: bytes) -> bool:
 
 
 def _opcodes(cubin: bytes) -> list[list[int]]:
-    """Return the opcodes of each kernel."""
+    """Return the opcodes of each kernel, without their predicates except that of ``EXIT``."""
     kernels = [
-        [word & 0xFFF for (word, _) in struct.iter_unpack("<QQ", code)]
+        [
+            EXIT if word & 0xFFFF == EXIT else word & 0xFFF
+            for (word, _) in struct.iter_unpack("<QQ", code)
+        ]
         for code in _sections(cubin, b".text.").values()
     ]
     assert kernels

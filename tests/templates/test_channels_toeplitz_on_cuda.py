@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import templates
@@ -13,16 +13,14 @@ from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToepli
 from templates.depthwise_conv2d.cuda.channels_toeplitz_layout import Layout
 from templates.depthwise_conv2d.cuda.schedules import channels_toeplitz as program
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.cuda_source import render
+from templates.kernels.cuda_source import WAIT, render
 from tests.templates import emulated
 from tests.templates.cuda_source import taken
 from tests.templates.devices import H200, T4
 
 PRODUCTS = Path(__file__).with_name("emulated_products.h")
-COPIES = {
-    "threads": (program.COPIES["threads"][-1],),
-    "tensor": (Path(__file__).with_name("emulated_copies.h"), program.COPIES["tensor"][-1]),
-}
+TENSOR = Path(__file__).with_name("emulated_copies.h"), program.COPIES["tensor"][-1]
+COPIES = {"threads": (program.COPIES["threads"][-1],), "tensor": TENSOR, "pieces": TENSOR}
 THREADS = {
     "template": "channels_toeplitz",
     "tile_rows": 2,
@@ -31,6 +29,7 @@ THREADS = {
     "copies": "threads",
     "resident": 1,
     "stages": 2,
+    "piece": 0,
     "stores": "cached",
 }
 LAYER = {"B": 4, "C": 96, "H": 28, "W": 28, "K": 7, "layout": "NHWC", "dtype": "float16"}
@@ -144,6 +143,9 @@ def test_everything_stays_in_registers(
     [
         ({"H": 56, "W": 56}, {"channels": 32, "lines": 4, "rows": 28, "stages": 3, "resident": 3}),
         ({"C": 240, "K": 5}, {"channels": 32, "lines": 4, "rows": 14, "walks": 1, "resident": 3}),
+        ({"C": 768, "H": 7, "W": 7}, {"walks": 4, "rows": 8, "piece": 2}),
+        ({"C": 672, "H": 14, "W": 14, "K": 5}, {"rows": 14, "piece": 1, "resident": 3}),
+        ({"C": 384, "H": 14, "W": 14, "residual": True}, {"rows": 14, "piece": 4, "resident": 2}),
         (
             {"C": 16, "residual": True, "activation": "silu"},
             {"channels": 16, "stores": "streaming"},
@@ -187,15 +189,24 @@ SMALL = st.fixed_dictionaries(
     }
 )
 
+LOW = {"B": 2, "C": 24, "H": 6, "W": 9, "K": None, "KW": 3, "stride": 1, "dilation": 1} | {
+    "bias": True,
+    "residual": True,
+    "dtype": "float16",
+}
+"""A layer of which the first tiles may reach no input."""
 
-@settings(max_examples=24, derandomize=True, deadline=None, database=None)
+
+@settings(max_examples=36, derandomize=True, deadline=None, database=None)
 @given(
     fields=SMALL,
     before=st.tuples(*[st.integers(0, 4)] * 2),
-    copies=st.sampled_from(["threads", "tensor"]),
+    copies=st.sampled_from(["threads", "tensor", "pieces"]),
     place=st.floats(0, 0.999),
     apart=st.sampled_from([0, 0, 0, 0, 1]),
 )
+@example(fields=LOW | {"KH": 1}, before=(4, 0), copies="pieces", place=0.5, apart=0)
+@example(fields=LOW | {"KH": 5}, before=(0, 2), copies="pieces", place=0.9, apart=0)
 def test_any_configuration_is_right(
     fields: dict[str, Any], before: tuple[int, int], copies: str, place: float, apart: int
 ) -> None:
@@ -203,10 +214,12 @@ def test_any_configuration_is_right(
     padding = [top, left, 2 * fields["KH"], 2 * fields["KW"]]  # enough for any plane
     layer, template = workload(**fields, padding=padding), CudaChannelsToeplitz()
     assume(template.applies(layer, H200))
-    configs = [c for c in template.space(layer, H200) if c["copies"] == copies]
+    space = template.space(layer, H200)
+    configs = [c for c in space if copies == ("pieces" if c["piece"] > 0 else c["copies"])]
+    assume(configs)
     config = configs[int(place * len(configs))]
     sources = program.SOURCE, *COPIES[copies]
-    text = render(program.numbers(layer, config), PRODUCTS, *sources)
+    text = render(program.numbers(layer, config), WAIT, PRODUCTS, *sources)
     text = f"constexpr bool HAS_BIAS = {int(layer.bias)};\n{text}"
     launch = program.launch(layer, config)
     assert emulated.error(layer, text, [launch], apart=apart) <= layer.max_error

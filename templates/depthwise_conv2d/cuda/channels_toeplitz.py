@@ -23,6 +23,7 @@ CHANNELS = (16, 256)  # least and most of a block: fewer make short pieces of me
 USUAL_CHANNELS = (32, 128)  # least and most that a default has, if it can
 TENSOR_CHANNELS = (16, 32, 64)  # of a block with tensor copies: a span of a swizzle in 16 bits
 MOST_COLUMNS = 256  # of a tensor copy
+MOST_TILES = 8  # of a held plane, one below the other: its steps are unrolled
 STRIPS = (1, 2, 3, 4, 5, 6, 8, 14)  # into how many a plane may be cut
 MAX_REGISTERS = 232  # the most that a thread may be estimated to need
 BESIDE = 34  # registers for addresses and the like
@@ -42,6 +43,8 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
     - ``warp_channels``: channels of a warp.
     - ``fragments``: fragments, of 16 tiles each, that a warp has of each of its channels.
     - ``stages``: input rows are copied ``stages`` - 1 steps ahead.
+    - ``piece``: if it is not 0, a block holds all rows of its planes, each of which is one strip.
+      They are copied in pieces of so many steps, and ``stages`` means nothing.
     - ``resident``: how many blocks a unit has room for, at least.
     - ``stores``: how results are cached.
     - ``copies``: who copies rows and results: all ``threads``, or ``tensor`` copies, which one
@@ -50,7 +53,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
 
     name = "channels_toeplitz"
     kind = "cuda"
-    version = 6
+    version = 7
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
@@ -81,6 +84,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
         space.knob("resident", [1, 2, 3, 4])
         space.knob("rows", sorted({r for n in tiles for r in _rows(workload, n)}))
         space.knob("stages", [2, 3, 4, 6])
+        space.knob("piece", [0, 1, 2, 4])
         space.knob("stores", ["cached", "streaming"])
         space.constraint(
             f"at most {MAX_REGISTERS} registers a thread",
@@ -118,9 +122,14 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
             reads=("stages",),
         )
         space.constraint(
+            f"pieces of a low plane, at most {MOST_TILES} tiles high, by tensor copies",
+            lambda c: c["piece"] == 0 or _can_hold(workload, c),
+            reads=("piece",),
+        )
+        space.constraint(
             f"at most {limits.shared_memory} bytes of shared memory for the resident blocks",
             lambda c: Layout(workload, c).shared_bytes * c["resident"] <= limits.shared_memory,
-            reads=("stages",),
+            reads=("piece",),
         )
         return space
 
@@ -168,11 +177,12 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
             "products": layout.blocks * products * ceil_div(config["rows"], config["tile_rows"]),
             "products_per_step": products,
             "run_bytes": SIZE * config["channels"],
-            "fetched_bytes": (config["stages"] - 1) * layout.input_step,
+            "fetched_bytes": layout.fetched_bytes,
             "reads_per_row": strip / (workload.stride * config["rows"]),
             "filled": _filled(workload, config),
             "streaming": config["stores"] == "streaming",
             "tensor_copies": config["copies"] == "tensor",
+            "piece": config["piece"],
         }
 
 
@@ -187,6 +197,7 @@ def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
         "walks": 1,
         "resident": 1,
         "stages": 2,
+        "piece": 0,
         "stores": "cached",
         "copies": "threads",
     }
@@ -244,13 +255,25 @@ def _can_copy(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
     return workload.C % int(config["channels"]) == 0
 
 
+def _can_hold(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+    """Return whether a block can hold its planes, whose input has steps for a piece."""
+    layout = Layout(workload, config)
+    return (
+        (config["copies"], config["stages"]) == ("tensor", 2)
+        and config["rows"] >= workload.out_height
+        and layout.tiles <= MOST_TILES
+        and config["piece"] <= layout.input_steps
+    )
+
+
 def _one_wave(
     workload: DepthwiseConv2dWorkload, limits: DeviceLimits, space: ConfigSpace
 ) -> Config | None:
     """Return a configuration with tensor copies whose blocks are all resident at the same time.
 
-    It has as many resident blocks as fit, and as many strips as they leave room for. If even the
-    highest strips are too many, it has those. Returns None if none fits.
+    Blocks hold their planes if they can and there are enough for most units. Otherwise it has as
+    many resident blocks as fit, and as many strips as they leave room for. If even the highest
+    strips are too many, it has those. Returns None if none fits.
     """
     channels = [n for n in _tensor_channels(workload, limits) if n <= USUAL_CHANNELS[0]]
     if not channels:
@@ -259,6 +282,12 @@ def _one_wave(
     walks = [n for n in (1, 2, 4) if n == 1 or (n * lines <= 4 and n < 2 * workload.B)][-1]
     base = _smallest(workload) | {"copies": "tensor", "lines": lines, "walks": walks}
     base |= {"channels": channels[-1], "warp_channels": 8, "stages": 3, "stores": "streaming"}
+    plane = {"rows": _rows(workload, base["tile_rows"])[-1], "stages": 2}
+    for resident in (4, 3, 2, 1):
+        for piece in (2, 1):
+            config = base | plane | {"resident": resident, "piece": piece}
+            if config in space and 4 * Layout(workload, config).blocks >= 3 * limits.units:
+                return config
     for resident in (4, 3, 2, 1):
         choices = [
             base | {"resident": resident, "rows": n} for n in _rows(workload, base["tile_rows"])

@@ -44,7 +44,43 @@ class Layout:
     @property
     def steps(self) -> int:
         """Return the steps in which a block goes down its strip."""
-        return ceil_div(self._config["rows"], self._config["tile_rows"]) + self._ring - 1
+        return self.tiles + self._ring - 1
+
+    @property
+    def tiles(self) -> int:
+        """Return the tiles of a strip, one below the other."""
+        return ceil_div(self._config["rows"], self._config["tile_rows"])
+
+    @property
+    def input_steps(self) -> int:
+        """Return the steps of a held plane whose input has rows in the plane."""
+        top = self._workload.used_taps[0].before
+        below = min((self._workload.H + top - 1) // self.down + 1, self.steps)
+        return int(below - max(top, 0) // self.down)
+
+    @property
+    def inputs(self) -> int:
+        """Return the steps of the ring, or the pieces of a held plane's input."""
+        if self._config["piece"] == 0:
+            return int(self._config["stages"])
+        return int(ceil_div(self.input_steps, self.piece))
+
+    @property
+    def fetched_bytes(self) -> int:
+        """Return the bytes of input that are on the way at the same time, at most."""
+        return (self.inputs - int(self._config["piece"] == 0)) * self.input_piece
+
+    @property
+    def outputs(self) -> int:
+        """Return the steps, or the pieces, whose results have room."""
+        if self._config["piece"] > 0:
+            return int(ceil_div(self.tiles, self.piece))
+        return int(self._config["stages"]) + 1 if self._workload.residual else 2
+
+    @property
+    def piece(self) -> int:
+        """Return the steps of a piece of a held plane; a ring has a step at each place."""
+        return max(1, int(self._config["piece"]))
 
     @property
     def used(self) -> int:
@@ -59,31 +95,34 @@ class Layout:
         return ceil_div(self.used, 8) * 8
 
     @cached_property
-    def input_step(self) -> int:
-        """Return the bytes of the input rows of a step."""
+    def input_piece(self) -> int:
+        """Return the bytes of the input rows of a step, or of a piece."""
         config, s = self._config, self._workload.stride
         if config["copies"] == "tensor":
             row = self.wide * SIZE * config["channels"]
         else:
             row = _apart(self._place(self.used - 1, 8 * s) + self._pitch, 64)
-        return int(self.down * config["walks"] * row)
+        return int(self.piece * self.down * config["walks"] * row)
 
     @property
     def shared_bytes(self) -> int:
-        config, stages = self._config, self._config["stages"]
-        outputs = stages + 1 if self._workload.residual else 2
+        config = self._config
         weights = config["channels"] * self._workload.taps * SIZE
         if config["copies"] == "tensor":
+            barriers = self.inputs + 1
+            if config["piece"] > 0 and self._workload.residual:
+                barriers += self.outputs
             pattern = 8 * SIZE * config["channels"]  # bytes after which a swizzle repeats
-            weights = ceil_div(weights + 8 * (stages + 1), pattern) * pattern
-        return int(weights + stages * self.input_step + outputs * self._output_step)
+            weights = ceil_div(weights + 8 * barriers, pattern) * pattern
+        return int(weights + self.inputs * self.input_piece + self.outputs * self._output_piece)
 
     @property
-    def _output_step(self) -> int:
-        """Return the bytes of the output rows of a step."""
+    def _output_piece(self) -> int:
+        """Return the bytes of the output rows of a step, or of a piece."""
         config, tile = self._config, self._config["tile_rows"]
         if config["copies"] == "tensor":
-            return int(tile * config["walks"] * 8 * config["lines"] * SIZE * config["channels"])
+            row = 8 * config["lines"] * SIZE * config["channels"]
+            return int(self.piece * tile * config["walks"] * row)
         walk = _apart(self._place(8 * config["lines"] - 1, 8) + self._pitch, 64)
         return int(tile * _apart(config["walks"] * walk, 128 // tile % 128))
 

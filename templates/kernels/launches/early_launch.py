@@ -6,6 +6,7 @@ use memory.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from tvm.tirx.script.builder import ir
@@ -15,17 +16,7 @@ from templates.limits import EARLY_LAUNCHES, capability
 LAUNCHES_WAIT = "launches_wait"
 """Attribute of a TIR function of which each launch begins with :func:`wait_for_launch`."""
 
-WAIT_SOURCE = """
-#ifndef WAIT_FOR_LAUNCH
-#define WAIT_FOR_LAUNCH
-// Waits until the launches before this one have ended and what they wrote can be read.
-__device__ __forceinline__ void wait_for_launch() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-#endif
-"""
+WAIT_SOURCE = Path(__file__).with_name("wait_for_launch.cu").read_text()
 
 
 def wait_for_launch() -> None:

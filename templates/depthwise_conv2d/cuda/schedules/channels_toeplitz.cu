@@ -4,11 +4,15 @@
 // output o. It is zero if e and f differ. o is one of the four outputs of a tile of TH rows by TW columns. Half of T is
 // zero, but nothing has to be transposed.
 //
-// A block goes down a strip of ROWS output rows of WALKS images, TH rows in a step. The input rows of a step are copied
-// asynchronously, STAGES - 1 steps ahead, into a ring in shared memory. A warp has CHANNELS_OF_WARP channels, whose
-// taps are in registers. It adds each input row to the sums of the RING tiles that reach it; tiles above and below the
-// strip are among them and are not stored. Results are stored by way of shared memory, in which the channels of many
-// warps become neighbours. Another source says who copies: all threads, or tensor copies that one thread starts.
+// A block goes down a strip of ROWS output rows of WALKS images, TH rows in a step. A warp has CHANNELS_OF_WARP
+// channels, whose taps are in registers. It adds each input row to the sums of the RING tiles that reach it. Results are
+// stored by way of shared memory, in which the channels of many warps become neighbours. Another source says who copies:
+// all threads, or tensor copies that one thread starts.
+//
+// The input rows of a step are copied asynchronously, STAGES - 1 steps ahead, into a ring in shared memory. Tiles above
+// and below the strip are among those of the ring and are not stored. If HELD, there is no ring: shared memory holds all
+// rows of planes, each of which is one strip. All input is copied at the beginning, in pieces of PIECE steps, and results
+// are stored in pieces of as many tiles. What each step computes is then known when this is compiled.
 constexpr int B = @B@, C = @C@, H = @H@, W = @W@, HO = @HO@, WO = @WO@, STRIDE = @STRIDE@, DILATION = @DILATION@;
 constexpr int KERNEL = @KERNEL@, KW = @KW@;  // taps of a channel, and of a row of them
 constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@, FIRST = @FIRST@;  // used taps: those that meet the input somewhere
@@ -26,9 +30,17 @@ constexpr int RING = (REACH + DOWN - 1) / DOWN;                               //
 constexpr int PARTS = ((TW - 1) * STRIDE + (TAPS_W - 1) * DILATION) / 4 + 1;  // groups of four input columns of a tile
 constexpr int READ = PARTS + STRIDE;                                          // the same with the tile four columns on
 constexpr int USED = 8 * STRIDE * (LINES - 1) + STRIDE * (4 - TW) + 4 * READ;  // input columns of a walk
-constexpr int OUTPUTS = HAS_RESIDUAL ? STAGES + 1 : 2;  // steps held; residuals are copied as far ahead as inputs
+constexpr bool HELD = @PIECE@ > 0;
+constexpr int PIECE = HELD ? @PIECE@ : 1;
+constexpr int TILES = (ROWS + TH - 1) / TH, STEPS = TILES + RING - 1;  // of the highest strip
+constexpr int ABOVE = HELD && TOP > 0 ? TOP / DOWN : 0;                // the first step with a row in the plane
+constexpr int BELOW = HELD && (H + TOP - 1) / DOWN + 1 < STEPS ? (H + TOP - 1) / DOWN + 1 : STEPS;  // after the last one
+// Steps, or pieces, that have room. In the ring, residuals are copied as far ahead as inputs.
+constexpr int INPUTS = HELD ? (BELOW - ABOVE + PIECE - 1) / PIECE : STAGES;
+constexpr int OUTPUTS = HELD ? (TILES + PIECE - 1) / PIECE : HAS_RESIDUAL ? STAGES + 1 : 2;
 constexpr int WEIGHT_BYTES = CHANNELS * KERNEL * SIZE;
 static_assert(CHANNELS % 8 == 0 && 32 * GROUPS <= THREADS, "whole vectors for each warp");
+static_assert(!HELD || (STRIPS == 1 && ABOVE < BELOW), "a strip for each plane");
 
 // Loads the pairs of channels of a warp at one position.
 __device__ __forceinline__ void toeplitz_read(word (&v)[PAIRS], const char* from) {
@@ -108,65 +120,139 @@ __device__ __forceinline__ void toeplitz_plain(const char* x, const char* w, con
   }
 }
 
-// Computes all outputs of a block. `Copies` says where in shared memory things lie, and brings them there and back:
+// The registers of a lane: where its rows of the fragments lie in shared memory, as operands and as results, and its
+// taps and sums. `Copies` says where in shared memory things lie, and brings them there and back:
 // - weights: the address of the block's weights, which are there once await_weights() has returned;
-// - begin(): starts to copy the weights, and the input of the first STAGES - 1 steps;
+// - begin(): waits for the launch before, and starts to copy the weights and the first input: that of STAGES - 1 steps,
+//   or all if HELD;
+// - input_place, output_place: where a channel of a column lies, from the beginning of a step's input or results;
+// - INPUT_ROW, OUTPUT_ROW: bytes from a row of a step's input, or of its results, to the next.
+// Lanes find a column at one of PHASES places, in turns of four columns. For the ring:
 // - await(): waits for the input of the next step, and for all threads; returns where the input lies;
 // - advance(step): starts to copy the input of step + STAGES - 1, if there is one, with its residuals;
 // - outputs(step): where the results of a step go, and where its residuals lie before;
-// - publish(): ends a thread's writing of a step's results;
+// - publish(): ends a thread's writing of results;
 // - leave(step): starts to store the results of a step, which all threads have published before they last met;
-// - end(): waits until all results are stored, if a block may not end before;
-// - input_place, output_place: where a channel of a column lies, from the beginning of a step's input or results;
-// - INPUT_ROW: bytes from a row of a step's input to the next.
-// Lanes find a column at one of PHASES places, in turns of four columns. LEAVES_FIRST says whether results are stored
-// before the products of the next step.
+// - end(): waits until all results are stored, if a block may not end before.
+// LEAVES_FIRST says whether results are stored before the products of the next step. If HELD:
+// - await_input(piece), await_residuals(piece): wait for a piece, and return where it lies;
+// - leave_piece(piece): the same as leave.
 template <class Copies>
-__device__ __forceinline__ void toeplitz_sum(Copies& copies, const toeplitz_work& mine, const char* bias_of) {
-  copies.begin();
-  // Where this lane's rows of the fragments lie, as operands and as results, and its taps.
-  const int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4, warp = threadIdx.x / 32;
-  const int first = warp % GROUPS * CHANNELS_OF_WARP;
-  const int first_line = warp / GROUPS * FRAGMENTS * (8 / TH) + g / TH;
-  constexpr int PHASES = Copies::PHASES;
-  constexpr bool WHOLE = THREADS / 32 / GROUPS * FRAGMENTS * (8 / TH) == WALKS * LINES;  // each warp has only tiles
+struct toeplitz_lane {
+  static constexpr int PHASES = Copies::PHASES;
+  static constexpr bool FULL = THREADS / 32 / GROUPS * FRAGMENTS * (8 / TH) == WALKS * LINES;  // warps have only tiles
   int operand[FRAGMENTS][PHASES], result[FRAGMENTS][PHASES];
   bool any[FRAGMENTS];
-#pragma unroll
-  for (int t = 0; t < FRAGMENTS; ++t) {
-    any[t] = WHOLE || first_line + t * (8 / TH) < WALKS * LINES;
-    const int line = any[t] ? first_line + t * (8 / TH) : WALKS * LINES - 1;
-    const int walk = line / LINES, column = line % LINES * 8 + g % TH * TW;
-#pragma unroll
-    for (int k = 0; k < PHASES; ++k) {
-      operand[t][k] = Copies::input_place(walk, column * STRIDE + q + 4 * k, first);
-      result[t][k] = Copies::output_place(walk, q / TW, column + q % TW + 4 * k, first);
-      asm volatile("" : "+r"(operand[t][k]), "+r"(result[t][k]));  // or they would be computed anew in each step
-    }
-  }
-  word biases[PAIRS];
-  if (HAS_BIAS)
-    element_fetch<CHANNELS_OF_WARP * SIZE>(biases, bias_of + (mine.channel + first) * SIZE, mine.channel + first < C);
-  copies.await_weights();
-  word taps[REACH][PARTS][PAIRS];
-#pragma unroll
-  for (int row = 0; row < REACH; ++row)
-#pragma unroll
-    for (int part = 0; part < PARTS; ++part)
-      if (toeplitz_meets(row)) {
-        const int ky = toeplitz_met(row - g / 2 / TW * STRIDE, TAPS_H);
-        const int kx = toeplitz_met(4 * part + q - g / 2 % TW * STRIDE, TAPS_W);
-        const bool is_tap = ky >= 0 && kx >= 0;
-        const int at = (first + g % 2) * KERNEL + (is_tap ? toeplitz_tap(ky, kx) : 0);
-        const word scale = !is_tap ? 0 : g % 2 ? 1 << 16 : 1;  // moves the tap to a half of the word, or makes it 0
-#pragma unroll
-        for (int pair = 0; pair < PAIRS; ++pair)
-          taps[row][part][pair] = ((const unsigned short*)copies.weights)[at + pair * (2 * KERNEL)] * scale;
-      }
-
-  // 0, which the compiler does not know: otherwise it would move an operand again for each product.
-  const word none = blockIdx.y;
+  word biases[PAIRS], taps[REACH][PARTS][PAIRS];
+  const word none = blockIdx.y;  // 0, which the compiler does not know: see multiply
   float sums[RING][FRAGMENTS][PAIRS][4] = {};
+
+  __device__ __forceinline__ toeplitz_lane(Copies& copies, const toeplitz_work& mine, const char* bias_of) {
+    copies.begin();
+    const int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4, warp = threadIdx.x / 32;
+    const int first = warp % GROUPS * CHANNELS_OF_WARP;
+    const int first_line = warp / GROUPS * FRAGMENTS * (8 / TH) + g / TH;
+#pragma unroll
+    for (int t = 0; t < FRAGMENTS; ++t) {
+      any[t] = FULL || first_line + t * (8 / TH) < WALKS * LINES;
+      const int line = any[t] ? first_line + t * (8 / TH) : WALKS * LINES - 1;
+      const int walk = line / LINES, column = line % LINES * 8 + g % TH * TW;
+#pragma unroll
+      for (int k = 0; k < PHASES; ++k) {
+        operand[t][k] = Copies::input_place(walk, column * STRIDE + q + 4 * k, first);
+        result[t][k] = Copies::output_place(walk, q / TW, column + q % TW + 4 * k, first);
+        asm volatile("" : "+r"(operand[t][k]), "+r"(result[t][k]));  // or they would be computed anew in each step
+      }
+    }
+    if (HAS_BIAS) {
+      wait_for_launch();
+      element_fetch<CHANNELS_OF_WARP * SIZE>(biases, bias_of + (mine.channel + first) * SIZE, mine.channel + first < C);
+    }
+    copies.await_weights();
+#pragma unroll
+    for (int row = 0; row < REACH; ++row)
+#pragma unroll
+      for (int part = 0; part < PARTS; ++part)
+        if (toeplitz_meets(row)) {
+          const int ky = toeplitz_met(row - g / 2 / TW * STRIDE, TAPS_H);
+          const int kx = toeplitz_met(4 * part + q - g / 2 % TW * STRIDE, TAPS_W);
+          const bool is_tap = ky >= 0 && kx >= 0;
+          const int at = (first + g % 2) * KERNEL + (is_tap ? toeplitz_tap(ky, kx) : 0);
+          const word scale = !is_tap ? 0 : g % 2 ? 1 << 16 : 1;  // moves the tap to a half of the word, or makes it 0
+#pragma unroll
+          for (int pair = 0; pair < PAIRS; ++pair)
+            taps[row][part][pair] = ((const unsigned short*)copies.weights)[at + pair * (2 * KERNEL)] * scale;
+        }
+  }
+
+  // Begins the sums of the tile whose first input row is in this step.
+  __device__ __forceinline__ void begin_tile(int turn) {
+#pragma unroll
+    for (int k = 0; k < FRAGMENTS * PAIRS * 4; ++k) sums[turn][k / 4 / PAIRS][k / 4 % PAIRS][k % 4] = 0.0f;
+  }
+
+  // Adds row `i` of a step to the tiles that began from `least` steps before it on, and less than `most`.
+  __device__ __forceinline__ void multiply(const char* from, int i, int turn, int least, int most) {
+    word a[FRAGMENTS][READ][PAIRS];
+#pragma unroll
+    for (int t = 0; t < FRAGMENTS; ++t)
+#pragma unroll
+      for (int part = 0; part < READ; ++part)
+        toeplitz_read(a[t][part], from + operand[t][part % PHASES] + Copies::input_place(0, part / PHASES * PHASES * 4, 0));
+    // An operand is arranged once and then multiplied for all tiles, so tiles are the innermost loop.
+#pragma unroll
+    for (int part = 0; part < PARTS; part += 2)
+#pragma unroll
+      for (int t = 0; t < FRAGMENTS; ++t)
+#pragma unroll
+        for (int pair = 0; pair < PAIRS; ++pair) {
+          const int next = part + 1 < PARTS ? part + 1 : part;
+          word all[4] = {a[t][part][pair], a[t][part + STRIDE][pair],  //
+                         a[t][next][pair], a[t][next + STRIDE][pair]};
+#pragma unroll
+          for (int k = 0; k < 4; ++k) all[k] |= none;  // or the compiler would arrange it again for each product
+#pragma unroll
+          for (int behind = least; behind < most; ++behind) {
+            const int row = i + behind * DOWN;
+            if (row < REACH && toeplitz_meets(row)) {
+              float(&sum)[4] = sums[(turn - behind + RING) % RING][t][pair];
+              if (part + 1 < PARTS) halves_multiply(sum, all, taps[row][part][pair], taps[row][next][pair]);
+              else halves_multiply_half(sum, all[0], all[1], taps[row][part][pair]);
+            }
+          }
+        }
+  }
+
+  // Writes the results of the tile whose last input row is in this step, over its residuals.
+  __device__ __forceinline__ void finish(char* to, int turn) const {
+#pragma unroll
+    for (int t = 0; t < FRAGMENTS; ++t)
+      if (any[t])
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          char* const place = to + result[t][half % PHASES] + half / PHASES * Copies::output_place(0, 0, 4, 0);
+          word packed[PAIRS], added[PAIRS];
+          if (HAS_RESIDUAL) toeplitz_read(added, place);
+#pragma unroll
+          for (int pair = 0; pair < PAIRS; ++pair) {
+            float v[2];
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+              v[e] = sums[(turn + 1) % RING][t][pair][2 * half + e];
+              if (HAS_BIAS) v[e] += element_at(&biases[pair], e);
+              if (HAS_RESIDUAL) v[e] += element_at(&added[pair], e);
+            }
+            packed[pair] = epilogue_pack(v[0], v[1]);
+          }
+          toeplitz_write(place, packed);
+        }
+  }
+};
+
+// Computes all outputs of a block whose input goes through the ring.
+template <class Copies>
+__device__ __forceinline__ void toeplitz_ring(Copies& copies, const toeplitz_work& mine, const char* bias_of) {
+  toeplitz_lane<Copies> lane(copies, mine, bias_of);
 #pragma unroll 1
   for (int begin = 0; begin < mine.steps; begin += RING)
 #pragma unroll
@@ -177,71 +263,50 @@ __device__ __forceinline__ void toeplitz_sum(Copies& copies, const toeplitz_work
       copies.advance(step);
       if (Copies::LEAVES_FIRST && step >= RING) copies.leave(step - 1);
 
-#pragma unroll
-      for (int k = 0; k < FRAGMENTS * PAIRS * 4; ++k) sums[turn][k / 4 / PAIRS][k / 4 % PAIRS][k % 4] = 0.0f;
+      lane.begin_tile(turn);
       if (mine.top + step * DOWN > -DOWN && mine.top + step * DOWN < H)  // some row is in the plane
 #pragma unroll
-        for (int i = 0; i < DOWN; ++i) {
-          word a[FRAGMENTS][READ][PAIRS];
-#pragma unroll
-          for (int t = 0; t < FRAGMENTS; ++t)
-#pragma unroll
-            for (int part = 0; part < READ; ++part)
-              toeplitz_read(a[t][part], from + i * Copies::INPUT_ROW + operand[t][part % PHASES] +
-                                            Copies::input_place(0, part / PHASES * PHASES * 4, 0));
-          // An operand is arranged once and then multiplied for all tiles, so tiles are the innermost loop.
-#pragma unroll
-          for (int part = 0; part < PARTS; part += 2)
-#pragma unroll
-            for (int t = 0; t < FRAGMENTS; ++t)
-#pragma unroll
-              for (int pair = 0; pair < PAIRS; ++pair) {
-                const int next = part + 1 < PARTS ? part + 1 : part;
-                word all[4] = {a[t][part][pair], a[t][part + STRIDE][pair],  //
-                               a[t][next][pair], a[t][next + STRIDE][pair]};
-#pragma unroll
-                for (int k = 0; k < 4; ++k) all[k] |= none;
-#pragma unroll
-                for (int behind = 0; behind < RING; ++behind) {
-                  const int row = i + behind * DOWN;
-                  if (row < REACH && toeplitz_meets(row)) {
-                    float(&sum)[4] = sums[(turn - behind + RING) % RING][t][pair];
-                    if (part + 1 < PARTS) halves_multiply(sum, all, taps[row][part][pair], taps[row][next][pair]);
-                    else halves_multiply_half(sum, all[0], all[1], taps[row][part][pair]);
-                  }
-                }
-              }
-        }
+        for (int i = 0; i < DOWN; ++i) lane.multiply(from + i * Copies::INPUT_ROW, i, turn, 0, RING);
 
       if (!Copies::LEAVES_FIRST && step >= RING) copies.leave(step - 1);  // while the products are in flight
       if (step >= RING - 1) {
-        char* const to = copies.outputs(step);
-#pragma unroll
-        for (int t = 0; t < FRAGMENTS; ++t)
-          if (any[t])
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-              char* const place = to + result[t][half % PHASES] + half / PHASES * Copies::output_place(0, 0, 4, 0);
-              word packed[PAIRS], added[PAIRS];
-              if (HAS_RESIDUAL) toeplitz_read(added, place);
-#pragma unroll
-              for (int pair = 0; pair < PAIRS; ++pair) {
-                float v[2];
-#pragma unroll
-                for (int e = 0; e < 2; ++e) {
-                  v[e] = sums[(turn + 1) % RING][t][pair][2 * half + e];
-                  if (HAS_BIAS) v[e] += element_at(&biases[pair], e);
-                  if (HAS_RESIDUAL) v[e] += element_at(&added[pair], e);
-                }
-                packed[pair] = epilogue_pack(v[0], v[1]);
-              }
-              toeplitz_write(place, packed);
-            }
+        lane.finish(copies.outputs(step), turn);
         copies.publish();
       }
     }
   __syncthreads();
   copies.leave(mine.steps - 1);
+  copies.end();
+}
+
+// Computes all outputs of a block that holds whole planes.
+template <class Copies>
+__device__ __forceinline__ void toeplitz_held(Copies& copies, const toeplitz_work& mine, const char* bias_of) {
+  toeplitz_lane<Copies> lane(copies, mine, bias_of);
+  const char* from = nullptr;
+  char* to = nullptr;
+#pragma unroll
+  for (int step = ABOVE < RING - 1 ? ABOVE : RING - 1; step < STEPS; ++step) {
+    const int turn = step % RING, tile = step - (RING - 1);
+    lane.begin_tile(turn);
+    if (step >= ABOVE && step < BELOW) {
+      if ((step - ABOVE) % PIECE == 0) from = copies.await_input((step - ABOVE) / PIECE);
+#pragma unroll
+      for (int i = 0; i < DOWN; ++i)
+        if (step * DOWN + i >= TOP && step * DOWN + i < H + TOP)
+          lane.multiply(from + ((step - ABOVE) % PIECE * DOWN + i) * Copies::INPUT_ROW, i, turn,
+                        step < TILES ? 0 : step - TILES + 1, step < RING ? step + 1 : RING);
+    }
+    if (tile >= 0) {
+      if (tile % PIECE == 0) to = copies.await_residuals(tile / PIECE);
+      lane.finish(to + tile % PIECE * TH * Copies::OUTPUT_ROW, turn);
+      if (tile % PIECE == PIECE - 1 || tile == TILES - 1) {
+        copies.publish();
+        __syncthreads();
+        copies.leave_piece(tile / PIECE);
+      }
+    }
+  }
   copies.end();
 }
 
@@ -251,9 +316,11 @@ __device__ __forceinline__ void toeplitz_block(const char* x, const char* w, con
                                                char* y, Given... given) {
   const toeplitz_work mine = toeplitz_mine();
   if ((((size_t)x | (size_t)w | (size_t)y | (size_t)bias | (size_t)residual) & 15) != 0) {
+    wait_for_launch();
     toeplitz_plain(x, w, bias, residual, y, mine);
     return;
   }
   Copies copies(mine, given...);
-  toeplitz_sum(copies, mine, bias);
+  if constexpr (HELD) toeplitz_held(copies, mine, bias);
+  else toeplitz_ring(copies, mine, bias);
 }

@@ -12,6 +12,7 @@ from templates.kernels.cuda_source import (
     ELEMENTS,
     EPILOGUE,
     TENSOR_COPIES,
+    WAIT,
     Launch,
     elements,
     knobs,
@@ -30,7 +31,7 @@ COPIES = {
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
-    sources = ELEMENTS, HALVES, EPILOGUE, SOURCE, *COPIES[config["copies"]]
+    sources = WAIT, ELEMENTS, HALVES, EPILOGUE, SOURCE, *COPIES[config["copies"]]
     source = render(numbers(workload, config), *sources) + resident(config["resident"])
     return program_of_launches(workload, source, [launch(workload, config)])
 
@@ -39,7 +40,8 @@ def launch(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Launch:
     """Return the program's only launch."""
     layout = Layout(workload, config)
     grid = layout.blocks, layout.threads, layout.shared_bytes // 4
-    return Launch("depthwise_channels_toeplitz", *grid, _maps(workload, config))
+    maps = _maps(workload, config)
+    return Launch("depthwise_channels_toeplitz", *grid, maps, waits_itself=True)
 
 
 def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
@@ -64,9 +66,9 @@ def _maps(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> tuple[Te
         return ()
     layout = Layout(workload, config)
     images, channels = config["walks"], config["channels"]
-    box = (images, config["tile_rows"], 8 * config["lines"], channels)
+    box = (images, layout.piece * config["tile_rows"], 8 * config["lines"], channels)
     outputs = ("r", "y") if workload.residual else ("y",)
     return (
-        TensorMap("x", (images, layout.down, layout.wide, channels)),
+        TensorMap("x", (images, layout.piece * layout.down, layout.wide, channels)),
         *(TensorMap(symbol, box) for symbol in outputs),
     )

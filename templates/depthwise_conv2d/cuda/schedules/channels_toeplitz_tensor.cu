@@ -4,62 +4,91 @@
 // whatever shared memory held; they only reach outputs that are not stored.
 constexpr int SPAN = CHANNELS * SIZE;
 constexpr int up(int bytes, int step) { return (bytes + step - 1) / step * step; }
-constexpr int WIDE = up(USED, 8), INPUT_WALK = DOWN * WIDE * SPAN, INPUT_STEP = WALKS * INPUT_WALK;
-constexpr int OUTPUT_ROW = 8 * LINES * SPAN, OUTPUT_STEP = WALKS * TH * OUTPUT_ROW;
-constexpr int HEAD = up(WEIGHT_BYTES + 8 * (STAGES + 1), 8 * SPAN);  // the weights and the barriers
+constexpr int WIDE = up(USED, 8), INPUT_WALK = PIECE * DOWN * WIDE * SPAN, INPUT_PIECE = WALKS * INPUT_WALK;
+constexpr int OUTPUT_WALK = PIECE * TH * 8 * LINES * SPAN, OUTPUT_PIECE = WALKS * OUTPUT_WALK;
+constexpr int RESIDUALS = HELD && HAS_RESIDUAL ? OUTPUTS : 0;  // pieces that have their own barriers
+constexpr int HEAD = up(WEIGHT_BYTES + 8 * (INPUTS + 1 + RESIDUALS), 8 * SPAN);  // the weights and the barriers
 static_assert(SPAN == 32 || SPAN == 64 || SPAN == 128, "a span of a swizzle");
-static_assert((HEAD + STAGES * INPUT_STEP + OUTPUTS * OUTPUT_STEP) / 4 == @WORDS@,
+static_assert((HEAD + INPUTS * INPUT_PIECE + OUTPUTS * OUTPUT_PIECE) / 4 == @WORDS@,
               "the template's estimate of shared memory");
 
 struct toeplitz_tensor {
-  static constexpr int PHASES = 2, INPUT_ROW = WIDE * SPAN;
-  static constexpr bool LEAVES_FIRST = true;  // await() then waits less for them
+  static constexpr int PHASES = 2, INPUT_ROW = WIDE * SPAN, OUTPUT_ROW = 8 * LINES * SPAN;
+  static constexpr bool LEAVES_FIRST = true;  // await() then waits less for results
   static constexpr __device__ int input_place(int walk, int column, int channel) {
     return tensor_swizzled<SPAN>(walk * INPUT_WALK + column * SPAN + channel * SIZE);
   }
   static constexpr __device__ int output_place(int walk, int row, int column, int channel) {
-    return tensor_swizzled<SPAN>((walk * TH + row) * OUTPUT_ROW + column * SPAN + channel * SIZE);
+    return tensor_swizzled<SPAN>(walk * OUTPUT_WALK + row * OUTPUT_ROW + column * SPAN + channel * SIZE);
   }
 
   const toeplitz_work mine;
   const tensor_map x, residual, y;
   const char* const w;
-  char *const weights, *const barriers, *const inputs, *const results;  // the weights' barrier is the last one
-  int stage = STAGES - 1, before = 0;  // of this step and of the last
+  char *const weights, *const barriers, *const inputs, *const results;  // barriers of inputs, weights, residuals
+  int stage = INPUTS - 1, before = 0;  // of this step and of the last
   int parity = 1;                      // of the barrier of this step's stage
 
   __device__ __forceinline__ toeplitz_tensor(const toeplitz_work& mine, tensor_map x, const char* w,
                                              tensor_map residual, tensor_map y, char* shared)
       : mine(mine), x(x), residual(residual), y(y), w(w), weights(shared), barriers(shared + WEIGHT_BYTES),
-        inputs(shared + HEAD), results(inputs + STAGES * INPUT_STEP) {}
+        inputs(shared + HEAD), results(inputs + INPUTS * INPUT_PIECE) {}
 
-  __device__ __forceinline__ char* outputs(int step) const { return results + step % OUTPUTS * OUTPUT_STEP; }
+  __device__ __forceinline__ char* outputs(int step) const { return results + step % OUTPUTS * OUTPUT_PIECE; }
   __device__ __forceinline__ int row(int step) const { return mine.row + (step - (RING - 1)) * TH; }
 
-  // Starts to copy the input rows of a step, and its residuals.
-  __device__ __forceinline__ void fetch(int step, int to) const {
-    char* const barrier = barriers + 8 * to;
-    const bool also = HAS_RESIDUAL && step >= RING - 1;
-    tensor_expect(barrier, INPUT_STEP + (also ? OUTPUT_STEP : 0));
-    tensor_fetch(inputs + to * INPUT_STEP, x, mine.channel, mine.left, mine.top + step * DOWN, mine.image, barrier);
-    if (also) tensor_fetch(outputs(step), residual, mine.channel, mine.column, row(step), mine.image, barrier);
+  // Starts to copy the input rows from one of the plane on, to the place `to`.
+  __device__ __forceinline__ void fetch_input(int row, int to) const {
+    tensor_fetch(inputs + to * INPUT_PIECE, x, mine.channel, mine.left, row, mine.image, barriers + 8 * to);
   }
 
+  // Starts to copy the input rows of a step of the ring, and its residuals.
+  __device__ __forceinline__ void fetch(int step, int to) const {
+    const bool also = HAS_RESIDUAL && step >= RING - 1;
+    tensor_expect(barriers + 8 * to, INPUT_PIECE + (also ? OUTPUT_PIECE : 0));
+    fetch_input(mine.top + step * DOWN, to);
+    if (also)
+      tensor_fetch(outputs(step), residual, mine.channel, mine.column, row(step), mine.image, barriers + 8 * to);
+  }
+
+  // Starts to copy all input and all residuals.
+  __device__ __forceinline__ void fetch_all() const {
+#pragma unroll 1
+    for (int piece = 0; piece < INPUTS; ++piece) {
+      tensor_expect(barriers + 8 * piece, INPUT_PIECE);
+      fetch_input(mine.top + (ABOVE + piece * PIECE) * DOWN, piece);
+    }
+#pragma unroll 1
+    for (int piece = 0; piece < RESIDUALS; ++piece) {
+      char* const barrier = barriers + 8 * (INPUTS + 1 + piece);
+      tensor_expect(barrier, OUTPUT_PIECE);
+      tensor_fetch(results + piece * OUTPUT_PIECE, residual, mine.channel, mine.column, piece * PIECE * TH, mine.image,
+                   barrier);
+    }
+  }
+
+  // Only the thread that copies waits for the launch before. The others meet it before they read what it copied.
   __device__ __forceinline__ void begin() const {
     if (threadIdx.x == 0) {
-      for (int each = 0; each <= STAGES; ++each) tensor_barrier(barriers + 8 * each);
+      for (int each = 0; each <= INPUTS + RESIDUALS; ++each) tensor_barrier(barriers + 8 * each);
+      tensor_prefetch(x), tensor_prefetch(y);
+      wait_for_launch();
       const int bytes = min(CHANNELS, C - mine.channel) * (KERNEL * SIZE);
-      tensor_expect(barriers + 8 * STAGES, bytes);
-      tensor_fetch_bytes(weights, w + (long long)mine.channel * (KERNEL * SIZE), bytes, barriers + 8 * STAGES);
+      tensor_expect(barriers + 8 * INPUTS, bytes);
+      tensor_fetch_bytes(weights, w + (long long)mine.channel * (KERNEL * SIZE), bytes, barriers + 8 * INPUTS);
+      if (HELD) {
+        fetch_all();
+      } else {
 #pragma unroll 1
-      for (int step = 0; step < STAGES - 1; ++step)
-        if (step < mine.steps) fetch(step, step);
+        for (int step = 0; step < STAGES - 1; ++step)
+          if (step < mine.steps) fetch(step, step);
+      }
     }
   }
 
   __device__ __forceinline__ void await_weights() const {
     __syncthreads();
-    tensor_await(barriers + 8 * STAGES, 0);
+    tensor_await(barriers + 8 * INPUTS, 0);
   }
 
   __device__ __forceinline__ const char* await() {
@@ -68,7 +97,17 @@ struct toeplitz_tensor {
     tensor_await(barriers + 8 * stage, parity);
     if (threadIdx.x == 0) tensor_await_reads();  // of results in whose place others will be
     __syncthreads();
-    return inputs + stage * INPUT_STEP;
+    return inputs + stage * INPUT_PIECE;
+  }
+
+  __device__ __forceinline__ const char* await_input(int piece) const {
+    tensor_await(barriers + 8 * piece, 0);
+    return inputs + piece * INPUT_PIECE;
+  }
+
+  __device__ __forceinline__ char* await_residuals(int piece) const {
+    if (RESIDUALS > 0) tensor_await(barriers + 8 * (INPUTS + 1 + piece), 0);
+    return results + piece * OUTPUT_PIECE;
   }
 
   __device__ __forceinline__ void advance(int step) const {
@@ -79,6 +118,11 @@ struct toeplitz_tensor {
 
   __device__ __forceinline__ void leave(int step) const {
     if (threadIdx.x == 0) tensor_leave(outputs(step), y, mine.channel, mine.column, row(step), mine.image);
+  }
+
+  __device__ __forceinline__ void leave_piece(int piece) const {
+    if (threadIdx.x == 0)
+      tensor_leave(results + piece * OUTPUT_PIECE, y, mine.channel, mine.column, piece * PIECE * TH, mine.image);
   }
 
   __device__ __forceinline__ void end() const {

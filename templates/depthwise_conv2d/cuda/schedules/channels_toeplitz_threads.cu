@@ -138,6 +138,7 @@ struct toeplitz_threads {
   }
 
   __device__ __forceinline__ void begin() {
+    wait_for_launch();
     for (int i = threadIdx.x; i < WEIGHT_BYTES / 16; i += THREADS)
       toeplitz_copy(weights + 16 * i, w + (long long)mine.channel * (KERNEL * SIZE) + 16 * i);
     toeplitz_commit();

@@ -1,0 +1,9 @@
+#ifndef WAIT_FOR_LAUNCH
+#define WAIT_FOR_LAUNCH
+// Waits until the launches before this one have ended and what they wrote can be read.
+__device__ __forceinline__ void wait_for_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+#endif
