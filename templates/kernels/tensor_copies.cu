@@ -71,8 +71,11 @@ __device__ __forceinline__ void tensor_leave(const void* from, tensor_map map, i
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Waits until the copies that this thread has started from shared memory have read it.
-__device__ __forceinline__ void tensor_await_reads() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+// Waits until the copies that this thread has started from shared memory, except at most the last LEFT, have read it.
+template <int LEFT>
+__device__ __forceinline__ void tensor_await_reads() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(LEFT) : "memory");
+}
 
 // Waits until they have ended.
 __device__ __forceinline__ void tensor_await_writes() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }

@@ -65,5 +65,6 @@ static void tensor_await(void* barrier, int) {
   emulated_started = kept;
 }
 static void tensor_publish() {}
+template <int>
 static void tensor_await_reads() {}
 static void tensor_await_writes() {}

@@ -273,7 +273,7 @@ def _one_wave(
 
     Blocks hold their planes if they can and there are enough for most units. Otherwise it has as
     many resident blocks as fit, and as many strips as they leave room for. If even the highest
-    strips are too many, it has those. Returns None if none fits.
+    strips, or all planes, are too many, it has those. Returns None if none fits.
     """
     channels = [n for n in _tensor_channels(workload, limits) if n <= USUAL_CHANNELS[0]]
     if not channels:
@@ -282,12 +282,12 @@ def _one_wave(
     walks = [n for n in (1, 2, 4) if n == 1 or (n * lines <= 4 and n < 2 * workload.B)][-1]
     base = _smallest(workload) | {"copies": "tensor", "lines": lines, "walks": walks}
     base |= {"channels": channels[-1], "warp_channels": 8, "stages": 3, "stores": "streaming"}
-    plane = {"rows": _rows(workload, base["tile_rows"])[-1], "stages": 2}
-    for resident in (4, 3, 2, 1):
-        for piece in (2, 1):
-            config = base | plane | {"resident": resident, "piece": piece}
-            if config in space and 4 * Layout(workload, config).blocks >= 3 * limits.units:
-                return config
+    plane = base | {"rows": _rows(workload, base["tile_rows"])[-1], "stages": 2}
+    blocks = Layout(workload, plane).blocks
+    for piece in (2, 1):
+        choices = [plane | {"piece": piece, "resident": n} for n in (1, 2, 3, 4)]
+        if 4 * blocks >= 3 * limits.units and (valid := [c for c in choices if c in space]):
+            return next((c for c in valid if blocks <= c["resident"] * limits.units), valid[-1])
     for resident in (4, 3, 2, 1):
         choices = [
             base | {"resident": resident, "rows": n} for n in _rows(workload, base["tile_rows"])

@@ -73,9 +73,11 @@ class Layout:
     @property
     def outputs(self) -> int:
         """Return the steps, or the pieces, whose results have room."""
+        residual = self._workload.residual
         if self._config["piece"] > 0:
-            return int(ceil_div(self.tiles, self.piece))
-        return int(self._config["stages"]) + 1 if self._workload.residual else 2
+            pieces = int(ceil_div(self.tiles, self.piece))
+            return pieces if residual else min(pieces, 3)
+        return int(self._config["stages"]) + 1 if residual else 2
 
     @property
     def piece(self) -> int:

@@ -11,8 +11,8 @@
 //
 // The input rows of a step are copied asynchronously, STAGES - 1 steps ahead, into a ring in shared memory. Tiles above
 // and below the strip are among those of the ring and are not stored. If HELD, there is no ring: shared memory holds all
-// rows of planes, each of which is one strip. All input is copied at the beginning, in pieces of PIECE steps, and results
-// are stored in pieces of as many tiles. What each step computes is then known when this is compiled.
+// input rows of planes, each of which is one strip. They are copied at the beginning, in pieces of PIECE steps, and
+// results are stored in pieces of as many tiles. What each step computes is then known when this is compiled.
 constexpr int B = @B@, C = @C@, H = @H@, W = @W@, HO = @HO@, WO = @WO@, STRIDE = @STRIDE@, DILATION = @DILATION@;
 constexpr int KERNEL = @KERNEL@, KW = @KW@;  // taps of a channel, and of a row of them
 constexpr int TAPS_H = @TAPS_H@, TAPS_W = @TAPS_W@, FIRST = @FIRST@;  // used taps: those that meet the input somewhere
@@ -35,9 +35,10 @@ constexpr int PIECE = HELD ? @PIECE@ : 1;
 constexpr int TILES = (ROWS + TH - 1) / TH, STEPS = TILES + RING - 1;  // of the highest strip
 constexpr int ABOVE = HELD && TOP > 0 ? TOP / DOWN : 0;                // the first step with a row in the plane
 constexpr int BELOW = HELD && (H + TOP - 1) / DOWN + 1 < STEPS ? (H + TOP - 1) / DOWN + 1 : STEPS;  // after the last one
-// Steps, or pieces, that have room. In the ring, residuals are copied as far ahead as inputs.
-constexpr int INPUTS = HELD ? (BELOW - ABOVE + PIECE - 1) / PIECE : STAGES;
-constexpr int OUTPUTS = HELD ? (TILES + PIECE - 1) / PIECE : HAS_RESIDUAL ? STAGES + 1 : 2;
+// Steps, or pieces, that have room. In the ring, residuals are copied as far ahead as inputs. If HELD, they are copied
+// to where all results have room; without them, one piece is written while those before it leave.
+constexpr int INPUTS = HELD ? (BELOW - ABOVE + PIECE - 1) / PIECE : STAGES, RESULTS = (TILES + PIECE - 1) / PIECE;
+constexpr int OUTPUTS = !HELD ? (HAS_RESIDUAL ? STAGES + 1 : 2) : HAS_RESIDUAL || RESULTS < 3 ? RESULTS : 3;
 constexpr int WEIGHT_BYTES = CHANNELS * KERNEL * SIZE;
 static_assert(CHANNELS % 8 == 0 && 32 * GROUPS <= THREADS, "whole vectors for each warp");
 static_assert(!HELD || (STRIPS == 1 && ABOVE < BELOW), "a strip for each plane");
@@ -135,7 +136,8 @@ __device__ __forceinline__ void toeplitz_plain(const char* x, const char* w, con
 // - leave(step): starts to store the results of a step, which all threads have published before they last met;
 // - end(): waits until all results are stored, if a block may not end before.
 // LEAVES_FIRST says whether results are stored before the products of the next step. If HELD:
-// - await_input(piece), await_residuals(piece): wait for a piece, and return where it lies;
+// - await_input(piece), await_residuals(piece): wait for a piece, and return where it, or its results, lie;
+// - await_room(): waits until the next piece of results has room;
 // - leave_piece(piece): the same as leave.
 template <class Copies>
 struct toeplitz_lane {
@@ -302,6 +304,7 @@ __device__ __forceinline__ void toeplitz_held(Copies& copies, const toeplitz_wor
       lane.finish(to + tile % PIECE * TH * Copies::OUTPUT_ROW, turn);
       if (tile % PIECE == PIECE - 1 || tile == TILES - 1) {
         copies.publish();
+        copies.await_room();
         __syncthreads();
         copies.leave_piece(tile / PIECE);
       }

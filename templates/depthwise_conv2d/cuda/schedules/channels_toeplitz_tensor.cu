@@ -34,6 +34,7 @@ struct toeplitz_tensor {
       : mine(mine), x(x), residual(residual), y(y), w(w), weights(shared), barriers(shared + WEIGHT_BYTES),
         inputs(shared + HEAD), results(inputs + INPUTS * INPUT_PIECE) {}
 
+  // Returns where the results of a step, or of a piece, lie.
   __device__ __forceinline__ char* outputs(int step) const { return results + step % OUTPUTS * OUTPUT_PIECE; }
   __device__ __forceinline__ int row(int step) const { return mine.row + (step - (RING - 1)) * TH; }
 
@@ -62,8 +63,7 @@ struct toeplitz_tensor {
     for (int piece = 0; piece < RESIDUALS; ++piece) {
       char* const barrier = barriers + 8 * (INPUTS + 1 + piece);
       tensor_expect(barrier, OUTPUT_PIECE);
-      tensor_fetch(results + piece * OUTPUT_PIECE, residual, mine.channel, mine.column, piece * PIECE * TH, mine.image,
-                   barrier);
+      tensor_fetch(outputs(piece), residual, mine.channel, mine.column, piece * PIECE * TH, mine.image, barrier);
     }
   }
 
@@ -95,7 +95,7 @@ struct toeplitz_tensor {
     before = stage;
     if (++stage == STAGES) stage = 0, parity ^= 1;
     tensor_await(barriers + 8 * stage, parity);
-    if (threadIdx.x == 0) tensor_await_reads();  // of results in whose place others will be
+    if (threadIdx.x == 0) tensor_await_reads<0>();  // of results in whose place others will be
     __syncthreads();
     return inputs + stage * INPUT_PIECE;
   }
@@ -107,7 +107,7 @@ struct toeplitz_tensor {
 
   __device__ __forceinline__ char* await_residuals(int piece) const {
     if (RESIDUALS > 0) tensor_await(barriers + 8 * (INPUTS + 1 + piece), 0);
-    return results + piece * OUTPUT_PIECE;
+    return outputs(piece);
   }
 
   __device__ __forceinline__ void advance(int step) const {
@@ -120,9 +120,13 @@ struct toeplitz_tensor {
     if (threadIdx.x == 0) tensor_leave(outputs(step), y, mine.channel, mine.column, row(step), mine.image);
   }
 
+  __device__ __forceinline__ void await_room() const {
+    if (OUTPUTS < RESULTS && threadIdx.x == 0) tensor_await_reads<OUTPUTS - 2>();
+  }
+
   __device__ __forceinline__ void leave_piece(int piece) const {
     if (threadIdx.x == 0)
-      tensor_leave(results + piece * OUTPUT_PIECE, y, mine.channel, mine.column, piece * PIECE * TH, mine.image);
+      tensor_leave(outputs(piece), y, mine.channel, mine.column, piece * PIECE * TH, mine.image);
   }
 
   __device__ __forceinline__ void end() const {
