@@ -20,7 +20,7 @@ from tests.templates.devices import H200, T4
 
 PRODUCTS = Path(__file__).with_name("emulated_products.h")
 TENSOR = Path(__file__).with_name("emulated_copies.h"), program.COPIES["tensor"][-1]
-COPIES = {"threads": (program.COPIES["threads"][-1],), "tensor": TENSOR, "pieces": TENSOR}
+COPIES = {"threads": (program.COPIES["threads"][-1],), "tensor": TENSOR}
 THREADS = {
     "template": "channels_toeplitz",
     "tile_rows": 2,
@@ -123,6 +123,10 @@ def test_the_input_rows_of_a_tile_come_in_its_steps(fields: dict[str, Any], tile
         ),
         ({"C": 1152, "H": 7, "K": 5}, {"channels": 64, "lines": 1, "walks": 4, "rows": 8}),
         ({"K": 11}, {"warp_channels": 4, "channels": 32, "lines": 4, "rows": 14}),
+        (
+            {"C": 384, "H": 14},
+            {"channels": 16, "lines": 2, "walks": 2, "rows": 14, "piece": 1, "resident": 2},
+        ),
     ],
     ids=str,
 )
@@ -201,21 +205,28 @@ LOW = {"B": 2, "C": 24, "H": 6, "W": 9, "K": None, "KW": 3, "stride": 1, "dilati
 @given(
     fields=SMALL,
     before=st.tuples(*[st.integers(0, 4)] * 2),
-    copies=st.sampled_from(["threads", "tensor", "pieces"]),
+    copies=st.sampled_from(sorted(COPIES)),
+    held=st.booleans(),
     place=st.floats(0, 0.999),
     apart=st.sampled_from([0, 0, 0, 0, 1]),
 )
-@example(fields=LOW | {"KH": 1}, before=(4, 0), copies="pieces", place=0.5, apart=0)
-@example(fields=LOW | {"KH": 5}, before=(0, 2), copies="pieces", place=0.9, apart=0)
+@example(fields=LOW | {"KH": 1}, before=(4, 0), copies="tensor", held=True, place=0.5, apart=0)
+@example(fields=LOW | {"KH": 5}, before=(0, 2), copies="tensor", held=True, place=0.9, apart=0)
+@example(fields=LOW | {"KH": 1}, before=(4, 0), copies="threads", held=True, place=0.2, apart=0)
 def test_any_configuration_is_right(
-    fields: dict[str, Any], before: tuple[int, int], copies: str, place: float, apart: int
+    fields: dict[str, Any],
+    before: tuple[int, int],
+    copies: str,
+    held: bool,
+    place: float,
+    apart: int,
 ) -> None:
     top, left = before
     padding = [top, left, 2 * fields["KH"], 2 * fields["KW"]]  # enough for any plane
     layer, template = workload(**fields, padding=padding), CudaChannelsToeplitz()
     assume(template.applies(layer, H200))
     space = template.space(layer, H200)
-    configs = [c for c in space if copies == ("pieces" if c["piece"] > 0 else c["copies"])]
+    configs = [c for c in space if (c["copies"], c["piece"] > 0) == (copies, held)]
     assume(configs)
     config = configs[int(place * len(configs))]
     sources = program.SOURCE, *COPIES[copies]
@@ -228,3 +239,7 @@ def test_any_configuration_is_right(
 def test_it_compiles_for_the_oldest_tensor_cores() -> None:
     template, layer = CudaChannelsToeplitz(), workload(residual=True, activation="silu")
     assert taken(template, layer, template.default(layer, T4), T4)[1] == 0
+    layer = workload(B=32, H=14, W=14)
+    held = THREADS | {"channels": 16, "lines": 2, "walks": 2, "rows": 14, "piece": 1}
+    assert held in template.space(layer, T4)
+    assert taken(template, layer, held, T4)[1] == 0

@@ -122,7 +122,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
             reads=("stages",),
         )
         space.constraint(
-            f"pieces of a low plane, at most {MOST_TILES} tiles high, by tensor copies",
+            f"pieces of a low plane, at most {MOST_TILES} tiles high",
             lambda c: c["piece"] == 0 or _can_hold(workload, c),
             reads=("piece",),
         )
@@ -259,7 +259,7 @@ def _can_hold(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
     """Return whether a block can hold its planes, whose input has steps for a piece."""
     layout = Layout(workload, config)
     return (
-        (config["copies"], config["stages"]) == ("tensor", 2)
+        config["stages"] == 2
         and config["rows"] >= workload.out_height
         and layout.tiles <= MOST_TILES
         and config["piece"] <= layout.input_steps

@@ -126,7 +126,7 @@ class Layout:
             row = 8 * config["lines"] * SIZE * config["channels"]
             return int(self.piece * tile * config["walks"] * row)
         walk = _apart(self._place(8 * config["lines"] - 1, 8) + self._pitch, 64)
-        return int(tile * _apart(config["walks"] * walk, 128 // tile % 128))
+        return int(self.piece * tile * _apart(config["walks"] * walk, 128 // tile % 128))
 
     @property
     def _pitch(self) -> int:

@@ -10,11 +10,12 @@ constexpr int apart(int bytes, int banks) { return (bytes + 127 - banks) / 128 *
 constexpr int FROM = ACROSS > 1 || LEFT < 0 ? 0 : LEFT < USED ? LEFT : USED;  // the first column that may be inside
 constexpr int TO = ACROSS > 1 || W + LEFT > USED ? USED : W + LEFT > FROM ? W + LEFT : FROM;
 constexpr int INPUT_WALK = apart(place_of(USED - 1, 8 * STRIDE) + PITCH, 64), INPUT_STEP = DOWN * WALKS * INPUT_WALK;
+constexpr int INPUT_PIECE = PIECE * INPUT_STEP;
 constexpr int COLUMNS = ACROSS > 1 ? 8 * LINES : WO;  // output columns that are stored
 constexpr int OUTPUT_WALK = apart(place_of(8 * LINES - 1, 8) + PITCH, 64);
-constexpr int OUTPUT_ROW = apart(WALKS * OUTPUT_WALK, 128 / TH % 128), OUTPUT_STEP = TH * OUTPUT_ROW;
+constexpr int OUTPUT_ROW = apart(WALKS * OUTPUT_WALK, 128 / TH % 128), OUTPUT_PIECE = PIECE * TH * OUTPUT_ROW;
 static_assert(C % CHANNELS == 0, "whole blocks of channels");
-static_assert((WEIGHT_BYTES + STAGES * INPUT_STEP + OUTPUTS * OUTPUT_STEP) / 4 == @WORDS@,
+static_assert((WEIGHT_BYTES + INPUTS * INPUT_PIECE + OUTPUTS * OUTPUT_PIECE) / 4 == @WORDS@,
               "the template's estimate of shared memory");
 
 // Copies 16 bytes to shared memory, asynchronously if the device can. The whole line of 128 bytes is fetched into the
@@ -55,9 +56,15 @@ __device__ __forceinline__ void toeplitz_await() {
   asm volatile("cp.async.wait_group %0;" :: "n"(GROUPS_LEFT) : "memory");
 #endif
 }
+// Waits for a piece of input, of which the compiler knows the number.
+template <int PIECE_NUMBER = 0>
+__device__ __forceinline__ void toeplitz_await_piece(int piece) {
+  if (piece == PIECE_NUMBER) toeplitz_await<INPUTS - 1 - PIECE_NUMBER>();
+  else if constexpr (PIECE_NUMBER + 1 < INPUTS) toeplitz_await_piece<PIECE_NUMBER + 1>(piece);
+}
 
 struct toeplitz_threads {
-  static constexpr int PHASES = 1, INPUT_ROW = WALKS * INPUT_WALK;
+  static constexpr int PHASES = 1, INPUT_ROW = WALKS * INPUT_WALK, OUTPUT_ROW = ::OUTPUT_ROW;
   static constexpr bool LEAVES_FIRST = false;
   static constexpr __device__ int input_place(int walk, int column, int channel) {
     return walk * INPUT_WALK + place_of(column, 8 * STRIDE) + channel * SIZE;
@@ -82,8 +89,8 @@ struct toeplitz_threads {
   __device__ __forceinline__ toeplitz_threads(const toeplitz_work& mine, const char* x, const char* w,
                                               const char* residual, char* y, char* shared)
       : mine(mine), w(w), residual_of(residual), y(y), weights(shared), inputs(shared + WEIGHT_BYTES),
-        results(inputs + STAGES * INPUT_STEP), from(inputs + (STAGES - 1) * INPUT_STEP), before(from),
-        upcoming(x + (long long)mine.top * (W * C * SIZE)) {
+        results(inputs + INPUTS * INPUT_PIECE), from(inputs + (INPUTS - 1) * INPUT_PIECE), before(from),
+        upcoming(x + (long long)(mine.top + ABOVE * DOWN) * (W * C * SIZE)) {
 #pragma unroll
     for (int k = 0; k < FETCHED; ++k) {
       const int v = k * THREADS + threadIdx.x, walk = WALKS == 1 ? 0 : v / VECTORS / WIDE;
@@ -107,25 +114,32 @@ struct toeplitz_threads {
     }
   }
 
-  __device__ __forceinline__ char* outputs(int step) const { return results + step % OUTPUTS * OUTPUT_STEP; }
+  // Returns where the results of a step, or of a piece, lie, and its first output row.
+  __device__ __forceinline__ char* outputs(int step) const { return results + step % OUTPUTS * OUTPUT_PIECE; }
+  __device__ __forceinline__ int row(int step) const {
+    return HELD ? step * PIECE * TH : mine.row + (step - (RING - 1)) * TH;
+  }
 
-  // Calls use(place in shared memory, place in the tensor) for each vector of a step's outputs that this thread copies.
+  // Calls use(place in shared memory, place in the tensor) for each vector of the outputs of a step, or of a piece, that
+  // this thread copies.
   template <class Tensor, class Use>
   __device__ __forceinline__ void each_output(int step, Tensor tensor, Use use) const {
-    const int row = mine.row + (step - (RING - 1)) * TH;
-    const auto first = tensor + (long long)row * (WO * C * SIZE);
+    const auto first = tensor + (long long)row(step) * (WO * C * SIZE);
 #pragma unroll
     for (int k = 0; k < STORED; ++k) {
       if (output_from[k] < 0) continue;
       const auto at = first + output_at[k];
 #pragma unroll
-      for (int i = 0; i < TH; ++i)
-        if (row + i < mine.last) use(outputs(step) + i * OUTPUT_ROW + output_from[k], at + i * (WO * C * SIZE));
+      for (int i = 0; i < PIECE * TH; ++i)
+        if (row(step) + i < mine.last) use(outputs(step) + i * OUTPUT_ROW + output_from[k], at + i * (WO * C * SIZE));
     }
   }
+  __device__ __forceinline__ void fetch_residuals(int step) const {
+    if (HAS_RESIDUAL) each_output(step, residual_of, [](char* place, const char* at) { toeplitz_copy(place, at); });
+  }
 
-  // Starts to copy the input rows of a step, and its residuals. Calls must be for consecutive steps.
-  __device__ __forceinline__ void fetch(int step, char* to) {
+  // Starts to copy the input rows of a step. Calls must be for consecutive steps.
+  __device__ __forceinline__ void fetch_rows(int step, char* to) {
     int bytes[DOWN];
 #pragma unroll
     for (int i = 0; i < DOWN; ++i) bytes[i] = (word)(mine.top + step * DOWN + i) < (word)H ? 16 : 0;
@@ -133,25 +147,47 @@ struct toeplitz_threads {
     for (int k = 0; k < FETCHED; ++k)
       if (input_to[k] >= 0) toeplitz_copy_rows(to + input_to[k], upcoming + input_at[k], bytes);
     upcoming += DOWN * W * C * SIZE;
-    if (HAS_RESIDUAL && step >= RING - 1)
-      each_output(step, residual_of, [](char* place, const char* at) { toeplitz_copy(place, at); });
+  }
+
+  // Does the same in the ring, with the step's residuals.
+  __device__ __forceinline__ void fetch(int step, char* to) {
+    fetch_rows(step, to);
+    if (step >= RING - 1) fetch_residuals(step);
+  }
+
+  // Starts to copy all input. The residuals come with the weights.
+  __device__ __forceinline__ void fetch_all() {
+#pragma unroll 1
+    for (int piece = 0; piece < RESULTS; ++piece) fetch_residuals(piece);
+    toeplitz_commit();
+#pragma unroll 1
+    for (int piece = 0; piece < INPUTS; ++piece) {
+#pragma unroll 1
+      for (int step = 0; step < PIECE; ++step)
+        fetch_rows(ABOVE + piece * PIECE + step, inputs + piece * INPUT_PIECE + step * INPUT_STEP);
+      toeplitz_commit();
+    }
   }
 
   __device__ __forceinline__ void begin() {
     wait_for_launch();
     for (int i = threadIdx.x; i < WEIGHT_BYTES / 16; i += THREADS)
       toeplitz_copy(weights + 16 * i, w + (long long)mine.channel * (KERNEL * SIZE) + 16 * i);
-    toeplitz_commit();
-#pragma unroll 1
-    for (int step = 0; step < STAGES - 1; ++step) {
-      if (step < mine.steps) fetch(step, inputs + step * INPUT_STEP);
+    if (HELD) {
+      fetch_all();
+    } else {
       toeplitz_commit();
+#pragma unroll 1
+      for (int step = 0; step < STAGES - 1; ++step) {
+        if (step < mine.steps) fetch(step, inputs + step * INPUT_STEP);
+        toeplitz_commit();
+      }
     }
     // Clear the columns outside the plane. They stay zero, because no input is copied there.
     constexpr int BESIDE = ACROSS > 1 ? USED : USED - (TO - FROM);
     if constexpr (BESIDE > 0)
 #pragma unroll 1
-      for (int v = threadIdx.x; v < STAGES * DOWN * WALKS * BESIDE * VECTORS; v += THREADS) {
+      for (int v = threadIdx.x; v < INPUTS * PIECE * DOWN * WALKS * BESIDE * VECTORS; v += THREADS) {
         const int beside = v / VECTORS % BESIDE, row = v / VECTORS / BESIDE;
         const int column = ACROSS > 1 || beside < FROM ? beside : beside + (TO - FROM);
         if (ACROSS == 1 || (word)(mine.left + column) >= (word)W)
@@ -160,17 +196,26 @@ struct toeplitz_threads {
   }
 
   __device__ __forceinline__ void await_weights() const {
-    toeplitz_await<STAGES - 1>();
+    toeplitz_await<HELD ? INPUTS : STAGES - 1>();
     __syncthreads();
   }
 
   __device__ __forceinline__ const char* await() {
     before = from;
     from = from == inputs + (STAGES - 1) * INPUT_STEP ? inputs : from + INPUT_STEP;
-    toeplitz_await<STAGES - 2>();
+    toeplitz_await<HELD ? 0 : STAGES - 2>();
     __syncthreads();
     return from;
   }
+
+  __device__ __forceinline__ const char* await_input(int piece) const {
+    toeplitz_await_piece(piece);
+    __syncthreads();
+    return inputs + piece * INPUT_PIECE;
+  }
+
+  __device__ __forceinline__ char* await_residuals(int piece) const { return outputs(piece); }
+  __device__ __forceinline__ void await_room() const {}
 
   __device__ __forceinline__ void advance(int step) {
     if (step + STAGES - 1 < mine.steps) fetch(step + STAGES - 1, before);
@@ -187,6 +232,7 @@ struct toeplitz_threads {
     });
   }
 
+  __device__ __forceinline__ void leave_piece(int piece) const { leave(piece); }
   __device__ __forceinline__ void end() const {}
 };
 
