@@ -54,13 +54,12 @@ class Codec:
                 if knob.name in knobs:
                     raise InvalidConfig(f"{knob.name}: leave it out, it exists only {_where(knob)}")
                 continue
-            allowed = f"it is one of {json.dumps(knob.values)}"
             if knob.name not in knobs:
-                raise InvalidConfig(f"{knob.name}: missing; {allowed}")
+                raise InvalidConfig(f"{knob.name}: missing; {_choices(knob)}")
             digit = knob.digit(knobs[knob.name])
             if digit is None:
                 given = quoted(knobs[knob.name])
-                raise InvalidConfig(f"{knob.name}: {given} is no choice; {allowed}")
+                raise InvalidConfig(f"{knob.name}: {given} is no choice; {_choices(knob)}")
             seen[knob.name] = knobs[knob.name]
             code += digit * worth
         return code
@@ -102,6 +101,10 @@ class Codec:
                     yield from descend(depth + 1, code + digit * worth, fuller)
 
         return descend(0, 0, {})
+
+
+def _choices(knob: Knob) -> str:
+    return f"it is one of {json.dumps(knob.values)}"
 
 
 def _where(knob: Knob) -> str:
