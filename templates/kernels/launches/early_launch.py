@@ -14,7 +14,8 @@ from tvm.tirx.script.builder import ir
 from templates.limits import EARLY_LAUNCHES, capability
 
 LAUNCHES_WAIT = "launches_wait"
-"""Attribute of a TIR function of which each launch begins with :func:`wait_for_launch`."""
+"""Attribute of a TIR function of which each launch waits (``wait_for_launch.cu``) before it uses
+memory."""
 
 WAIT_SOURCE = Path(__file__).with_name("wait_for_launch.cu").read_text()
 
