@@ -21,7 +21,7 @@ struct uint4 {
   unsigned int x, y, z, w;
 };
 struct emulated_index {
-  int x, y;
+  int x, y, z;
 };
 typedef unsigned int word;
 template <typename T>
@@ -35,7 +35,7 @@ T min(T a, T b) {
 constexpr bool IS_FLOAT = EMULATED_FLOAT, IS_HALF = EMULATED_HALF, HAS_RESIDUAL = EMULATED_RESIDUAL;
 constexpr int SIZE = IS_FLOAT ? 4 : 2;
 
-static emulated_index threadIdx, blockIdx;
+static emulated_index threadIdx, blockIdx, gridDim = {1, 1, 1};
 static jmp_buf emulated_caller;
 static jmp_buf* emulated_threads;
 static bool* emulated_ended;
@@ -163,6 +163,8 @@ static float epilogue_bias(const void* bias, int channel) {
 }
 static float epilogue_activation(float v) { return v; }
 static word epilogue_pack(float a, float b) { return element_pack(a, b); }
+constexpr float EPILOGUE_SCALE = 1.0f;
+static word epilogue_pack_scaled(float a, float b) { return element_pack(a, b); }
 
 static unsigned long long __cvta_generic_to_shared(const void* p) { return (const char*)p - (const char*)emulated_shared; }
 static word __funnelshift_r(word low, word high, int shift) { return ((unsigned long long)high << 32 | low) >> shift; }

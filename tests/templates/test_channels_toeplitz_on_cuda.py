@@ -114,7 +114,7 @@ def test_the_input_rows_of_a_tile_come_in_its_steps(fields: dict[str, Any], tile
 @pytest.mark.parametrize(
     ("fields", "knobs"),
     [
-        ({"H": 56}, {"channels": 32, "lines": 4, "rows": 28, "stages": 3, "resident": 3}),
+        ({"H": 56}, {"channels": 32, "lines": 4, "rows": 28, "stages": 3, "resident": 2}),
         ({"C": 384, "H": 14}, {"channels": 64, "lines": 2, "walks": 2, "rows": 14}),
         ({"C": 768, "H": 7}, {"tile_rows": 4, "channels": 32, "lines": 1, "walks": 2, "rows": 8}),
         (
@@ -145,7 +145,7 @@ def test_everything_stays_in_registers(
 @pytest.mark.parametrize(
     ("fields", "knobs"),
     [
-        ({"H": 56, "W": 56}, {"channels": 32, "lines": 4, "rows": 28, "stages": 3, "resident": 3}),
+        ({"H": 56, "W": 56}, {"channels": 32, "lines": 4, "rows": 28, "stages": 4, "resident": 3}),
         ({"C": 240, "K": 5}, {"channels": 32, "lines": 4, "rows": 14, "walks": 1, "resident": 3}),
         ({"C": 768, "H": 7, "W": 7}, {"walks": 4, "rows": 8, "piece": 2}),
         ({"C": 672, "H": 14, "W": 14, "K": 5}, {"rows": 14, "piece": 1, "resident": 3}),
@@ -205,24 +205,33 @@ LOW = {"B": 2, "C": 24, "H": 6, "W": 9, "K": None, "KW": 3, "stride": 1, "dilati
 @given(
     fields=SMALL,
     before=st.tuples(*[st.integers(0, 4)] * 2),
+    after=st.integers(0, 9),
     copies=st.sampled_from(sorted(COPIES)),
     held=st.booleans(),
     place=st.floats(0, 0.999),
     apart=st.sampled_from([0, 0, 0, 0, 1]),
 )
-@example(fields=LOW | {"KH": 1}, before=(4, 0), copies="tensor", held=True, place=0.5, apart=0)
-@example(fields=LOW | {"KH": 5}, before=(0, 2), copies="tensor", held=True, place=0.9, apart=0)
-@example(fields=LOW | {"KH": 1}, before=(4, 0), copies="threads", held=True, place=0.2, apart=0)
+@example(
+    fields=LOW | {"KH": 1}, before=(4, 0), after=2, copies="tensor", held=True, place=0.5, apart=0
+)
+@example(
+    fields=LOW | {"KH": 5}, before=(0, 2), after=9, copies="tensor", held=True, place=0.9, apart=0
+)
+@example(
+    fields=LOW | {"KH": 1}, before=(4, 0), after=2, copies="threads", held=True, place=0.2, apart=0
+)
 def test_any_configuration_is_right(
     fields: dict[str, Any],
     before: tuple[int, int],
+    after: int,
     copies: str,
     held: bool,
     place: float,
     apart: int,
 ) -> None:
     top, left = before
-    padding = [top, left, 2 * fields["KH"], 2 * fields["KW"]]  # enough for any plane
+    window = (fields["KH"] - 1) * fields["dilation"] + 1
+    padding = [top, left, max(after, window - fields["H"] - top), 2 * fields["KW"]]
     layer, template = workload(**fields, padding=padding), CudaChannelsToeplitz()
     assume(template.applies(layer, H200))
     space = template.space(layer, H200)

@@ -53,7 +53,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
 
     name = "channels_toeplitz"
     kind = "cuda"
-    version = 7
+    version = 8
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
@@ -281,7 +281,8 @@ def _one_wave(
     lines = [n for n in _lines(workload) if n <= 4][-1]
     walks = [n for n in (1, 2, 4) if n == 1 or (n * lines <= 4 and n < 2 * workload.B)][-1]
     base = _smallest(workload) | {"copies": "tensor", "lines": lines, "walks": walks}
-    base |= {"channels": channels[-1], "warp_channels": 8, "stages": 3, "stores": "streaming"}
+    base |= {"channels": channels[-1], "warp_channels": 8, "stores": "streaming"}
+    base["stages"] = 4 if Layout(workload, base).ring == 4 else 3
     plane = base | {"rows": _rows(workload, base["tile_rows"])[-1], "stages": 2}
     blocks = Layout(workload, plane).blocks
     for piece in (2, 1):

@@ -20,7 +20,7 @@ class Layout:
         tile, s = config["tile_rows"], workload.stride
         self.down: int = tile * s
         self.parts = parts_of(workload, tile)
-        self._ring = ceil_div(reach_of(workload, tile), self.down)
+        self.ring: int = ceil_div(reach_of(workload, tile), self.down)
 
     @property
     def blocks(self) -> int:
@@ -44,7 +44,7 @@ class Layout:
     @property
     def steps(self) -> int:
         """Return the steps in which a block goes down its strip."""
-        return self.tiles + self._ring - 1
+        return self.tiles + self.ring - 1
 
     @property
     def tiles(self) -> int:
@@ -72,12 +72,20 @@ class Layout:
 
     @property
     def outputs(self) -> int:
-        """Return the steps, or the pieces, whose results have room."""
-        residual = self._workload.residual
-        if self._config["piece"] > 0:
+        """Return the steps, or the pieces, whose results have room.
+
+        Residuals are copied to where results will be, as far ahead as inputs. Without them, threads
+        write one step, or piece, while others leave.
+        """
+        config, residual = self._config, self._workload.residual
+        if config["piece"] > 0:
             pieces = int(ceil_div(self.tiles, self.piece))
             return pieces if residual else min(pieces, 3)
-        return int(self._config["stages"]) + 1 if residual else 2
+        if residual:
+            return int(config["stages"]) + 1
+        if config["copies"] == "threads":
+            return 2
+        return 4 if self.ring == 4 else 3  # a ring of 3 or 4 has the same place in each turn
 
     @property
     def piece(self) -> int:

@@ -35,10 +35,11 @@ constexpr int PIECE = HELD ? @PIECE@ : 1;
 constexpr int TILES = (ROWS + TH - 1) / TH, STEPS = TILES + RING - 1;  // of the highest strip
 constexpr int ABOVE = HELD && TOP > 0 ? TOP / DOWN : 0;                // the first step with a row in the plane
 constexpr int BELOW = HELD && (H + TOP - 1) / DOWN + 1 < STEPS ? (H + TOP - 1) / DOWN + 1 : STEPS;  // after the last one
-// Steps, or pieces, that have room. In the ring, residuals are copied as far ahead as inputs. If HELD, they are copied
-// to where all results have room; without them, one piece is written while those before it leave.
+// Steps, or pieces, that have room. If HELD, residuals are copied to where all results have room.
 constexpr int INPUTS = HELD ? (BELOW - ABOVE + PIECE - 1) / PIECE : STAGES, RESULTS = (TILES + PIECE - 1) / PIECE;
-constexpr int OUTPUTS = !HELD ? (HAS_RESIDUAL ? STAGES + 1 : 2) : HAS_RESIDUAL || RESULTS < 3 ? RESULTS : 3;
+constexpr int OUTPUTS = @OUTPUTS@;
+// Whether a tile that is stored may begin outside the plane, at a step of a block that is not left out.
+constexpr bool PADDED = TOP / DOWN >= RING || (HO - 1) * STRIDE - TOP >= H;
 constexpr int WEIGHT_BYTES = CHANNELS * KERNEL * SIZE;
 static_assert(CHANNELS % 8 == 0 && 32 * GROUPS <= THREADS, "whole vectors for each warp");
 static_assert(!HELD || (STRIPS == 1 && ABOVE < BELOW), "a strip for each plane");
@@ -78,10 +79,20 @@ __device__ __forceinline__ int toeplitz_tap(int ky, int kx) {
   return @FLIP@ ? KERNEL - 1 - tap : tap;
 }
 
+// Returns the stage of a turn of the ring, which follows `stage`. If each turn always has the same, the compiler knows it.
+constexpr __device__ int toeplitz_next_stage(int stage, int turn) {
+  return RING % STAGES == 0 ? turn % STAGES : stage + 1 == STAGES ? 0 : stage + 1;
+}
+
+// Returns which of OUTPUTS places the results of a step have. Likewise.
+constexpr __device__ int toeplitz_place(int step, int turn) {
+  return (RING % OUTPUTS == 0 ? turn + RING : step) % OUTPUTS;
+}
+
 // The work of a block: its first channel, column, image and row, the row after its last one, the first row and column
-// that its first outputs reach, and its steps.
+// that its first outputs reach, its first step whose input is copied, and its steps.
 struct toeplitz_work {
-  int channel, column, image, row, last, top, left, steps;
+  int channel, column, image, row, last, top, left, first, steps;
 };
 
 __device__ __forceinline__ toeplitz_work toeplitz_mine() {
@@ -93,6 +104,7 @@ __device__ __forceinline__ toeplitz_work toeplitz_mine() {
   mine.last = min(mine.row + ROWS, HO);
   mine.image = rest / STRIPS * WALKS;
   mine.top = mine.row * STRIDE - TOP, mine.left = mine.column * STRIDE - LEFT;
+  mine.first = HELD ? ABOVE : min(max(-mine.top, 0) / DOWN, RING - 1);  // without those above the plane
   mine.steps = (mine.last - mine.row + TH - 1) / TH + RING - 1;
   return mine;
 }
@@ -128,14 +140,14 @@ __device__ __forceinline__ void toeplitz_plain(const char* x, const char* w, con
 //   or all if HELD;
 // - input_place, output_place: where a channel of a column lies, from the beginning of a step's input or results;
 // - INPUT_ROW, OUTPUT_ROW: bytes from a row of a step's input, or of its results, to the next.
-// Lanes find a column at one of PHASES places, in turns of four columns. For the ring:
-// - await(): waits for the input of the next step, and for all threads; returns where the input lies;
-// - advance(step): starts to copy the input of step + STAGES - 1, if there is one, with its residuals;
-// - outputs(step): where the results of a step go, and where its residuals lie before;
+// Lanes find a column at one of PHASES places, in turns of four columns. For the ring, whose steps come with their turns:
+// - await(turn): waits for the input of the next step, and for all threads; returns where the input lies;
+// - advance(step, turn): starts to copy the input of step + STAGES - 1, if there is one, with its residuals;
+// - outputs(step, turn): where the results of a step go, and where its residuals lie before;
 // - publish(): ends a thread's writing of results;
-// - leave(step): starts to store the results of a step, which all threads have published before they last met;
+// - leave(step, turn): starts to store the results of a step, which all threads have published before they last met;
 // - end(): waits until all results are stored, if a block may not end before.
-// LEAVES_FIRST says whether results are stored before the products of the next step. If HELD:
+// LEAVES_FIRST says whether advance() also starts to store the results of the step before. If HELD:
 // - await_input(piece), await_residuals(piece): wait for a piece, and return where it, or its results, lie;
 // - await_room(): waits until the next piece of results has room;
 // - leave_piece(piece): the same as leave.
@@ -146,7 +158,7 @@ struct toeplitz_lane {
   int operand[FRAGMENTS][PHASES], result[FRAGMENTS][PHASES];
   bool any[FRAGMENTS];
   word biases[PAIRS], taps[REACH][PARTS][PAIRS];
-  const word none = blockIdx.y;  // 0, which the compiler does not know: see multiply
+  const word none = blockIdx.y, also_none = blockIdx.z, one = gridDim.y;  // 0, 0 and 1, but the compiler does not know
   float sums[RING][FRAGMENTS][PAIRS][4] = {};
 
   __device__ __forceinline__ toeplitz_lane(Copies& copies, const toeplitz_work& mine, const char* bias_of) {
@@ -201,7 +213,11 @@ struct toeplitz_lane {
 #pragma unroll
       for (int part = 0; part < READ; ++part)
         toeplitz_read(a[t][part], from + operand[t][part % PHASES] + Copies::input_place(0, part / PHASES * PHASES * 4, 0));
-    // An operand is arranged once and then multiplied for all tiles, so tiles are the innermost loop.
+    // An operand is arranged once and then multiplied for all tiles, so tiles are the innermost loop. Each word goes to its
+    // register by an operation whose result the compiler does not know, or it would copy all four for each product. If two
+    // of the four are the same word, their operations differ, or it would compute one result and copy that. In the
+    // ring half of them multiply, which other units do.
+    constexpr bool MULTIPLIES = !HELD;
 #pragma unroll
     for (int part = 0; part < PARTS; part += 2)
 #pragma unroll
@@ -212,7 +228,8 @@ struct toeplitz_lane {
           word all[4] = {a[t][part][pair], a[t][part + STRIDE][pair],  //
                          a[t][next][pair], a[t][next + STRIDE][pair]};
 #pragma unroll
-          for (int k = 0; k < 4; ++k) all[k] |= none;  // or the compiler would arrange it again for each product
+          for (int k = 0; k < 4; ++k)
+            all[k] = MULTIPLIES && k % 2 == 1 ? all[k] * one : all[k] | (k == 2 ? also_none : none);
 #pragma unroll
           for (int behind = least; behind < most; ++behind) {
             const int row = i + behind * DOWN;
@@ -256,28 +273,29 @@ template <class Copies>
 __device__ __forceinline__ void toeplitz_ring(Copies& copies, const toeplitz_work& mine, const char* bias_of) {
   toeplitz_lane<Copies> lane(copies, mine, bias_of);
 #pragma unroll 1
-  for (int begin = 0; begin < mine.steps; begin += RING)
+  for (int begin = mine.first; begin < mine.steps; begin += RING)
 #pragma unroll
     for (int turn = 0; turn < RING; ++turn) {
       const int step = begin + turn;
       if (step >= mine.steps) break;
-      const char* const from = copies.await();
-      copies.advance(step);
-      if (Copies::LEAVES_FIRST && step >= RING) copies.leave(step - 1);
+      const char* const from = copies.await(turn);
+      copies.advance(step, turn);
 
-      lane.begin_tile(turn);
-      if (mine.top + step * DOWN > -DOWN && mine.top + step * DOWN < H)  // some row is in the plane
+      if (PADDED) lane.begin_tile(turn);
+      if (mine.top + step * DOWN > -DOWN && mine.top + step * DOWN < H) {  // some row is in the plane
+        if (!PADDED) lane.begin_tile(turn);
 #pragma unroll
         for (int i = 0; i < DOWN; ++i) lane.multiply(from + i * Copies::INPUT_ROW, i, turn, 0, RING);
+      }
 
-      if (!Copies::LEAVES_FIRST && step >= RING) copies.leave(step - 1);  // while the products are in flight
+      if (!Copies::LEAVES_FIRST && step >= RING) copies.leave(step - 1, turn - 1);  // while the products are in flight
       if (step >= RING - 1) {
-        lane.finish(copies.outputs(step), turn);
+        lane.finish(copies.outputs(step, turn), turn);
         copies.publish();
       }
     }
   __syncthreads();
-  copies.leave(mine.steps - 1);
+  copies.leave(mine.steps - 1, (mine.steps - 1 - mine.first) % RING);
   copies.end();
 }
 

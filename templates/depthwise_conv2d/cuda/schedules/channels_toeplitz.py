@@ -54,6 +54,7 @@ def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[s
         **halves(OF_DTYPE[workload.dtype]),
         "IS_STREAMING": config["stores"] == "streaming",
         "THREADS": layout.threads,
+        "OUTPUTS": layout.outputs,
         "WORDS": layout.shared_bytes // 4,
         "MAPS": "".join(f"tensor_map {each.symbol}_map, " for each in _maps(workload, config)),
         "RESIDUAL_MAP": "r_map" if workload.residual else "0",

@@ -14,7 +14,7 @@ static_assert((HEAD + INPUTS * INPUT_PIECE + OUTPUTS * OUTPUT_PIECE) / 4 == @WOR
 
 struct toeplitz_tensor {
   static constexpr int PHASES = 2, INPUT_ROW = WIDE * SPAN, OUTPUT_ROW = 8 * LINES * SPAN;
-  static constexpr bool LEAVES_FIRST = true;  // await() then waits less for results
+  static constexpr bool LEAVES_FIRST = true;  // a thread decides only once in a step whether it is the one that copies
   static constexpr __device__ int input_place(int walk, int column, int channel) {
     return tensor_swizzled<SPAN>(walk * INPUT_WALK + column * SPAN + channel * SIZE);
   }
@@ -35,7 +35,10 @@ struct toeplitz_tensor {
         inputs(shared + HEAD), results(inputs + INPUTS * INPUT_PIECE) {}
 
   // Returns where the results of a step, or of a piece, lie.
-  __device__ __forceinline__ char* outputs(int step) const { return results + step % OUTPUTS * OUTPUT_PIECE; }
+  __device__ __forceinline__ char* outputs(int step, int turn) const {
+    return results + toeplitz_place(step, turn) * OUTPUT_PIECE;
+  }
+  __device__ __forceinline__ char* outputs(int piece) const { return results + piece % OUTPUTS * OUTPUT_PIECE; }
   __device__ __forceinline__ int row(int step) const { return mine.row + (step - (RING - 1)) * TH; }
 
   // Starts to copy the input rows from one of the plane on, to the place `to`.
@@ -44,12 +47,12 @@ struct toeplitz_tensor {
   }
 
   // Starts to copy the input rows of a step of the ring, and its residuals.
-  __device__ __forceinline__ void fetch(int step, int to) const {
+  __device__ __forceinline__ void fetch(int step, int turn, int to) const {
     const bool also = HAS_RESIDUAL && step >= RING - 1;
     tensor_expect(barriers + 8 * to, INPUT_PIECE + (also ? OUTPUT_PIECE : 0));
     fetch_input(mine.top + step * DOWN, to);
     if (also)
-      tensor_fetch(outputs(step), residual, mine.channel, mine.column, row(step), mine.image, barriers + 8 * to);
+      tensor_fetch(outputs(step, turn), residual, mine.channel, mine.column, row(step), mine.image, barriers + 8 * to);
   }
 
   // Starts to copy all input and all residuals.
@@ -80,8 +83,8 @@ struct toeplitz_tensor {
         fetch_all();
       } else {
 #pragma unroll 1
-        for (int step = 0; step < STAGES - 1; ++step)
-          if (step < mine.steps) fetch(step, step);
+        for (int stage = 0; stage < STAGES - 1; ++stage)
+          if (mine.first + stage < mine.steps) fetch(mine.first + stage, stage, stage);
       }
     }
   }
@@ -91,11 +94,11 @@ struct toeplitz_tensor {
     tensor_await(barriers + 8 * INPUTS, 0);
   }
 
-  __device__ __forceinline__ const char* await() {
+  __device__ __forceinline__ const char* await(int turn) {
     before = stage;
-    if (++stage == STAGES) stage = 0, parity ^= 1;
+    stage = toeplitz_next_stage(stage, turn);
+    if (stage == 0) parity ^= 1;
     tensor_await(barriers + 8 * stage, parity);
-    if (threadIdx.x == 0) tensor_await_reads<0>();  // of results in whose place others will be
     __syncthreads();
     return inputs + stage * INPUT_PIECE;
   }
@@ -110,14 +113,20 @@ struct toeplitz_tensor {
     return outputs(piece);
   }
 
-  __device__ __forceinline__ void advance(int step) const {
-    if (threadIdx.x == 0 && step + STAGES - 1 < mine.steps) fetch(step + STAGES - 1, before);
+  // Then waits for results in whose place others will be: those that all threads write after they next met, or the
+  // residuals that this thread copies now.
+  __device__ __forceinline__ void advance(int step, int turn) const {
+    if (threadIdx.x != 0) return;
+    if (HAS_RESIDUAL) tensor_await_reads<0>();
+    if (step + STAGES - 1 < mine.steps) fetch(step + STAGES - 1, turn + STAGES - 1, before);
+    if (step >= RING) leave(step - 1, turn - 1);
+    if (!HAS_RESIDUAL) tensor_await_reads<OUTPUTS - 2>();
   }
 
   __device__ __forceinline__ void publish() const { tensor_publish(); }
 
-  __device__ __forceinline__ void leave(int step) const {
-    if (threadIdx.x == 0) tensor_leave(outputs(step), y, mine.channel, mine.column, row(step), mine.image);
+  __device__ __forceinline__ void leave(int step, int turn) const {
+    if (threadIdx.x == 0) tensor_leave(outputs(step, turn), y, mine.channel, mine.column, row(step), mine.image);
   }
 
   __device__ __forceinline__ void await_room() const {

@@ -79,8 +79,8 @@ struct toeplitz_threads {
   const char *const w, *const residual_of;
   char* const y;
   char *const weights, *const inputs, *const results;
-  char *from, *before;   // input rows of this step and of the last
-  const char* upcoming;  // the next step's first row of image 0
+  int stage = INPUTS - 1, before = 0;  // of this step and of the last
+  const char* upcoming;                // the next step's first row of image 0
   // The vectors of an input row that this thread copies: the offset in bytes in the tensor, from the row of image 0,
   // and in shared memory; the latter is -1 if there is no such vector. Then the same for an output row.
   word input_at[FETCHED], output_at[STORED];
@@ -89,8 +89,8 @@ struct toeplitz_threads {
   __device__ __forceinline__ toeplitz_threads(const toeplitz_work& mine, const char* x, const char* w,
                                               const char* residual, char* y, char* shared)
       : mine(mine), w(w), residual_of(residual), y(y), weights(shared), inputs(shared + WEIGHT_BYTES),
-        results(inputs + INPUTS * INPUT_PIECE), from(inputs + (INPUTS - 1) * INPUT_PIECE), before(from),
-        upcoming(x + (long long)(mine.top + ABOVE * DOWN) * (W * C * SIZE)) {
+        results(inputs + INPUTS * INPUT_PIECE),
+        upcoming(x + (long long)(mine.top + mine.first * DOWN) * (W * C * SIZE)) {
 #pragma unroll
     for (int k = 0; k < FETCHED; ++k) {
       const int v = k * THREADS + threadIdx.x, walk = WALKS == 1 ? 0 : v / VECTORS / WIDE;
@@ -114,28 +114,37 @@ struct toeplitz_threads {
     }
   }
 
-  // Returns where the results of a step, or of a piece, lie, and its first output row.
-  __device__ __forceinline__ char* outputs(int step) const { return results + step % OUTPUTS * OUTPUT_PIECE; }
-  __device__ __forceinline__ int row(int step) const {
-    return HELD ? step * PIECE * TH : mine.row + (step - (RING - 1)) * TH;
+  // Returns where the results of a step, or of a piece, lie.
+  __device__ __forceinline__ char* outputs(int step, int turn) const {
+    return results + toeplitz_place(step, turn) * OUTPUT_PIECE;
   }
+  __device__ __forceinline__ char* outputs(int piece) const { return results + piece % OUTPUTS * OUTPUT_PIECE; }
+  // Returns the first output row of a step of the ring.
+  __device__ __forceinline__ int row(int step) const { return mine.row + (step - (RING - 1)) * TH; }
 
-  // Calls use(place in shared memory, place in the tensor) for each vector of the outputs of a step, or of a piece, that
-  // this thread copies.
+  // Calls use(place in shared memory, place in the tensor) for each vector of outputs that this thread copies. They lie
+  // in shared memory from `results_at` on, and in the tensor from a row on.
   template <class Tensor, class Use>
-  __device__ __forceinline__ void each_output(int step, Tensor tensor, Use use) const {
-    const auto first = tensor + (long long)row(step) * (WO * C * SIZE);
+  __device__ __forceinline__ void each_output(char* results_at, int row, Tensor tensor, Use use) const {
+    const auto first = tensor + (long long)row * (WO * C * SIZE);
 #pragma unroll
     for (int k = 0; k < STORED; ++k) {
       if (output_from[k] < 0) continue;
       const auto at = first + output_at[k];
 #pragma unroll
       for (int i = 0; i < PIECE * TH; ++i)
-        if (row(step) + i < mine.last) use(outputs(step) + i * OUTPUT_ROW + output_from[k], at + i * (WO * C * SIZE));
+        if (row + i < mine.last) use(results_at + i * OUTPUT_ROW + output_from[k], at + i * (WO * C * SIZE));
     }
   }
-  __device__ __forceinline__ void fetch_residuals(int step) const {
-    if (HAS_RESIDUAL) each_output(step, residual_of, [](char* place, const char* at) { toeplitz_copy(place, at); });
+  __device__ __forceinline__ void fetch_residuals(char* to, int row) const {
+    if (HAS_RESIDUAL) each_output(to, row, residual_of, [](char* place, const char* at) { toeplitz_copy(place, at); });
+  }
+  __device__ __forceinline__ void store(char* from, int row) const {
+    each_output(from, row, y, [](char* place, char* at) {
+      const uint4 v = *(const uint4*)place;
+      const word packed[4] = {v.x, v.y, v.z, v.w};
+      element_put<16>(at, packed);
+    });
   }
 
   // Starts to copy the input rows of a step. Calls must be for consecutive steps.
@@ -150,15 +159,15 @@ struct toeplitz_threads {
   }
 
   // Does the same in the ring, with the step's residuals.
-  __device__ __forceinline__ void fetch(int step, char* to) {
-    fetch_rows(step, to);
-    if (step >= RING - 1) fetch_residuals(step);
+  __device__ __forceinline__ void fetch(int step, int turn, int to) {
+    fetch_rows(step, inputs + to * INPUT_STEP);
+    if (step >= RING - 1) fetch_residuals(outputs(step, turn), row(step));
   }
 
   // Starts to copy all input. The residuals come with the weights.
   __device__ __forceinline__ void fetch_all() {
 #pragma unroll 1
-    for (int piece = 0; piece < RESULTS; ++piece) fetch_residuals(piece);
+    for (int piece = 0; piece < RESULTS; ++piece) fetch_residuals(outputs(piece), piece * PIECE * TH);
     toeplitz_commit();
 #pragma unroll 1
     for (int piece = 0; piece < INPUTS; ++piece) {
@@ -178,8 +187,8 @@ struct toeplitz_threads {
     } else {
       toeplitz_commit();
 #pragma unroll 1
-      for (int step = 0; step < STAGES - 1; ++step) {
-        if (step < mine.steps) fetch(step, inputs + step * INPUT_STEP);
+      for (int stage = 0; stage < STAGES - 1; ++stage) {
+        if (mine.first + stage < mine.steps) fetch(mine.first + stage, stage, stage);
         toeplitz_commit();
       }
     }
@@ -200,12 +209,12 @@ struct toeplitz_threads {
     __syncthreads();
   }
 
-  __device__ __forceinline__ const char* await() {
-    before = from;
-    from = from == inputs + (STAGES - 1) * INPUT_STEP ? inputs : from + INPUT_STEP;
+  __device__ __forceinline__ const char* await(int turn) {
+    before = stage;
+    stage = toeplitz_next_stage(stage, turn);
     toeplitz_await<HELD ? 0 : STAGES - 2>();
     __syncthreads();
-    return from;
+    return inputs + stage * INPUT_STEP;
   }
 
   __device__ __forceinline__ const char* await_input(int piece) const {
@@ -217,22 +226,15 @@ struct toeplitz_threads {
   __device__ __forceinline__ char* await_residuals(int piece) const { return outputs(piece); }
   __device__ __forceinline__ void await_room() const {}
 
-  __device__ __forceinline__ void advance(int step) {
-    if (step + STAGES - 1 < mine.steps) fetch(step + STAGES - 1, before);
+  __device__ __forceinline__ void advance(int step, int turn) {
+    if (step + STAGES - 1 < mine.steps) fetch(step + STAGES - 1, turn + STAGES - 1, before);
     toeplitz_commit();
   }
 
   __device__ __forceinline__ void publish() const {}
 
-  __device__ __forceinline__ void leave(int step) const {
-    each_output(step, y, [](char* place, char* at) {
-      const uint4 v = *(const uint4*)place;
-      const word packed[4] = {v.x, v.y, v.z, v.w};
-      element_put<16>(at, packed);
-    });
-  }
-
-  __device__ __forceinline__ void leave_piece(int piece) const { leave(piece); }
+  __device__ __forceinline__ void leave(int step, int turn) const { store(outputs(step, turn), row(step)); }
+  __device__ __forceinline__ void leave_piece(int piece) const { store(outputs(piece), piece * PIECE * TH); }
   __device__ __forceinline__ void end() const {}
 };
 
