@@ -96,6 +96,7 @@ def epilogue(workload: WithEpilogue) -> dict[str, object]:
         "ACTIVATION": workload.activation,
         "IS_RELU": workload.activation in ("relu", "relu6"),
         "IS_RELU6": workload.activation == "relu6",
+        "IS_SILU": workload.activation == "silu",
         "IS_COARSE": workload.max_error >= COARSE,
     }
 

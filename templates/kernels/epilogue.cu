@@ -26,13 +26,14 @@ __device__ __forceinline__ float epilogue_turned(float half, float of) {
   asm("tanh.approx.f32 %0, %1;" : "=f"(turned) : "f"(of));
   return fmaf(half, turned, half);
 }
-__device__ __forceinline__ float epilogue_silu(float v) {
-#if @IS_COARSE@ && __CUDA_ARCH__ >= 750
-  return epilogue_turned(0.5f * v, 0.5f * v);
+// The activation takes sums times EPILOGUE_SCALE. A kernel may scale a bias once instead, and fuse its sum with the scale.
+#if @IS_SILU@ && @IS_COARSE@ && __CUDA_ARCH__ >= 750
+constexpr float EPILOGUE_SCALE = 0.5f;
+__device__ __forceinline__ float epilogue_silu(float half) { return epilogue_turned(half, half); }
 #else
-  return v * __fdividef(1.0f, 1.0f + __expf(-v));
+constexpr float EPILOGUE_SCALE = 1.0f;
+__device__ __forceinline__ float epilogue_silu(float v) { return v * __fdividef(1.0f, 1.0f + __expf(-v)); }
 #endif
-}
 __device__ __forceinline__ float epilogue_gelu(float v) {
 #if @IS_COARSE@ && __CUDA_ARCH__ >= 750
   // erf(v / sqrt(2)) as tanh of a fitted polynomial. It is exact to 2.6e-5; v is cut off at 4, from where tanh is 1.
@@ -44,11 +45,11 @@ __device__ __forceinline__ float epilogue_gelu(float v) {
 }
 __device__ __forceinline__ float epilogue_hardswish(float v) { return v * __saturatef(fmaf(v, 1.0f / 6.0f, 0.5f)); }
 
-__device__ __forceinline__ float epilogue_activation(float v) { return epilogue_@ACTIVATION@(v); }
+__device__ __forceinline__ float epilogue_activation(float v) { return epilogue_@ACTIVATION@(EPILOGUE_SCALE * v); }
 
-// Applies the activation to two neighbouring sums and packs the results into a word, `a` in its low half. Rounding is
-// monotonic, so relu may be part of the conversion, and relu6 may cut off the rounded values.
-__device__ __forceinline__ word epilogue_pack(float a, float b) {
+// Applies the activation to two neighbouring sums, which are scaled, and packs the results into a word, `a` in its low
+// half. Rounding is monotonic, so relu may be part of the conversion, and relu6 may cut off the rounded values.
+__device__ __forceinline__ word epilogue_pack_scaled(float a, float b) {
 #if @IS_RELU@ && __CUDA_ARCH__ >= 800
   word h;
   if constexpr (IS_BF16) asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(h) : "f"(b), "f"(a));
@@ -59,8 +60,12 @@ __device__ __forceinline__ word epilogue_pack(float a, float b) {
 #endif
   return h;
 #else
-  return element_pack(epilogue_activation(a), epilogue_activation(b));
+  return element_pack(epilogue_@ACTIVATION@(a), epilogue_@ACTIVATION@(b));
 #endif
+}
+
+__device__ __forceinline__ word epilogue_pack(float a, float b) {
+  return epilogue_pack_scaled(EPILOGUE_SCALE * a, EPILOGUE_SCALE * b);
 }
 
 __device__ __forceinline__ float epilogue_bias(const void* bias, int channel) {

@@ -157,7 +157,8 @@ struct toeplitz_lane {
   static constexpr bool FULL = THREADS / 32 / GROUPS * FRAGMENTS * (8 / TH) == WALKS * LINES;  // warps have only tiles
   int operand[FRAGMENTS][PHASES], result[FRAGMENTS][PHASES];
   bool any[FRAGMENTS];
-  word biases[PAIRS], taps[REACH][PARTS][PAIRS];
+  float biases[CHANNELS_OF_WARP];  // scaled for the activation
+  word taps[REACH][PARTS][PAIRS];
   const word none = blockIdx.y, also_none = blockIdx.z, one = gridDim.y;  // 0, 0 and 1, but the compiler does not know
   float sums[RING][FRAGMENTS][PAIRS][4] = {};
 
@@ -179,8 +180,11 @@ struct toeplitz_lane {
       }
     }
     if (HAS_BIAS) {
+      word packed[PAIRS];
       wait_for_launch();
-      element_fetch<CHANNELS_OF_WARP * SIZE>(biases, bias_of + (mine.channel + first) * SIZE, mine.channel + first < C);
+      element_fetch<CHANNELS_OF_WARP * SIZE>(packed, bias_of + (mine.channel + first) * SIZE, mine.channel + first < C);
+#pragma unroll
+      for (int c = 0; c < CHANNELS_OF_WARP; ++c) biases[c] = EPILOGUE_SCALE * element_at(packed, c);
     }
     copies.await_weights();
 #pragma unroll
@@ -258,10 +262,10 @@ struct toeplitz_lane {
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
               v[e] = sums[(turn + 1) % RING][t][pair][2 * half + e];
-              if (HAS_BIAS) v[e] += element_at(&biases[pair], e);
               if (HAS_RESIDUAL) v[e] += element_at(&added[pair], e);
+              v[e] = HAS_BIAS ? fmaf(EPILOGUE_SCALE, v[e], biases[2 * pair + e]) : EPILOGUE_SCALE * v[e];
             }
-            packed[pair] = epilogue_pack(v[0], v[1]);
+            packed[pair] = epilogue_pack_scaled(v[0], v[1]);
           }
           toeplitz_write(place, packed);
         }
