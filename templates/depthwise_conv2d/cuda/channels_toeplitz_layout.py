@@ -123,7 +123,8 @@ class Layout:
             if config["piece"] > 0 and self._workload.residual:
                 barriers += self.outputs
             pattern = 8 * SIZE * config["channels"]  # bytes after which a swizzle repeats
-            weights = ceil_div(weights + 8 * barriers, pattern) * pattern
+            weights += ceil_div(8 * barriers, 128) * 128
+            weights = ceil_div(weights, pattern) * pattern
         return int(weights + self.inputs * self.input_piece + self.outputs * self._output_piece)
 
     @property
