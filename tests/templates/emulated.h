@@ -163,8 +163,8 @@ static float epilogue_bias(const void* bias, int channel) {
 }
 static float epilogue_activation(float v) { return v; }
 static word epilogue_pack(float a, float b) { return element_pack(a, b); }
-constexpr float EPILOGUE_SCALE = 1.0f;
-static word epilogue_pack_scaled(float a, float b) { return element_pack(a, b); }
+constexpr float EPILOGUE_SCALE = 0.5f;  // so that a bias that is not scaled is wrong
+static word epilogue_pack_scaled(float a, float b) { return element_pack(2 * a, 2 * b); }
 
 static unsigned long long __cvta_generic_to_shared(const void* p) { return (const char*)p - (const char*)emulated_shared; }
 static word __funnelshift_r(word low, word high, int shift) { return ((unsigned long long)high << 32 | low) >> shift; }
