@@ -114,7 +114,7 @@ def test_the_input_rows_of_a_tile_come_in_its_steps(fields: dict[str, Any], tile
 @pytest.mark.parametrize(
     ("fields", "knobs"),
     [
-        ({"H": 56}, {"channels": 32, "lines": 4, "rows": 28, "stages": 3, "resident": 2}),
+        ({"H": 56}, {"channels": 32, "lines": 4, "rows": 28, "stages": 3, "resident": 3}),
         ({"C": 384, "H": 14}, {"channels": 64, "lines": 2, "walks": 2, "rows": 14}),
         ({"C": 768, "H": 7}, {"tile_rows": 4, "channels": 32, "lines": 1, "walks": 2, "rows": 8}),
         (
@@ -145,6 +145,7 @@ def test_everything_stays_in_registers(
 @pytest.mark.parametrize(
     ("fields", "knobs"),
     [
+        ({"H": 56, "W": 56}, {"channels": 32, "lines": 4, "rows": 28, "stages": 3, "resident": 3}),
         ({"H": 56, "W": 56}, {"channels": 32, "lines": 4, "rows": 28, "stages": 4, "resident": 3}),
         ({"C": 240, "K": 5}, {"channels": 32, "lines": 4, "rows": 14, "walks": 1, "resident": 3}),
         ({"C": 768, "H": 7, "W": 7}, {"walks": 4, "rows": 8, "piece": 2}),

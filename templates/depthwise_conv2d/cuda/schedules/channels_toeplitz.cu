@@ -104,7 +104,8 @@ __device__ __forceinline__ toeplitz_work toeplitz_mine() {
   mine.last = min(mine.row + ROWS, HO);
   mine.image = rest / STRIPS * WALKS;
   mine.top = mine.row * STRIDE - TOP, mine.left = mine.column * STRIDE - LEFT;
-  mine.first = HELD ? ABOVE : min(max(-mine.top, 0) / DOWN, RING - 1);  // without those above the plane
+  // The first strip leaves out steps above the plane, up to the first one that has results.
+  mine.first = HELD ? ABOVE : mine.row > 0 ? 0 : min(max(TOP, 0) / DOWN, RING - 1);
   mine.steps = (mine.last - mine.row + TH - 1) / TH + RING - 1;
   return mine;
 }

@@ -7,7 +7,7 @@ constexpr int up(int bytes, int step) { return (bytes + step - 1) / step * step;
 constexpr int WIDE = up(USED, 8), INPUT_WALK = PIECE * DOWN * WIDE * SPAN, INPUT_PIECE = WALKS * INPUT_WALK;
 constexpr int OUTPUT_WALK = PIECE * TH * 8 * LINES * SPAN, OUTPUT_PIECE = WALKS * OUTPUT_WALK;
 constexpr int RESIDUALS = HELD && HAS_RESIDUAL ? OUTPUTS : 0;  // pieces that have their own barriers
-// The barriers come first: if they were on both sides of a multiple of 128 bytes, a layer would take up to 7 % longer.
+// The barriers come first: up to 16 are then on one side of a multiple of 128 bytes. On both, layers took up to 7 % longer.
 constexpr int BARRIER_BYTES = up(8 * (INPUTS + 1 + RESIDUALS), 128);
 constexpr int HEAD = up(BARRIER_BYTES + WEIGHT_BYTES, 8 * SPAN);
 static_assert(SPAN == 32 || SPAN == 64 || SPAN == 128, "a span of a swizzle");
@@ -115,8 +115,8 @@ struct toeplitz_tensor {
     return outputs(piece);
   }
 
-  // Then waits for results in whose place others will be: those that all threads write after they next met, or the
-  // residuals that this thread copies now.
+  // Also waits until results have been read in whose place others will be: residuals that this thread copies now, or
+  // what all threads write after they next meet.
   __device__ __forceinline__ void advance(int step, int turn) const {
     if (threadIdx.x != 0) return;
     if (HAS_RESIDUAL) tensor_await_reads<0>();
