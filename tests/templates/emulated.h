@@ -77,6 +77,11 @@ static word __float_as_uint(float v) {
   __builtin_memcpy(&bits, &v, sizeof bits);
   return bits;
 }
+static float __uint_as_float(word bits) {
+  float v;
+  __builtin_memcpy(&v, &bits, sizeof v);
+  return v;
+}
 static float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 static float2 make_float2(float x, float y) { return {x, y}; }
 static void sincospif(float v, float* sine, float* cosine) {
@@ -163,8 +168,9 @@ static float epilogue_bias(const void* bias, int channel) {
 }
 static float epilogue_activation(float v) { return v; }
 static word epilogue_pack(float a, float b) { return element_pack(a, b); }
-constexpr float EPILOGUE_SCALE = 0.5f;  // so that a bias that is not scaled is wrong
-static word epilogue_pack_scaled(float a, float b) { return element_pack(2 * a, 2 * b); }
+// With float16 a bias that is not scaled is wrong. With other elements a kernel's sums may begin with biases.
+constexpr float EPILOGUE_SCALE = IS_HALF ? 0.5f : 1.0f;
+static word epilogue_pack_scaled(float a, float b) { return element_pack(a / EPILOGUE_SCALE, b / EPILOGUE_SCALE); }
 
 static unsigned long long __cvta_generic_to_shared(const void* p) { return (const char*)p - (const char*)emulated_shared; }
 static word __funnelshift_r(word low, word high, int shift) { return ((unsigned long long)high << 32 | low) >> shift; }

@@ -3,11 +3,6 @@
 typedef unsigned long long descriptor;
 
 static word half_pack(float a, float b) { return half_narrow(a) | half_narrow(b) << 16; }
-static float __uint_as_float(word bits) {
-  float v;
-  __builtin_memcpy(&v, &bits, 4);
-  return v;
-}
 static word halves_larger(word a, word b) { return max(a & 0xffffu, b & 0xffffu) | max(a >> 16, b >> 16) << 16; }
 struct float4 {
   float x, y, z, w;

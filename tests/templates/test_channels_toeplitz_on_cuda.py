@@ -150,6 +150,9 @@ def test_everything_stays_in_registers(
         ({"C": 240, "K": 5}, {"channels": 32, "lines": 4, "rows": 14, "walks": 1, "resident": 3}),
         ({"C": 768, "H": 7, "W": 7}, {"walks": 4, "rows": 8, "piece": 2}),
         ({"C": 672, "H": 14, "W": 14, "K": 5}, {"rows": 14, "piece": 1, "resident": 3}),
+        ({"H": 56, "W": 56, "bias": True}, {"lines": 4, "rows": 28, "stages": 4, "resident": 3}),
+        ({"C": 240, "K": 5, "bias": True, "activation": "relu6"}, {}),
+        ({"C": 672, "H": 14, "W": 14, "K": 5, "bias": True}, {"piece": 2, "resident": 3}),
         ({"C": 384, "H": 14, "W": 14, "residual": True}, {"rows": 14, "piece": 4, "resident": 2}),
         (
             {"C": 16, "residual": True, "activation": "silu"},

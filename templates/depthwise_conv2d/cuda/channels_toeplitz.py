@@ -6,11 +6,12 @@ from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda.channels_toeplitz_layout import (
     SIZE,
+    SPARED,
     VECTOR,
     Layout,
     fragments_of,
-    parts_of,
-    reach_of,
+    registers_of,
+    rows_reached,
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.halves import has_tensor_cores_for
@@ -26,8 +27,6 @@ MOST_COLUMNS = 256  # of a tensor copy
 MOST_TILES = 8  # of a held plane, one below the other: its steps are unrolled
 STRIPS = (1, 2, 3, 4, 5, 6, 8, 14)  # into how many a plane may be cut
 MAX_REGISTERS = 232  # the most that a thread may be estimated to need
-BESIDE = 34  # registers for addresses and the like
-SPARED = 16  # how many of these the compiler can save if it must
 
 
 class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
@@ -53,7 +52,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
 
     name = "channels_toeplitz"
     kind = "cuda"
-    version = 8
+    version = 9
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
@@ -88,7 +87,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
         space.knob("stores", ["cached", "streaming"])
         space.constraint(
             f"at most {MAX_REGISTERS} registers a thread",
-            lambda c: _registers(workload, c) <= MAX_REGISTERS,
+            lambda c: registers_of(workload, c) <= MAX_REGISTERS,
             reads=("tile_rows", "warp_channels", "fragments"),
         )
         space.constraint(
@@ -157,7 +156,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
     ) -> dict[str, float]:
-        layout, registers = Layout(workload, config), _registers(workload, config)
+        layout, registers = Layout(workload, config), registers_of(workload, config)
         threads = layout.threads
         resident = min(
             max(1, _warps(registers, limits) // layout.warps),
@@ -165,7 +164,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
             max(1, MAX_RESIDENT // threads),
         )
         row = layout.warps * config["fragments"] * config["warp_channels"] // 2  # tiles, pairs
-        rows_of_tile = len(_rows_reached(workload, config["tile_rows"]))
+        rows_of_tile = len(rows_reached(workload, config["tile_rows"]))
         strip = layout.steps * layout.down
         products = row * rows_of_tile * ceil_div(layout.parts, 2)
         return {
@@ -203,12 +202,12 @@ def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
     }
     tiles = [n for n in (2, 1, 4) if n < 2 * workload.out_height]
     configs = [base | {"tile_rows": n, "rows": _rows(workload, n)[0]} for n in tiles]
-    return min(configs, key=lambda config: _registers(workload, config))
+    return min(configs, key=lambda config: registers_of(workload, config))
 
 
 def _fits(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
     return (
-        _registers(workload, config) <= MAX_REGISTERS
+        registers_of(workload, config) <= MAX_REGISTERS
         and _resident_blocks_fit(workload, config, limits)
         and Layout(workload, config).shared_bytes <= limits.shared_memory
     )
@@ -219,7 +218,7 @@ def _resident_blocks_fit(
 ) -> bool:
     """Return whether a unit has threads and registers for the resident blocks."""
     layout, resident = Layout(workload, config), config["resident"]
-    registers = _registers(workload, config) - SPARED
+    registers = registers_of(workload, config) - SPARED
     return (
         layout.threads <= limits.threads_per_block
         and layout.threads * resident <= MAX_RESIDENT
@@ -321,12 +320,6 @@ def _rows(workload: DepthwiseConv2dWorkload, tile: int) -> list[int]:
     return sorted({ceil_div(ceil_div(height, n), tile) * tile for n in STRIPS if n <= height})
 
 
-def _rows_reached(workload: DepthwiseConv2dWorkload, tile: int) -> set[int]:
-    """Return the input rows that meet some tap of a tile."""
-    rows, taps = range(tile), range(workload.used_kernel[0])
-    return {i * workload.stride + k * workload.dilation for i in rows for k in taps}
-
-
 def _filled(workload: DepthwiseConv2dWorkload, config: Config) -> float:
     """Return the share of a block's tiles that belongs to some plane, on average."""
     fragments = ceil_div(fragments_of(config), config["fragments"]) * config["fragments"]
@@ -335,14 +328,3 @@ def _filled(workload: DepthwiseConv2dWorkload, config: Config) -> float:
         64 // config["tile_rows"] * fragments * across * ceil_div(workload.B, config["walks"])
     )
     return float(workload.out_width * workload.B / computed)
-
-
-def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the estimated registers: taps, sums, an input row, addresses."""
-    tile, fragments = config["tile_rows"], config["fragments"]
-    parts = parts_of(workload, tile)
-    ring = ceil_div(reach_of(workload, tile), tile * workload.stride)
-    taps = len(_rows_reached(workload, tile)) * parts
-    sums, row = 4 * ring * fragments, fragments * (parts + workload.stride)
-    pairs = config["warp_channels"] // 2
-    return int(pairs * (taps + sums + row) + 2 * fragments + BESIDE)

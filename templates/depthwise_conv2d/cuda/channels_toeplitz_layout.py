@@ -10,6 +10,9 @@ from templates.template import Config
 
 VECTOR = 8  # channels in 16 bytes
 SIZE = 2  # bytes of an element
+BESIDE = 34  # registers for addresses and the like
+SPARED = 16  # how many of these the compiler can save if it must
+REGISTERS = 2**16  # of a unit of any device that the template serves
 
 
 class Layout:
@@ -169,3 +172,28 @@ def parts_of(workload: DepthwiseConv2dWorkload, tile: int) -> int:
 def fragments_of(config: Config) -> int:
     """Return the fragments of a block, for each of its channels."""
     return int(ceil_div(config["lines"] * config["walks"] * config["tile_rows"], 8))
+
+
+def rows_reached(workload: DepthwiseConv2dWorkload, tile: int) -> set[int]:
+    """Return the input rows that meet some tap of a tile."""
+    rows, taps = range(tile), range(workload.used_kernel[0])
+    return {i * workload.stride + k * workload.dilation for i in rows for k in taps}
+
+
+def registers_of(workload: DepthwiseConv2dWorkload, config: Config) -> int:
+    """Return the estimated registers: taps, sums, an input row, biases, addresses."""
+    tile, fragments = config["tile_rows"], config["fragments"]
+    parts = parts_of(workload, tile)
+    ring = ceil_div(reach_of(workload, tile), tile * workload.stride)
+    taps = len(rows_reached(workload, tile)) * parts
+    sums, row = 4 * ring * fragments, fragments * (parts + workload.stride)
+    pairs, biases = config["warp_channels"] // 2, 2 * workload.bias
+    return int(pairs * (taps + sums + row + biases) + 2 * fragments + BESIDE)
+
+
+def has_room_for_biases(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
+    """Return whether a lane has registers for the biases of all its sums, which are twice as many
+    as :func:`registers_of` counts."""
+    threads = Layout(workload, config).threads * config["resident"]
+    needed = registers_of(workload, config) + config["warp_channels"] - SPARED
+    return bool(needed <= min(REGISTERS // threads, 255))

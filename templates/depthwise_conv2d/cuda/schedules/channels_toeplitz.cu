@@ -41,6 +41,10 @@ constexpr int OUTPUTS = @OUTPUTS@;
 // Whether a tile that is stored may begin outside the plane, at a step of a block that is not left out.
 constexpr bool PADDED = TOP / DOWN >= RING || (HO - 1) * STRIDE - TOP >= H;
 constexpr int WEIGHT_BYTES = CHANNELS * KERNEL * SIZE;
+// A tile's sums begin with biases if a lane has registers for those of all its sums, and if the activation takes sums as
+// they are. Otherwise biases are added at the end.
+constexpr bool BEGINS_WITH_BIASES = HAS_BIAS && @HAS_ROOM_FOR_BIASES@ && EPILOGUE_SCALE == 1.0f;
+constexpr int BIASES = BEGINS_WITH_BIASES ? 4 : 2;  // of a pair of channels
 static_assert(CHANNELS % 8 == 0 && 32 * GROUPS <= THREADS, "whole vectors for each warp");
 static_assert(!HELD || (STRIPS == 1 && ABOVE < BELOW), "a strip for each plane");
 
@@ -158,10 +162,10 @@ struct toeplitz_lane {
   static constexpr bool FULL = THREADS / 32 / GROUPS * FRAGMENTS * (8 / TH) == WALKS * LINES;  // warps have only tiles
   int operand[FRAGMENTS][PHASES], result[FRAGMENTS][PHASES];
   bool any[FRAGMENTS];
-  float biases[CHANNELS_OF_WARP];  // scaled for the activation
+  float biases[PAIRS][BIASES];  // scaled for the activation
   word taps[REACH][PARTS][PAIRS];
   const word none = blockIdx.y, also_none = blockIdx.z, one = gridDim.y;  // 0, 0 and 1, but the compiler does not know
-  float sums[RING][FRAGMENTS][PAIRS][4] = {};
+  float sums[RING][FRAGMENTS][PAIRS][4];
 
   __device__ __forceinline__ toeplitz_lane(Copies& copies, const toeplitz_work& mine, const char* bias_of) {
     copies.begin();
@@ -185,8 +189,14 @@ struct toeplitz_lane {
       wait_for_launch();
       element_fetch<CHANNELS_OF_WARP * SIZE>(packed, bias_of + (mine.channel + first) * SIZE, mine.channel + first < C);
 #pragma unroll
-      for (int c = 0; c < CHANNELS_OF_WARP; ++c) biases[c] = EPILOGUE_SCALE * element_at(packed, c);
+      for (int k = 0; k < PAIRS * BIASES; ++k) {
+        const float bias = EPILOGUE_SCALE * element_at(&packed[k / BIASES], k % 2);
+        // Two of four are the same. They would be copied for each tile if the compiler knew.
+        biases[k / BIASES][k % BIASES] = k % BIASES < 2 ? bias : __uint_as_float(__float_as_uint(bias) | none);
+      }
     }
+#pragma unroll
+    for (int turn = 0; turn < RING; ++turn) begin_tile(turn);
     copies.await_weights();
 #pragma unroll
     for (int row = 0; row < REACH; ++row)
@@ -207,7 +217,8 @@ struct toeplitz_lane {
   // Begins the sums of the tile whose first input row is in this step.
   __device__ __forceinline__ void begin_tile(int turn) {
 #pragma unroll
-    for (int k = 0; k < FRAGMENTS * PAIRS * 4; ++k) sums[turn][k / 4 / PAIRS][k / 4 % PAIRS][k % 4] = 0.0f;
+    for (int k = 0; k < FRAGMENTS * PAIRS * 4; ++k)
+      sums[turn][k / 4 / PAIRS][k / 4 % PAIRS][k % 4] = BEGINS_WITH_BIASES ? biases[k / 4 % PAIRS][k % BIASES] : 0.0f;
   }
 
   // Adds row `i` of a step to the tiles that began from `least` steps before it on, and less than `most`.
@@ -264,7 +275,7 @@ struct toeplitz_lane {
             for (int e = 0; e < 2; ++e) {
               v[e] = sums[(turn + 1) % RING][t][pair][2 * half + e];
               if (HAS_RESIDUAL) v[e] += element_at(&added[pair], e);
-              v[e] = HAS_BIAS ? fmaf(EPILOGUE_SCALE, v[e], biases[2 * pair + e]) : EPILOGUE_SCALE * v[e];
+              v[e] = HAS_BIAS && !BEGINS_WITH_BIASES ? fmaf(EPILOGUE_SCALE, v[e], biases[pair][e]) : EPILOGUE_SCALE * v[e];
             }
             packed[pair] = epilogue_pack_scaled(v[0], v[1]);
           }

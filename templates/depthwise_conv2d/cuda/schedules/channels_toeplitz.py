@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from templates.depthwise_conv2d.cuda.channels_toeplitz_layout import Layout
+from templates.depthwise_conv2d.cuda.channels_toeplitz_layout import Layout, has_room_for_biases
 from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.cuda_source import (
@@ -55,6 +55,7 @@ def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[s
         "IS_STREAMING": config["stores"] == "streaming",
         "THREADS": layout.threads,
         "OUTPUTS": layout.outputs,
+        "HAS_ROOM_FOR_BIASES": has_room_for_biases(workload, config),
         "WORDS": layout.shared_bytes // 4,
         "MAPS": "".join(f"tensor_map {each.symbol}_map, " for each in _maps(workload, config)),
         "RESIDUAL_MAP": "r_map" if workload.residual else "0",
