@@ -1,4 +1,5 @@
-// Enough of CUDA to run a program's source on a CPU: the threads of a block are fibers, which take turns at barriers.
+// Enough of CUDA to run a program's source on a CPU: the threads of a block are fibers. Those of a warp take turns, which
+// end at barriers and wherever lanes exchange something. A warp goes on until all its threads have come to a barrier.
 // What an element is in memory, and what is done to a sum, are the tests': float32, float16 or bfloat16, and no activation.
 // No header of C++: to parse those would take longer than all that follows.
 #include <setjmp.h>
@@ -47,25 +48,41 @@ static void emulated_yield() {
   if (!_setjmp(emulated_threads[threadIdx.x])) _longjmp(emulated_caller, 1);
 }
 
+// The first thing that is wrong, if any. Its thread goes no further, and the launch ends once the others have to wait.
+static const char* emulated_fault;
+static void emulated_report(const char* fault) {
+  if (!emulated_fault) emulated_fault = fault;
+}
+
+// A thread pauses when it has come to a barrier. One that only waits in its turn says for what.
+static int emulated_turn, emulated_paused, emulated_waiting;
+static const char* emulated_awaited;
+static void emulated_pause() {
+  ++emulated_paused;
+  emulated_yield();
+}
+static void emulated_wait(const char* awaited) {
+  ++emulated_waiting, emulated_awaited = awaited;
+  emulated_pause();
+}
+static void emulated_fail(const char* fault) {
+  for (emulated_report(fault);;) emulated_wait(fault);
+}
+
 // A barrier is open for those that met it from the turn after its last arrival on, so that a warp stays together.
-// If in a turn all threads wait and none arrives, they wait for ever: that is a deadlock, and the launch ends.
-static int emulated_turn, emulated_waiting;
-static bool emulated_arrived, emulated_deadlock;
 static struct {
   int arrivals, opened;
 } emulated_barriers[16];
 static int barrier_arrive(int barrier, int threads) {
-  emulated_arrived = true;
   if (++emulated_barriers[barrier].arrivals % threads == 0) emulated_barriers[barrier].opened = emulated_turn;
   return (emulated_barriers[barrier].arrivals - 1) / threads * threads + threads;
 }
 static void barrier_meet(int barrier, int threads) {
   const int needed = barrier_arrive(barrier, threads);
-  emulated_yield();
-  while (emulated_barriers[barrier].arrivals < needed || emulated_barriers[barrier].opened == emulated_turn) {
-    emulated_waiting += emulated_barriers[barrier].arrivals < needed;
-    emulated_yield();
-  }
+  emulated_pause();
+  while (emulated_barriers[barrier].arrivals < needed)
+    emulated_wait("threads wait at a barrier that no other thread will meet");
+  while (emulated_barriers[barrier].opened == emulated_turn) emulated_yield();
 }
 static int emulated_block;  // threads of a block
 static void __syncthreads() { barrier_meet(0, emulated_block); }
@@ -210,6 +227,35 @@ static void emulated_resume() {
   if (!_setjmp(emulated_caller)) _longjmp(emulated_threads[threadIdx.x], 1);
 }
 
+// Lets a warp go on until all its threads pause. Returns whether one did more than wait.
+static bool emulated_advance(int first) {
+  for (bool advanced = false;;) {
+    int resumed = emulated_paused = emulated_waiting = 0;
+    ++emulated_turn;
+    for (threadIdx.x = first; threadIdx.x < min(first + 32, emulated_block); ++threadIdx.x)
+      if (!emulated_ended[threadIdx.x]) ++resumed, emulated_resume();
+    advanced |= emulated_waiting < resumed;
+    if (emulated_paused == resumed) return advanced;
+  }
+}
+
+// From barrier to barrier, the first warp is behind the others or ahead of them. So what only a barrier could prevent
+// happens unless it is there. The sequence of Thue and Morse has no period, so a kernel whose steps have the same barriers
+// sees both at each. If no warp can go on, threads that have not ended wait for ever.
+static void (*emulated_end_block)() = [] {};
+static void emulated_run_block() {
+  const int last = (emulated_block - 1) / 32 * 32;
+  bool advanced = true;
+  for (int round = 0; advanced; ++round) {
+    const bool ahead = __builtin_parity(round);
+    advanced = false;
+    for (int first = 0; first <= last; first += 32) advanced |= emulated_advance(ahead ? first : last - first);
+  }
+  for (int thread = 0; thread < emulated_block; ++thread)
+    if (!emulated_ended[thread]) emulated_report(emulated_awaited);
+  emulated_end_block();
+}
+
 static void emulated_launch(int blocks, int threads, int words, void (*body)()) {
   emulated_body = body;
   emulated_block = threads;
@@ -218,24 +264,14 @@ static void emulated_launch(int blocks, int threads, int words, void (*body)()) 
   emulated_threads = (jmp_buf*)__builtin_malloc(threads * sizeof(jmp_buf));
   emulated_ended = (bool*)__builtin_malloc(threads);
   emulated_shared = (word*)__builtin_malloc(words * sizeof(word));
-  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
+  for (blockIdx.x = 0; blockIdx.x < blocks && !emulated_fault; ++blockIdx.x) {
     for (int i = 0; i < words; ++i) emulated_shared[i] = 0x7fc00000u;  // NaN
     for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {
       emulated_ended[threadIdx.x] = false;
       emulated_start(stacks + threadIdx.x * stack, stack);
     }
-    for (int barrier = 0; barrier < 16; ++barrier) emulated_barriers[barrier] = {0, -1};
-    emulated_turn = 0;
-    for (int running = threads; running > 0 && !emulated_deadlock; ++emulated_turn) {
-      running = emulated_waiting = 0;
-      emulated_arrived = false;
-      for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x)
-        if (!emulated_ended[threadIdx.x]) {
-          emulated_resume();
-          running += !emulated_ended[threadIdx.x];
-        }
-      emulated_deadlock = running > 0 && emulated_waiting == running && !emulated_arrived;
-    }
+    for (int barrier = 0; barrier < 16; ++barrier) emulated_barriers[barrier] = {};
+    emulated_run_block();
   }
   __builtin_free(stacks);
   __builtin_free(emulated_threads);

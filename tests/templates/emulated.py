@@ -95,7 +95,9 @@ def outputs(
     found = [np.full(each.shape, np.nan, in_numpy(each.dtype)) for each in workload.outputs]
     tensors = [*given, *found, np.full(max(1, floats), np.nan, "f4")]
     pointers = (ctypes.c_void_p * len(tensors))(*(each.ctypes.data for each in tensors))
-    assert library.run(pointers) == 0, "threads wait at a barrier that no other thread will meet"
+    library.run.restype = ctypes.c_char_p
+    fault = library.run(pointers)
+    assert fault is None, fault.decode()
     return found
 
 
@@ -108,8 +110,8 @@ def _library(
 ) -> ctypes.CDLL:
     """Return a library whose ``run(tensors)`` does the launches one after another.
 
-    ``tensors`` is an array of pointers in the order of ``symbols``. It returns 1 after a deadlock.
-    ``shapes`` are those of the arguments.
+    ``tensors`` is an array of pointers in the order of ``symbols``. It returns null, or
+    what is wrong. ``shapes`` are those of the arguments.
     """
     calls = ""
     for each in launches:
@@ -125,8 +127,8 @@ def _library(
     taken = "".join(f"  {symbol} = tensors[{n}];\n" for n, symbol in enumerate(symbols))
     text = f"""{source}
 static void {", ".join(f"*{symbol}" for symbol in symbols)};
-extern "C" int run(void** tensors) {{
-{taken}{calls}  return emulated_deadlock;
+extern "C" const char* run(void** tensors) {{
+{taken}{calls}  return emulated_fault;
 }}
 """
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,7 @@
-"""The emulation's barriers: they open, or a deadlock fails at once instead of hanging."""
+"""The emulation's barriers: they open, or a deadlock fails at once instead of hanging.
+
+Where one is missing, no warp can rely on another's being slow.
+"""
 
 import numpy as np
 import pytest
@@ -49,3 +52,33 @@ def test_what_was_written_before_a_barrier_is_read_after_it(between: str) -> Non
 def test_a_deadlock_fails(between: str, before: str) -> None:
     with pytest.raises(AssertionError, match="no other thread will meet"):
         copied(between, before)
+
+
+TWICE = """
+static void twice(const void* x, const void* w, void* y, word* shared) {{
+  const int thread = threadIdx.x;
+  float sum = 0;
+  for (int time = 0; time < 2; ++time) {{
+    ((float*)shared)[thread] = ((const float*)x)[thread];
+    __syncthreads();
+    if (thread / 32 == {slow})
+      for (int n = 0; n < 9; ++n) __syncwarp();
+    sum += ((float*)shared)[63 - thread];
+    {between}
+    if (thread / 32 == {slow}) shared[thread] = 0;
+    __syncthreads();
+  }}
+  ((float*)y)[thread] = sum;
+}}
+"""
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+@pytest.mark.parametrize(("between", "right"), [("__syncthreads();", True), ("", False)])
+def test_a_slow_warp_may_be_ahead_unless_there_is_a_barrier(
+    between: str, right: bool, slow: int
+) -> None:
+    given = [np.arange(64, dtype="f4"), np.ones(1, "f4")]
+    source = TWICE.format(slow=slow, between=between)
+    found = run(WORKLOAD, source, [Launch("twice", 1, 64, 64)], given, 0)
+    assert (list(found) == list(range(126, -1, -2))) is right
