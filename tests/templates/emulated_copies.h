@@ -1,5 +1,6 @@
-// What tensor_copies.cu does, on a CPU. A copy to shared memory is done when a thread waits for its barrier, so what does
-// not wait reads what was there before. A copy from shared memory has ended once it has started.
+// What tensor_copies.cu does, on a CPU, as late as a GPU may do it. A copy to shared memory spoils its place when it
+// starts, and arrives once a thread waits for its barrier with the right parity. A copy from shared memory reads it twice:
+// when it starts, and when the thread that started it has waited for it. What it reads must not change in between.
 typedef unsigned long long tensor_map;
 struct emulated_map {  // axes from the last one on
   char* tensor;
@@ -11,7 +12,10 @@ constexpr int tensor_swizzled(int at) {
   return at ^ (at >> 7 & SPAN / 16 - 1) << 4;
 }
 
-static void emulated_copy(char* shared, tensor_map map, const int (&first)[4], bool fetch) {
+// Calls `visit` with the place in shared memory of each element of a box, and that in the tensor or null. Returns the
+// bytes of the box.
+template <class Visit>
+static int emulated_box(const void* shared, tensor_map map, const int (&first)[4], Visit visit) {
   const emulated_map& of = *(const emulated_map*)map;
   const int span = of.box[0] * SIZE;
   int elements = 1;
@@ -24,47 +28,134 @@ static void emulated_copy(char* shared, tensor_map map, const int (&first)[4], b
       rest /= of.box[axis], inside = inside && at >= 0 && at < of.extents[axis];
       place += at * step, step *= of.extents[axis];
     }
-    int at = shared - (char*)emulated_shared + each * SIZE;
+    int at = (const char*)shared - (char*)emulated_shared + each * SIZE;
     at ^= (at >> 7 & span / 16 - 1) << 4;
-    char *const here = (char*)emulated_shared + at, *const there = of.tensor + (long long)place * SIZE;
-    if (!fetch && inside) __builtin_memcpy(there, here, SIZE);
-    if (fetch) __builtin_memset(here, 0, SIZE);
-    if (fetch && inside) __builtin_memcpy(here, there, SIZE);
+    visit((char*)emulated_shared + at, inside ? of.tensor + (long long)place * SIZE : nullptr);
   }
+  return elements * SIZE;
 }
-struct emulated_fetch {
-  void *to, *barrier;
-  const void* from;  // of neighbouring bytes, or null
-  int bytes;
+
+// A copy that has started: to shared memory if it has a barrier, else from there.
+struct emulated_copy {
+  int thread;
+  void *shared, *barrier;
   tensor_map map;
   int first[4];
+  const void* from;  // `bytes` neighbouring bytes if there is no map
+  int bytes;
 };
-static emulated_fetch emulated_fetches[64];
-static int emulated_started = 0;
+static emulated_copy emulated_copies[256];
+static int emulated_started;
 
-static void tensor_fetch(void* to, tensor_map map, int a, int b, int c, int d, void* barrier) {
-  if (emulated_started < 64) emulated_fetches[emulated_started++] = {to, barrier, nullptr, 0, map, {a, b, c, d}};
+static void emulated_begin_copy(const emulated_copy& copy) {
+  if (emulated_started == 256) emulated_fail("too many copies are under way");
+  emulated_copies[emulated_started++] = copy;
 }
-static void tensor_leave(const void* from, tensor_map map, int a, int b, int c, int d) {
-  emulated_copy((char*)from, map, {a, b, c, d}, false);
-}
-static void tensor_fetch_bytes(void* to, const void* from, int bytes, void* barrier) {
-  if (emulated_started < 64) emulated_fetches[emulated_started++] = {to, barrier, from, bytes, 0, {}};
-}
-static void tensor_prefetch(tensor_map) {}
-static void tensor_barrier(void*) {}
-static void tensor_expect(void*, int) {}
-static void tensor_await(void* barrier, int) {
+// Takes away the copies that `ends` ends, in the order of their starts.
+template <class Ends>
+static void emulated_end_copies(Ends ends) {
   int kept = 0;
-  for (int k = 0; k < emulated_started; ++k) {
-    const emulated_fetch each = emulated_fetches[k];
-    if (each.barrier != barrier) emulated_fetches[kept++] = each;
-    else if (each.from) __builtin_memcpy(each.to, each.from, each.bytes);
-    else emulated_copy((char*)each.to, each.map, each.first, true);
-  }
+  for (int k = 0; k < emulated_started; ++k)
+    if (!ends(emulated_copies[k])) emulated_copies[kept++] = emulated_copies[k];
   emulated_started = kept;
 }
+// Returns the bytes that arrive.
+static int emulated_arrive(const emulated_copy& copy) {
+  if (!copy.map) {
+    __builtin_memcpy(copy.shared, copy.from, copy.bytes);
+    return copy.bytes;
+  }
+  return emulated_box(copy.shared, copy.map, copy.first, [](char* here, const char* there) {
+    if (there) __builtin_memcpy(here, there, SIZE);
+    else __builtin_memset(here, 0, SIZE);
+  });
+}
+constexpr int EMULATED_SPOILT = 0xff;  // the bytes of a NaN
+
+static void tensor_fetch(void* to, tensor_map map, int a, int b, int c, int d, void* barrier) {
+  emulated_box(to, map, {a, b, c, d}, [](char* here, char*) { __builtin_memset(here, EMULATED_SPOILT, SIZE); });
+  emulated_begin_copy({threadIdx.x, to, barrier, map, {a, b, c, d}});
+}
+static void tensor_fetch_bytes(void* to, const void* from, int bytes, void* barrier) {
+  __builtin_memset(to, EMULATED_SPOILT, bytes);
+  emulated_begin_copy({threadIdx.x, to, barrier, 0, {}, from, bytes});
+}
+static void tensor_prefetch(tensor_map) {}
+
+// A barrier of copies: how often it has opened, and the bytes it lacks to do so again. If it expects any, `expected` is the
+// turn in which a thread said so, else 0.
+struct emulated_gate {
+  void* place;
+  int opened, lacks, expected;
+};
+static emulated_gate emulated_gates[128];
+static int emulated_made;
+
+static void tensor_barrier(void* place) {
+  if (emulated_made == 128) emulated_fail("a block has too many barriers of copies");
+  emulated_gates[emulated_made++] = {place};
+}
+static emulated_gate& emulated_gate_at(void* place) {
+  for (int k = 0; k < emulated_made; ++k)
+    if (emulated_gates[k].place == place) return emulated_gates[k];
+  emulated_fail("a barrier of copies has not been made");
+  return *emulated_gates;
+}
+static void tensor_expect(void* place, int bytes) {
+  emulated_gate& gate = emulated_gate_at(place);
+  if (gate.expected) emulated_fail("a barrier expects bytes anew before a thread has waited for the last ones");
+  gate.expected = emulated_turn, gate.lacks += bytes;
+}
+// Copies arrive in a later turn than that in which a thread begins to wait for them, so threads that ask for another
+// parity miss them.
+static void tensor_await(void* place, int parity) {
+  emulated_gate& gate = emulated_gate_at(place);
+  if (gate.opened % 2 != parity) return;
+  emulated_yield();
+  while (gate.opened % 2 == parity) {
+    if (gate.expected && gate.expected < emulated_turn) {
+      emulated_end_copies([&](const emulated_copy& copy) {
+        const bool ends = copy.barrier == place;
+        if (ends) gate.lacks -= emulated_arrive(copy);
+        return ends;
+      });
+      if (!gate.lacks) {
+        ++gate.opened, gate.expected = 0;
+        return;
+      }
+    }
+    emulated_wait(gate.expected ? "copies bring other bytes than their barrier expects"
+                                : "threads wait for copies that no thread starts, or with the wrong parity");
+  }
+}
+// Copies from shared memory read what was written there even if nobody published it.
 static void tensor_publish() {}
-template <int>
-static void tensor_await_reads() {}
-static void tensor_await_writes() {}
+
+static void tensor_leave(const void* from, tensor_map map, int a, int b, int c, int d) {
+  emulated_box(from, map, {a, b, c, d}, [](const char* here, char* there) {
+    if (there) __builtin_memcpy(there, here, SIZE);
+  });
+  emulated_begin_copy({threadIdx.x, (void*)from, nullptr, map, {a, b, c, d}});
+}
+template <int LEFT>
+static void tensor_await_reads() {
+  int own = 0;
+  for (int k = 0; k < emulated_started; ++k)
+    own += !emulated_copies[k].barrier && emulated_copies[k].thread == threadIdx.x;
+  emulated_end_copies([&](const emulated_copy& copy) {
+    if (copy.barrier || copy.thread != threadIdx.x || own-- <= LEFT) return false;
+    bool same = true;
+    emulated_box(copy.shared, copy.map, copy.first, [&](const char* here, const char* there) {
+      same = same && (!there || !__builtin_memcmp(here, there, SIZE));
+    });
+    if (!same) emulated_fail("shared memory changed before a copy had read it");
+    return true;
+  });
+}
+static void tensor_await_writes() { tensor_await_reads<0>(); }
+
+// A block's shared memory may be another's once it has ended.
+static const bool emulated_copies_are_checked = (emulated_end_block = [] {
+  if (emulated_started) emulated_report("a block ended before its copies");
+  emulated_started = emulated_made = 0;
+}, true);
