@@ -35,6 +35,10 @@ def test_it_alone_serves_what_it_knows(fields: dict[str, Any], serving: list[str
 
 def test_a_kernel_of_many_taps_lies_in_shared_memory() -> None:
     template = CudaChannels()
-    for K, places in ((3, ["registers"]), (7, ["registers", "shared"]), (31, ["shared"])):
+    for K, places in (
+        (3, ["loaded", "registers"]),
+        (7, ["loaded", "registers", "shared"]),
+        (31, ["shared"]),
+    ):
         knobs = {knob.name: knob for knob in template.space(workload(K=K), H200).knobs}
         assert list(knobs["weights"].values) == places

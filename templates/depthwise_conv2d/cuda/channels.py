@@ -21,6 +21,19 @@ MAX_UNROLLED = 3136
 MAX_UNROLLED_SHARED = 1008  # for a row of taps
 MAX_REGISTERS = 232  # the most that a thread may be estimated to need
 DEFAULT_REGISTERS = 128
+DEFAULT_EXCESS = 1.1  # most of the strips' outputs, for each output
+DEFAULT_THREADS = 64  # least for each unit
+DEFAULT_STRIPS = (
+    ("columns", 2),
+    ("rows", 2),
+    ("columns", 3),
+    ("columns", 4),
+    ("rows", 4),
+    ("rows", 7),
+    ("rows", 14),
+)
+"""What a default's strip is enlarged to, one after the other, if it can be."""
+NARROW = 7  # most columns of a plane of which a default's strip may have all
 BESIDE = 28  # registers for addresses and the like
 SPARED = 12  # how many of these the compiler can save if it must
 LANES = (8, 16, 32, 64, 128)  # limits of a block's lanes
@@ -33,7 +46,8 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
     for large kernels, a block goes through the kernel row by row, and a thread has one row of
     outputs. Knobs:
 
-    - ``weights``: whether weights are in registers or in shared memory.
+    - ``weights``: whether each thread has ``loaded`` its own into registers, a block brings them
+      to the threads' ``registers`` by way of shared memory, or they stay in ``shared`` memory.
     - ``channels``, ``rows``, ``columns``: channels and size of a thread's strip.
     - ``ahead``: how many rows before its use an input row is read; 0 leaves it to the compiler.
     - ``lanes``: vectors of ``channels`` channels that a block has.
@@ -44,7 +58,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
 
     name = "channels"
     kind = "cuda"
-    version = 5
+    version = 6
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
@@ -59,7 +73,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
         space.knob("channels", vector_lengths(workload.dtype, workload.C))
         space.knob("columns", [v for v in columns if v <= workload.out_width])
         if "registers" in places:
-            kept = {"weights": "registers"}
+            kept = {"weights": ["loaded", "registers"]}
             space.knob("rows", [r for r in rows if r <= workload.out_height], when=kept)
             space.knob("ahead", [0, 1, 2, 4], when=kept)
         space.knob("lanes", _lanes(workload))
@@ -81,7 +95,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
             f"at most {MAX_UNROLLED} multiply-adds unrolled, {MAX_UNROLLED_SHARED} of a tap row",
             lambda c: (
                 _unrolled(workload, c)
-                <= (MAX_UNROLLED if c["weights"] == "registers" else MAX_UNROLLED_SHARED)
+                <= (MAX_UNROLLED_SHARED if c["weights"] == "shared" else MAX_UNROLLED)
             ),
             reads=(patch,),
         )
@@ -119,6 +133,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
+        """Return strips as large as registers have room for and as leave threads for all units."""
         config: Config = {
             "template": self.name,
             "weights": _weights(workload)[0],
@@ -128,19 +143,12 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
             "resident": 1,
             "stores": "cached",
         }
-        changes: list[Config] = [{"columns": 2}, {"columns": 4}]
-        if config["weights"] == "registers":
+        if config["weights"] != "shared":
             config |= {"rows": 1, "ahead": 0}
-            changes += [{"rows": 2}, {"rows": 4}]
-        for change in changes:
-            changed = config | change
-            whole = (
-                workload.out_width % changed["columns"] == 0
-                and workload.out_height % changed.get("rows", 1) == 0
-            )
-            small = _unrolled(workload, changed) <= MAX_UNROLLED_SHARED
-            if whole and small and _registers(workload, changed) <= DEFAULT_REGISTERS:
-                config = changed
+        whole = [("columns", workload.out_width)] if workload.out_width <= NARROW else []
+        for knob, value in (*DEFAULT_STRIPS, *whole):
+            if knob in config and _is_usual(workload, config | {knob: value}, limits):
+                config[knob] = value
         return config
 
     def features(
@@ -167,6 +175,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
             "reads_per_output": read / (outputs * workload.stride**2),
             "padded_share": excess(workload.out_height, rows) * excess(workload.out_width, columns),
             "streaming": config["stores"] == "streaming",
+            "loaded_weights": config["weights"] == "loaded",
         }
 
 
@@ -194,6 +203,8 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
     They are all weights in their dtype, or two rows of taps in float32.
     """
+    if config["weights"] == "loaded":
+        return 0
     channels = config["lanes"] * config["channels"]
     if config["weights"] == "registers":
         height, width = workload.kernel
@@ -209,11 +220,25 @@ def _weights(workload: DepthwiseConv2dWorkload) -> list[str]:
     in_shared = (
         workload.used_kernel[0] * workload.used_kernel[1] >= MIN_TAPS_SHARED or not in_registers
     )
-    return [*(["registers"] if in_registers else []), *(["shared"] if in_shared else [])]
+    return [*(["loaded", "registers"] if in_registers else []), *(["shared"] if in_shared else [])]
 
 
 def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
     return divisors(workload.C, LANES)
+
+
+def _is_usual(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
+    """Return whether a default may be this one."""
+    columns, rows = config["columns"], config.get("rows", 1)
+    return (
+        columns <= workload.out_width
+        and rows <= workload.out_height
+        and excess(workload.out_width, columns) * excess(workload.out_height, rows)
+        <= DEFAULT_EXCESS
+        and _unrolled(workload, config) <= MAX_UNROLLED_SHARED
+        and _registers(workload, config) <= DEFAULT_REGISTERS
+        and blocks(workload, config) * config["threads"] >= DEFAULT_THREADS * limits.units
+    )
 
 
 def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:

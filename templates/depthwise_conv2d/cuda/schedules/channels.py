@@ -19,10 +19,9 @@ from templates.kernels.cuda_source import (
 )
 
 SOURCE = Path(__file__).with_name("channels.cu")
-WEIGHTS = {
-    "registers": Path(__file__).with_name("channels_registers.cu"),
-    "shared": Path(__file__).with_name("channels_shared.cu"),
-}
+REGISTERS = Path(__file__).with_name("channels_registers.cu")
+SHARED = Path(__file__).with_name("channels_shared.cu")
+WEIGHTS = {"loaded": REGISTERS, "registers": REGISTERS, "shared": SHARED}
 """The source that follows, by the knob ``weights``."""
 
 
@@ -32,12 +31,16 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
+    is_staged = config["weights"] == "registers"
     values = {
         **knobs(config),
         **elements(workload.dtype, config["stores"], kept=config.get("ahead", 0) > 0),
         **shape(workload),
         "R": config.get("rows", 1),
         "WORDS": shared_words(workload, config),
+        "IS_STAGED": is_staged,
+        "MEMORY": ", word* shared" if is_staged else "",
+        "STAGED": "(char*)shared" if is_staged else "nullptr",
     }
     return render(values, ELEMENTS, EPILOGUE, SOURCE, WEIGHTS[config["weights"]]) + resident(
         config["resident"]

@@ -1,34 +1,55 @@
-// Weights in registers. They come by way of shared memory, in which they have the order of global memory.
+// Weights in registers. A thread loads its own, or, if they are staged, all weights of a block come by way of shared
+// memory, in which they have the order of global memory.
+constexpr bool STAGED = @IS_STAGED@;
 constexpr int AHEAD = @AHEAD@, ROWS = (R - 1) * STRIDE + (TAPS_H - 1) * DILATION + 1;
 constexpr int WEIGHT_WORDS = element_words(N * KERNEL), WEIGHT_BYTES = N * KERNEL * SIZE;
 constexpr int VECTOR = WEIGHT_BYTES % 16 == 0 ? 16 : WEIGHT_BYTES & -WEIGHT_BYTES;  // bytes that a thread reads at once
-constexpr int STAGED = CHANNELS * KERNEL * SIZE, PIECE = STAGED % 4 == 0 ? 4 : 2;  // bytes of a block, and of a copy
-static_assert((STAGED + 3) / 4 == @WORDS@, "the template's estimate of shared memory");
+constexpr int STAGED_BYTES = CHANNELS * KERNEL * SIZE;
+constexpr int PIECE = !STAGED ? VECTOR : STAGED_BYTES % 4 == 0 ? 4 : 2;  // bytes read at once from global memory
+static_assert((STAGED ? (STAGED_BYTES + 3) / 4 : 0) == @WORDS@, "the template's estimate of shared memory");
 
 constexpr bool channels_above_or_below(int row) { return STRIPS == 1 && (row < TOP || row - TOP >= H); }
 
-// Loads all weights of N channels, which follow one another in shared memory.
-__device__ __forceinline__ void channels_weights(word (&v)[WEIGHT_WORDS], const char* from) {
-  if constexpr (VECTOR == 2) {
-#pragma unroll
-    for (int i = 0; i < N * KERNEL; ++i) {
-      const word h = ((const unsigned short*)from)[i];
-      v[i / 2] = i % 2 ? v[i / 2] | h << 16 : h;
-    }
+// Loads BYTES bytes of weights from where they are.
+template <int BYTES>
+__device__ __forceinline__ void channels_piece(word* v, const char* from) {
+  if constexpr (!STAGED) {
+    element_fetch<BYTES>(v, from, true);
+  } else if constexpr (BYTES == 16) {
+    const uint4 four = *(const uint4*)from;
+    v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
+  } else if constexpr (BYTES == 8) {
+    const uint2 two = *(const uint2*)from;
+    v[0] = two.x, v[1] = two.y;
   } else {
+    v[0] = BYTES == 4 ? *(const word*)from : *(const unsigned short*)from;
+  }
+}
+
+// Loads all weights of N channels, which follow one another.
+__device__ __forceinline__ void channels_weights(word (&v)[WEIGHT_WORDS], const char* from) {
 #pragma unroll
-    for (int i = 0; i < WEIGHT_WORDS; i += VECTOR / 4) {
-      if constexpr (VECTOR == 16) {
-        const uint4 four = ((const uint4*)from)[i / 4];
-        v[i] = four.x, v[i + 1] = four.y, v[i + 2] = four.z, v[i + 3] = four.w;
-      } else if constexpr (VECTOR == 8) {
-        const uint2 two = ((const uint2*)from)[i / 2];
-        v[i] = two.x, v[i + 1] = two.y;
-      } else {
-        v[i] = ((const word*)from)[i];
-      }
+  for (int at = 0; at < WEIGHT_BYTES; at += VECTOR) {
+    if constexpr (VECTOR > 2) {
+      channels_piece<VECTOR>(v + at / 4, from + at);
+    } else {
+      word half[1];
+      channels_piece<2>(half, from + at);
+      v[at / 4] = at % 4 == 2 ? v[at / 4] | half[0] << 16 : half[0];
     }
   }
+}
+
+// Brings all weights of a block to shared memory.
+__device__ __forceinline__ void channels_stage(char* to, const char* from) {
+#pragma unroll 4
+  for (int i = threadIdx.x; i < STAGED_BYTES / PIECE; i += THREADS) {
+    word piece[1];
+    element_fetch<PIECE>(piece, from + i * PIECE, true);
+    if (PIECE == 4) ((word*)to)[i] = piece[0];
+    else ((unsigned short*)to)[i] = (unsigned short)piece[0];
+  }
+  __syncthreads();
 }
 
 // Adds a row of taps to the sums of V outputs of a row.
@@ -47,7 +68,7 @@ __device__ __forceinline__ void channels_row(float (&sum)[V][N], const word (&x)
 }
 
 __device__ __forceinline__ void depthwise_channels(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
-                                                   void* __restrict__ y, word* shared) {
+                                                   void* __restrict__ y@MEMORY@) {
   const channels_work mine = channels_mine();
   const char *const bias_of = (const char*)@BIAS@, *const residual_of = (const char*)@RESIDUAL@;
   const size_t bits = (size_t)x | (size_t)y | (size_t)bias_of | (size_t)residual_of;
@@ -71,18 +92,15 @@ __device__ __forceinline__ void depthwise_channels(const void* __restrict__ x, c
   for (int i = 0; i < AHEAD && i < ROWS; ++i) fetch(i, rows[i]);
   word biases[WORDS];
   if (HAS_BIAS) element_fetch<N * SIZE>(biases, bias_of + mine.channel * SIZE, true);
-  const char* const from = (const char*)w + (long long)mine.first * (KERNEL * SIZE);
-#pragma unroll 4
-  for (int i = threadIdx.x; i < STAGED / PIECE; i += THREADS) {
-    word piece[1];
-    element_fetch<PIECE>(piece, from + i * PIECE, true);
-    if (PIECE == 4) shared[i] = piece[0];
-    else ((unsigned short*)shared)[i] = (unsigned short)piece[0];
+  const char* from = (const char*)w + (long long)(STAGED ? mine.first : mine.channel) * (KERNEL * SIZE);
+  if constexpr (STAGED) {
+    char* const staged = @STAGED@;
+    channels_stage(staged, from);
+    from = staged + (mine.channel - mine.first) * (KERNEL * SIZE);
   }
-  __syncthreads();
   if (!mine.any) return;
   word weights[WEIGHT_WORDS];
-  channels_weights(weights, (const char*)shared + (mine.channel - mine.first) * (KERNEL * SIZE));
+  channels_weights(weights, from);
   float sum[R][V][N];
 #pragma unroll
   for (int r = 0; r < R; ++r) channels_begin(sum[r], biases);
