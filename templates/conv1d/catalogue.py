@@ -1,27 +1,29 @@
 """The templates of 1-D convolution and of its gradients, as :class:`Operator` finds them."""
 
+from templates.conv1d.by_depthwise import (
+    CpuChannels,
+    CpuInputPieces,
+    CpuWeightPieces,
+    CudaChannels,
+    CudaInputChannels,
+    CudaWeightChannels,
+)
 from templates.conv1d.cpu.backward import CpuBackward
-from templates.conv1d.cpu.channels import CpuChannels
 from templates.conv1d.cpu.direct import CpuDirect
 from templates.conv1d.cpu.fft import CpuFft
 from templates.conv1d.cpu.gated import CpuGated
-from templates.conv1d.cpu.input_pieces import CpuInputPieces
 from templates.conv1d.cpu.input_products import CpuInputProducts
 from templates.conv1d.cpu.input_signals import CpuInputSignals
 from templates.conv1d.cpu.signals import CpuSignals
-from templates.conv1d.cpu.weight_pieces import CpuWeightPieces
 from templates.conv1d.cpu.weight_products import CpuWeightProducts
 from templates.conv1d.cuda.bank import CudaBank
-from templates.conv1d.cuda.channels import CudaChannels
 from templates.conv1d.cuda.direct import CudaDirect
 from templates.conv1d.cuda.fft import CudaFft
 from templates.conv1d.cuda.gated import CudaGated
 from templates.conv1d.cuda.gradients.backward_channels import CudaBackwardChannels
 from templates.conv1d.cuda.gradients.backward_rows import CudaBackwardRows
-from templates.conv1d.cuda.gradients.input_channels import CudaInputChannels
 from templates.conv1d.cuda.gradients.input_products import CudaInputProducts
 from templates.conv1d.cuda.gradients.input_rows import CudaInputRows
-from templates.conv1d.cuda.gradients.weight_channels import CudaWeightChannels
 from templates.conv1d.cuda.gradients.weight_products import CudaWeightProducts
 from templates.conv1d.cuda.gradients.weight_rows import CudaWeightRows
 from templates.conv1d.cuda.hankel import CudaHankel

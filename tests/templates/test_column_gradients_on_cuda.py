@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import templates
-from templates.conv1d.cuda.gradients.input_channels import CudaInputChannels
-from templates.conv1d.cuda.gradients.weight_channels import CudaWeightChannels
+from templates.conv1d.by_depthwise import CudaInputChannels, CudaWeightChannels
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.cuda.gradients.schedules import input_channels, weight_channels
 from templates.kernels.cuda_source import DERIVATIVE, render
@@ -60,7 +59,7 @@ def test_any_configuration_is_right(direction: str, data: st.DataObject) -> None
     if work.as_forward is not None:
         assert not template.applies(work, H200)
         return
-    space, image = template.space(work, H200), template.image(work)
+    space, image = template.space(work, H200), template.form(work)
     assert template.default(work, H200) in space
     config = space[data.draw(st.integers(0, len(space) - 1))]
     if direction == "backward_input":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
-from templates.conv1d.as_image_column import has_image
+from templates.conv1d.as_image import has_image
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
 from templates.kernels.occupancy import bounded_occupancy, registers_each

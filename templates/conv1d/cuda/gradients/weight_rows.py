@@ -6,7 +6,7 @@ from functools import cache
 
 from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
-from templates.conv1d.as_image_column import has_image
+from templates.conv1d.as_image import has_image
 from templates.conv1d.workload import Conv1dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
 from templates.kernels.occupancy import occupancy, registers_each, resident_blocks
