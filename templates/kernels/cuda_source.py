@@ -60,6 +60,11 @@ def resident(blocks: int | str) -> str:
     return _RESIDENT.replace("@RESIDENT@", str(blocks))
 
 
+def source_of(config: Mapping[str, Any], values: Mapping[str, object], *paths: Path) -> str:
+    """Return the files' text, filled in, with the end that the knob ``resident`` asks for."""
+    return render(values, *paths) + resident(config["resident"])
+
+
 def include_once(name: str, source: str, blocks: int | str) -> str:
     """Return a source, with :func:`resident`, that a program of several launches has only once."""
     return f"#ifndef {name}\n#define {name}\n{source}{resident(blocks)}#endif\n"

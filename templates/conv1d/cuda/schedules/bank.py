@@ -9,15 +9,7 @@ from templates.conv1d.cuda.bank import blocks, threads
 from templates.conv1d.cuda.implicit import filter_blocks, slack
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.cuda_source import (
-    ELEMENTS,
-    EPILOGUE,
-    elements,
-    knobs,
-    program,
-    render,
-    resident,
-)
+from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, knobs, program, source_of
 from templates.kernels.halves import HALVES, OF_DTYPE, halves
 
 SIGNAL = Path(__file__).with_name("implicit_signal.cu")
@@ -40,4 +32,4 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "FILTER_BLOCKS": filter_blocks(workload, config),
     }
     sources = (ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, SOURCE)
-    return render(substitutions, *sources) + resident(config["resident"])
+    return source_of(config, substitutions, *sources)

@@ -23,8 +23,7 @@ from templates.kernels.cuda_source import (
     NEXT_LAUNCH,
     elements,
     program,
-    render,
-    resident,
+    source_of,
 )
 from templates.kernels.launches.next_launch import begins_next, held_words
 
@@ -40,7 +39,7 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
     return program(
         workload,
         "conv1d_fft",
-        render(substitutions(workload, config), *FILES) + resident(config["resident"]),
+        source_of(config, substitutions(workload, config), *FILES),
         blocks=blocks(workload, config),
         threads=block_threads(config),
         words=held_words(config, shared_words(config)),

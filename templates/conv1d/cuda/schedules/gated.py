@@ -7,23 +7,13 @@ from typing import Any
 
 from templates.conv1d.cuda.gated import blocks
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.cuda_source import (
-    ELEMENTS,
-    elements,
-    epilogue,
-    knobs,
-    program,
-    render,
-    resident,
-)
+from templates.kernels.cuda_source import ELEMENTS, elements, epilogue, knobs, program, source_of
 
 SOURCE = Path(__file__).with_name("gated.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = render(substitutions(workload, config), ELEMENTS, SOURCE) + resident(
-        config["resident"]
-    )
+    source = source_of(config, substitutions(workload, config), ELEMENTS, SOURCE)
     return program(workload, "conv1d_gated", source, blocks(workload, config), config["threads"])
 
 

@@ -8,15 +8,7 @@ from typing import Any
 from templates.conv1d.cuda.hankel import blocks, parts, segments, vectors
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.cuda_source import (
-    ELEMENTS,
-    EPILOGUE,
-    elements,
-    knobs,
-    program,
-    render,
-    resident,
-)
+from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, knobs, program, source_of
 from templates.kernels.halves import HALVES, OF_DTYPE, halves
 
 SOURCE = Path(__file__).with_name("hankel.cu")
@@ -40,4 +32,4 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "SEGMENTS": segments(workload, config),
         "WARPS": config["threads"] // 32,
     }
-    return render(substitutions, ELEMENTS, HALVES, EPILOGUE, SOURCE) + resident(config["resident"])
+    return source_of(config, substitutions, ELEMENTS, HALVES, EPILOGUE, SOURCE)

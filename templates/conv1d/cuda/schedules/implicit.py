@@ -15,15 +15,7 @@ from templates.conv1d.cuda.implicit import (
 )
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.cuda_source import (
-    ELEMENTS,
-    EPILOGUE,
-    elements,
-    knobs,
-    program,
-    render,
-    resident,
-)
+from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, knobs, program, source_of
 from templates.kernels.halves import HALVES, halves
 
 SIGNAL = Path(__file__).with_name("implicit_signal.cu")
@@ -73,4 +65,4 @@ def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str,
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     streamed = [STREAMED, REST] if config.get("streamed") else []
     sources = (ELEMENTS, HALVES, EPILOGUE, SIGNAL, OUTPUTS, LAYOUT, SCALE, *streamed, SOURCE)
-    return render(substitutions(workload, config), *sources) + resident(config["resident"])
+    return source_of(config, substitutions(workload, config), *sources)

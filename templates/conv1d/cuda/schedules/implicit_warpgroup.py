@@ -16,15 +16,7 @@ from templates.conv1d.cuda.implicit_warpgroup import (
 )
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.cuda_source import (
-    ELEMENTS,
-    EPILOGUE,
-    elements,
-    knobs,
-    program,
-    render,
-    resident,
-)
+from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, knobs, program, source_of
 from templates.kernels.halves import OF_DTYPE, halves
 
 SIGNAL = Path(__file__).with_name("implicit_signal.cu")
@@ -56,7 +48,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         "ROWS": sums + 4,
         "ADD": sums + 5,
     }
-    return render(substitutions, ELEMENTS, EPILOGUE, SIGNAL, SOURCE) + resident(config["resident"])
+    return source_of(config, substitutions, ELEMENTS, EPILOGUE, SIGNAL, SOURCE)
 
 
 def _taken(way: str, registers: int, launched: int) -> str:

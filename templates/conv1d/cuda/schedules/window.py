@@ -8,15 +8,7 @@ from typing import Any
 from templates.conv1d.cuda.window import blocks, vector_dividing
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.cuda_source import (
-    ELEMENTS,
-    EPILOGUE,
-    elements,
-    knobs,
-    program,
-    render,
-    resident,
-)
+from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, knobs, program, source_of
 
 SOURCE = Path(__file__).with_name("window.cu")
 READS = Path(__file__).with_name("window_reads.cu")
@@ -49,4 +41,4 @@ def source_of_sums(config: dict[str, Any]) -> Path:
 
 def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
     sources = ELEMENTS, EPILOGUE, SOURCE, source_of_sums(config)
-    return render(substitutions(workload, config), *sources) + resident(config["resident"])
+    return source_of(config, substitutions(workload, config), *sources)

@@ -8,15 +8,7 @@ from typing import Any
 from templates.depthwise_conv2d.cuda.channels import blocks, shared_words
 from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.cuda_source import (
-    ELEMENTS,
-    EPILOGUE,
-    elements,
-    knobs,
-    program,
-    render,
-    resident,
-)
+from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, knobs, program, source_of
 
 SOURCE = Path(__file__).with_name("channels.cu")
 REGISTERS = Path(__file__).with_name("channels_registers.cu")
@@ -42,6 +34,4 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
         "MEMORY": ", word* shared" if is_staged else "",
         "STAGED": "(char*)shared" if is_staged else "nullptr",
     }
-    return render(values, ELEMENTS, EPILOGUE, SOURCE, WEIGHTS[config["weights"]]) + resident(
-        config["resident"]
-    )
+    return source_of(config, values, ELEMENTS, EPILOGUE, SOURCE, WEIGHTS[config["weights"]])

@@ -8,15 +8,7 @@ from typing import Any
 from templates.depthwise_conv2d.cuda.channels_planes import Layout
 from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.cuda_source import (
-    ELEMENTS,
-    EPILOGUE,
-    elements,
-    knobs,
-    program,
-    render,
-    resident,
-)
+from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, knobs, program, source_of
 from templates.kernels.halves import HALVES, OF_DTYPE, halves
 
 SOURCE = Path(__file__).with_name("channels_planes.cu")
@@ -24,8 +16,7 @@ SOURCE = Path(__file__).with_name("channels_planes.cu")
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
     layout = Layout(workload, config)
-    source = render(numbers(workload, config), ELEMENTS, HALVES, EPILOGUE, SOURCE)
-    source += resident(config["resident"])
+    source = source_of(config, numbers(workload, config), ELEMENTS, HALVES, EPILOGUE, SOURCE)
     grid = layout.blocks, layout.threads, layout.shared_bytes // 4
     return program(workload, "depthwise_channels_planes", source, *grid)
 

@@ -8,15 +8,7 @@ from typing import Any
 from templates.depthwise_conv2d.cuda.channels_sparse import Layout
 from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.cuda_source import (
-    ELEMENTS,
-    EPILOGUE,
-    elements,
-    knobs,
-    program,
-    render,
-    resident,
-)
+from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, knobs, program, source_of
 from templates.kernels.halves import OF_DTYPE, halves
 
 SOURCE = Path(__file__).with_name("channels_sparse.cu")
@@ -40,4 +32,4 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
         "PLANE": layout.plane,
         "THREADS": layout.threads,
     }
-    return render(values, ELEMENTS, EPILOGUE, SOURCE) + resident(config["resident"])
+    return source_of(config, values, ELEMENTS, EPILOGUE, SOURCE)

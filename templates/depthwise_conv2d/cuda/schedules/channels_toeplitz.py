@@ -17,8 +17,7 @@ from templates.kernels.cuda_source import (
     elements,
     knobs,
     program_of_launches,
-    render,
-    resident,
+    source_of,
 )
 from templates.kernels.halves import HALVES, OF_DTYPE, halves
 from templates.kernels.tensor_map import TensorMap
@@ -32,7 +31,7 @@ COPIES = {
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
     sources = WAIT, ELEMENTS, HALVES, EPILOGUE, SOURCE, *COPIES[config["copies"]]
-    source = render(numbers(workload, config), *sources) + resident(config["resident"])
+    source = source_of(config, numbers(workload, config), *sources)
     return program_of_launches(workload, source, [launch(workload, config)])
 
 

@@ -17,18 +17,15 @@ from templates.kernels.cuda_source import (
     elements,
     knobs,
     program_of_launches,
-    render,
-    resident,
+    source_of,
 )
 
 SOURCE = Path(__file__).with_name("input_rows.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = render(substitutions(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
-    return program_of_launches(
-        workload, source + resident(config["resident"]), [launch(workload, config)]
-    )
+    source = source_of(config, substitutions(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
+    return program_of_launches(workload, source, [launch(workload, config)])
 
 
 def launch(workload: Conv1dWorkload, config: dict[str, Any]) -> Launch:

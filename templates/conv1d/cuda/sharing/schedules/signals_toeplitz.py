@@ -9,15 +9,7 @@ from typing import Any
 from templates.conv1d.cuda.sharing.signals_toeplitz import blocks, cores, shared_words, threads
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.cuda_source import (
-    ELEMENTS,
-    EPILOGUE,
-    elements,
-    knobs,
-    program,
-    render,
-    resident,
-)
+from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, knobs, program, source_of
 from templates.kernels.halves import OF_DTYPE, halves
 
 SOURCE = Path(__file__).with_suffix(".cu")
@@ -26,8 +18,8 @@ TRANSPOSE = Path(__file__).with_name("transpose_of_four.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = render(substitutions(workload, config), ELEMENTS, EPILOGUE, MATRIX, TRANSPOSE, SOURCE)
-    source += resident(config["resident"])
+    files = ELEMENTS, EPILOGUE, MATRIX, TRANSPOSE, SOURCE
+    source = source_of(config, substitutions(workload, config), *files)
     grid = blocks(workload, config), threads(config), shared_words(workload, config)
     return program(workload, "conv1d_signals_toeplitz", source, *grid)
 

@@ -17,8 +17,7 @@ from templates.kernels.cuda_source import (
     elements,
     knobs,
     program_of_launches,
-    render,
-    resident,
+    source_of,
 )
 
 SOURCE = Path(__file__).with_name("input_channels.cu")
@@ -26,10 +25,8 @@ UNROLLED = 5  # the most turns of rows of taps that are unrolled
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
-    source = render(numbers(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
-    return program_of_launches(
-        workload, source + resident(config["resident"]), [launch(workload, config)]
-    )
+    source = source_of(config, numbers(workload, config), ELEMENTS, DERIVATIVE, SOURCE)
+    return program_of_launches(workload, source, [launch(workload, config)])
 
 
 def launch(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Launch:
