@@ -7,7 +7,7 @@ from typing import Any
 
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template, W
+from templates.template import Config, Features, Template, W
 
 SHARED = ("name", "kind", "version", "arithmetic", "by_default")
 """Attributes that an adapter copies from its template."""
@@ -31,7 +31,7 @@ class Adapted(Template[W]):
     def default(self, workload: W, limits: DeviceLimits) -> Config:
         return self.template.default(self.form(workload), limits)
 
-    def features(self, workload: W, config: Config, limits: DeviceLimits) -> dict[str, float]:
+    def features(self, workload: W, config: Config, limits: DeviceLimits) -> Features:
         return self.template.features(self.form(workload), config, limits)
 
     def threads(self, config: Config, limits: DeviceLimits) -> int | None:

@@ -12,6 +12,7 @@ from templates.spaces.space import ConfigSpace
 from templates.workload import Workload
 
 Config = dict[str, Any]
+Features = dict[str, float]
 PARALLEL = "parallel"
 """The value of the knob ``threading`` with which a program for a CPU runs on all its threads."""
 W = TypeVar("W", bound=Workload)
@@ -55,7 +56,7 @@ class Template(ABC, Generic[W]):
         """Return a member of :meth:`space` that is reasonable without any measurement."""
 
     @abstractmethod
-    def features(self, workload: W, config: Config, limits: DeviceLimits) -> dict[str, float]:
+    def features(self, workload: W, config: Config, limits: DeviceLimits) -> Features:
         """Return derived quantities for the cost model.
 
         Their names are the same for every configuration. The caller adds the workload's bytes and

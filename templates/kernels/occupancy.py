@@ -1,10 +1,8 @@
 """Occupancy of a GPU by a grid of blocks, and of a CPU by tasks."""
 
-from typing import Any
-
 from templates.ceil_div import ceil_div
 from templates.limits import DeviceLimits
-from templates.template import PARALLEL
+from templates.template import PARALLEL, Config, Features
 
 MAX_RESIDENT = 2048  # threads that a unit holds at the same time
 
@@ -19,12 +17,12 @@ def resident_blocks(threads: int, registers: int, limits: DeviceLimits, *most: i
     return max(1, min(MAX_RESIDENT // threads, room, *most))
 
 
-def registers_each(config: dict[str, Any], limits: DeviceLimits) -> int:
+def registers_each(config: Config, limits: DeviceLimits) -> int:
     """Return how many registers a unit has for each thread of ``resident`` blocks."""
     return int(limits.registers_per_unit // (config["threads"] * config["resident"]))
 
 
-def occupancy(blocks: int, threads: int, resident: int, limits: DeviceLimits) -> dict[str, float]:
+def occupancy(blocks: int, threads: int, resident: int, limits: DeviceLimits) -> Features:
     """Return the features of a grid of ``blocks`` blocks of ``threads`` threads.
 
     A unit runs ``resident`` of its blocks at the same time.
@@ -39,13 +37,13 @@ def occupancy(blocks: int, threads: int, resident: int, limits: DeviceLimits) ->
 
 
 def bounded_occupancy(
-    config: dict[str, Any],
+    config: Config,
     blocks: int,
     threads: int,
     registers: int,
     limits: DeviceLimits,
     shared_bytes: int = 0,
-) -> dict[str, float]:
+) -> Features:
     """Return the features of a grid of blocks with a knob ``resident``.
 
     Each of a block's ``threads`` takes ``registers`` registers, and the block ``shared_bytes`` of
@@ -61,9 +59,7 @@ def bounded_occupancy(
     }
 
 
-def occupancy_by_tasks(
-    tasks: int, config: dict[str, Any], limits: DeviceLimits
-) -> dict[str, float]:
+def occupancy_by_tasks(tasks: int, config: Config, limits: DeviceLimits) -> Features:
     """Return the features of ``tasks`` tasks on a CPU's threads, or on one."""
     threads = min(tasks, limits.units) if config["threading"] == PARALLEL else 1
     return {"tasks": tasks, "threads": threads, "waves": ceil_div(tasks, threads)}

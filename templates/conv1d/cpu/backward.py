@@ -9,7 +9,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import PARALLEL, Config, Template
+from templates.template import PARALLEL, Config, Features, Template
 
 MAX_TAPS = 64
 MAX_STAGED = 2**20  # floats of a task
@@ -88,9 +88,7 @@ class CpuBackward(Template[Conv1dWorkload]):
             config["lanes"] = lane_counts(workload)[0]
         return config
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         tasks = channel_blocks(workload, config) * config["parts"]
         reach = Frame.of(workload).reach
         return {

@@ -9,7 +9,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 MAX_TASKS = 2**16
 MULTIPLES = (1, 8)
@@ -68,9 +68,7 @@ class CpuDirect(Template[Conv1dWorkload]):
                 config["tiles_per_task"] = tiles
         return config
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         task = _task(config)
         tasks = ceil_div(workload.length, task)
         chunks = ceil_div(workload.N, config["taps_per_chunk"])

@@ -8,7 +8,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 FEWEST_TAPS = 64
 """On a long signal, transforms are faster than the direct sum from about this many taps on."""
@@ -81,9 +81,7 @@ class CpuFft(Template[Conv1dWorkload]):
         config["radix"] = max(factors(config))
         return {"template": self.name, **config, "pairs": 1, "threading": "serial"}
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         points, lanes, pairs = config["points"], config["lanes"], config["pairs"]
         new = outputs_of_block(workload, config)
         tasks = workload.rows * ceil_div(workload.length, 2 * new * pairs)

@@ -8,7 +8,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import PARALLEL, Config, Template
+from templates.template import PARALLEL, Config, Features, Template
 
 MAX_SUMS = 32
 MAX_UNROLLED = 256
@@ -77,9 +77,7 @@ class CpuGated(Template[Conv1dWorkload]):
             "threading": "serial",
         }
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         channels, rows = config["lanes"] * config["vectors"], config["rows"]
         deep = ceil_div(workload.C, channels) * channels
         return {

@@ -8,7 +8,7 @@ from templates.conv1d.cpu.signals import CpuSignals
 from templates.conv1d.workload import MAX_INPUT, Conv1dWorkload
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 FORWARD = CpuSignals()
 
@@ -48,9 +48,7 @@ class CpuInputSignals(Template[Conv1dWorkload]):
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
         return FORWARD.default(forward_equivalent(workload), limits) | {"template": self.name}
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         return FORWARD.features(forward_equivalent(workload), config, limits)
 
 

@@ -11,7 +11,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import PARALLEL, Config, Template
+from templates.template import PARALLEL, Config, Features, Template
 
 MAX_SUMS = 16  # vectors, in registers
 VECTOR = 16  # lanes of a usual vector
@@ -90,9 +90,7 @@ class CpuProducts(Template[Conv1dWorkload]):
             "threading": "serial",
         }
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         (lines, columns), sheets = self.extents(workload), self.sheets(workload)
         height, width, deep = tile_lines(config), config["columns"], config["depth"]
         tasks = sheets * ceil_div(lines, height) * ceil_div(columns, width)

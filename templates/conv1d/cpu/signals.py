@@ -10,7 +10,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import PARALLEL, Config, Template
+from templates.template import PARALLEL, Config, Features, Template
 
 MAX_SUMS = 32
 MAX_UNROLLED = 256
@@ -92,9 +92,7 @@ class CpuSignals(Template[Conv1dWorkload]):
             "threading": "serial",
         }
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         outputs, sums = outputs_per_task(config), config["vectors"] * config["filters"]
         inputs = workload.B * workload.C // workload.summed
         tasks = inputs * ceil_div(workload.length, outputs)

@@ -16,7 +16,7 @@ from templates.kernels.halves import arithmetics
 from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 MAX_TAPS = 64  # a warp holds the samples of all taps
 LEAST_FILTERS = 16  # the rows of one product
@@ -98,9 +98,7 @@ class CudaBank(Template[Conv1dWorkload]):
             "stores": "cached",
         }
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         block, registers = threads(config), _registers(workload, config)
         count, steps = blocks(workload, config), ceil_div(workload.N, 16)
         return {

@@ -10,7 +10,7 @@ from templates.kernels.occupancy import resident_blocks
 from templates.kernels.shared_memory import shared_bytes
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 REGISTERS_PER_THREAD = 255
 MULTIPLES = (4, 32)
@@ -83,9 +83,7 @@ class CudaDirect(Template[Conv1dWorkload]):
             "stores": "own",
         }
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         tile = config["threads"] * config["outputs_per_thread"]
         blocks = ceil_div(workload.length, tile)
         shared, registers = _shared_bytes(config), _registers(config)

@@ -11,7 +11,7 @@ from templates.kernels.launches.next_launch import begins_next, held_kib, held_w
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 FEWEST_TAPS = 48
 """With fewer taps, other templates are faster."""
@@ -112,9 +112,7 @@ class CudaFft(Template[Conv1dWorkload]):
             "held_kib": 0,
         }
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         points, each, size = config["points"], config["segments"], BYTES_PER_ELEMENT[workload.dtype]
         shared, width = 4 * held_words(config, shared_words(config)), block_threads(config)
         registers = min(_registers(config), _available(config, limits))

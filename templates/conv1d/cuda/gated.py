@@ -10,7 +10,7 @@ from templates.kernels.occupancy import bounded_occupancy, registers_each
 from templates.kernels.vectors import vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 MAX_TAPS = 16  # in registers
 MAX_UNROLLED = 2048  # multiply-adds
@@ -73,9 +73,7 @@ class CudaGated(Template[Conv1dWorkload]):
         longer = [config | {"rows": rows} for rows in (4, 2)]
         return next((each for each in longer if each in space), config)
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         threads, rows, channels = config["threads"], config["rows"], config["channels"]
         registers = _registers(workload, config)
         read = rows + workload.N - 1 if config["reads"] == "strip" else rows * workload.N

@@ -11,7 +11,7 @@ from templates.kernels.halves import has_tensor_cores_for
 from templates.kernels.occupancy import bounded_occupancy, registers_each
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 MAX_TAPS = 96  # a warp holds all taps
 MAX_TILES = 64
@@ -88,9 +88,7 @@ class CudaHankel(Template[Conv1dWorkload]):
         ]
         return next((config for config in choices if config in space), space[0])
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         threads, registers = config["threads"], _registers(workload, config)
         read, written = vectors(workload, config)
         samples = _samples(read) * parts(workload, config)  # of a segment

@@ -12,7 +12,7 @@ from templates.kernels.halves import ARITHMETICS, arithmetics
 from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 OTHER_REGISTERS = 52  # registers for addresses and so on
 MOST_PREFETCHED = 4
@@ -175,9 +175,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
                 config["taps"] = taps
         return config
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         block = threads(config)
         shared = 4 * shared_words(workload, config)
         registers = _registers(config) + 8 * rows_prefetched(workload, config)

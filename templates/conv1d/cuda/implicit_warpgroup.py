@@ -11,7 +11,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 OTHER_REGISTERS = 36  # registers for addresses and so on
 MOST_TAPS = 31  # a lane has all taps of a pair of channels
@@ -141,9 +141,7 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
             config = larger if larger in space else config
         return config
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         tile, filters = _tile(workload, config), _filters(workload, config)
         parts = chunks(workload, config)
         steps = config["channels"] // 16 * _taps(workload) * parts

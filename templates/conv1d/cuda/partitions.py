@@ -13,7 +13,7 @@ from templates.kernels.launches.next_launch import begins_next, held_kib, held_w
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 FEWEST_TAPS = 2048
 """With fewer taps, a block has room for the kernel's spectrum and a segment, as in ``CudaFft``."""
@@ -84,9 +84,7 @@ class CudaPartitions(Template[Conv1dWorkload]):
             "held_kib": 0,
         }
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         points, width = config["points"], threads(config)
         registers = min(255, limits.registers_per_unit // (width * config["resident"]) // 8 * 8)
         there, back = spectrum_count(workload, config), rows_of_segments(workload, config)

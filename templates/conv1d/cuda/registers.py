@@ -8,7 +8,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 MAX_TAPS = 512
 MAX_REGISTERS = 200
@@ -55,9 +55,7 @@ class CudaRegisters(Template[Conv1dWorkload]):
                 config = {**config, "shares": shares}
         return config
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         outputs, threads, shares = (
             config[name] for name in ("outputs_per_thread", "threads", "shares")
         )

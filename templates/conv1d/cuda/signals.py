@@ -8,7 +8,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 MAX_SUMS = 32
 OTHER_REGISTERS = 24  # registers for addresses and so on
@@ -50,9 +50,7 @@ class CudaSignals(Template[Conv1dWorkload]):
             "taps_unrolled": 1,
         }
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         threads, outputs, filters = config["threads"], config["outputs"], config["filters"]
         sums = outputs * filters
         registers = 2 * sums + (outputs + filters) * config["taps_unrolled"] + OTHER_REGISTERS

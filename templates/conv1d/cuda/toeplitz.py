@@ -9,7 +9,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import arithmetics
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 
 class CudaToeplitz(Template[Conv1dWorkload]):
@@ -67,9 +67,7 @@ class CudaToeplitz(Template[Conv1dWorkload]):
             "tail": "guarded",
         }
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         tile, chunk = _tile(config), config["taps_per_chunk"]
         blocks = workload.rows * ceil_div(workload.length, tile)
         shared, registers = 4 * shared_words(config), _registers(config)

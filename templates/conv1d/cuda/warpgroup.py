@@ -10,7 +10,7 @@ from templates.kernels.halves import arithmetics
 from templates.kernels.occupancy import resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 ROWS = 64
 RESERVED_REGISTERS = 40
@@ -89,9 +89,7 @@ class CudaWarpgroup(Template[Conv1dWorkload]):
             "arithmetic": arithmetics(workload, workload.N, limits)[0],
         }
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         threads, shared = _threads(config), 4 * shared_words(workload, config)
         tile, steps = _tile(config), _steps(config)
         blocks = workload.rows * ceil_div(workload.length, tile)

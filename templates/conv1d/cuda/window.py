@@ -12,7 +12,7 @@ from templates.kernels.occupancy import bounded_occupancy, registers_each
 from templates.kernels.vectors import longest_vector
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 MAX_TAPS = 64  # a thread holds all taps
 MAX_PRODUCTS = 2048  # multiply-adds unrolled
@@ -115,9 +115,7 @@ class CudaWindow(Template[Conv1dWorkload]):
         ]
         return next((config for config in choices if config in space), space[0])
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         threads, registers = config["threads"], _registers(workload, config)
         each, outputs = config["outputs"], config["outputs"] * config["steps"]
         read = vectors(workload, config) * config["vector"]

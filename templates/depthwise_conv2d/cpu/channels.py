@@ -8,7 +8,7 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import PARALLEL, Config, Template
+from templates.template import PARALLEL, Config, Features, Template
 
 MAX_SUMS = 32
 MAX_UNROLLED = 512
@@ -85,7 +85,7 @@ class CpuChannels(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         channels, columns = config["lanes"] * config["vectors"], config["columns"]
         rows = config["rows_per_task"]
         tasks = workload.B * ceil_div(workload.out_height, rows)

@@ -21,7 +21,7 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import PARALLEL, Config, Template
+from templates.template import PARALLEL, Config, Features, Template
 
 MAX_PHASES = 16
 MAX_PRODUCTS = 2**12
@@ -108,7 +108,7 @@ class CpuInputPieces(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         here, width = piece(workload, config), config["lanes"]
         blocks = ceil_div(workload.C, width) if channels_are_last(workload) else workload.C
         tasks = workload.B * blocks * here.bands * here.strips

@@ -8,7 +8,7 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 MAX_PLANE_BYTES = 2**18
 MAX_UNROLLED = 256
@@ -87,7 +87,7 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         lanes, tile, each = config["lanes"], config["tile"], config["planes_per_task"]
         planes = workload.B * workload.C
         tasks = ceil_div(planes, each)

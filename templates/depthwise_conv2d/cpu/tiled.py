@@ -8,7 +8,7 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 WHOLE_ROW = 4096
 STRIP = 1024
@@ -77,7 +77,7 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         columns = config["lanes"] * config["vectors"]
         task_rows, task_columns = _task(workload, config)
         planes = workload.B * workload.out_channels

@@ -8,7 +8,7 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import PARALLEL, Config, Template
+from templates.template import PARALLEL, Config, Features, Template
 
 MAX_SUMS = 16  # the most vectors of sums in registers
 MAX_PLANE = 2**22  # the most floats of a padded plane
@@ -66,7 +66,7 @@ class CpuWeightChannels(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         lanes = config["lanes"]
         tasks = ceil_div(workload.C, lanes)
         sums = config["tap_rows"] * config["tap_columns"]

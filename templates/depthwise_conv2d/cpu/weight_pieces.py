@@ -21,7 +21,7 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.occupancy import occupancy_by_tasks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import PARALLEL, Config, Template
+from templates.template import PARALLEL, Config, Features, Template
 
 MAX_SUMS = 16  # the most vectors of sums in registers
 MAX_TASKS = 256  # the most tasks if a channel has several parts
@@ -102,7 +102,7 @@ class CpuWeightPieces(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         here, sums = piece(workload, config), config["tap_rows"] * config["tap_columns"]
         tasks = blocks(workload, config) * config["parts"]
         return {

@@ -13,7 +13,7 @@ from templates.kernels.occupancy import bounded_occupancy, registers_each
 from templates.kernels.vectors import vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 MAX_TAPS = 81  # the most in registers
 MIN_TAPS_SHARED = 25
@@ -153,7 +153,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         columns, channels = config["columns"], config["channels"]
         rows = config.get("rows", 1)
         threads, registers = config["threads"], _registers(workload, config)

@@ -9,7 +9,7 @@ from templates.kernels.halves import has_tensor_cores_for
 from templates.kernels.occupancy import MAX_RESIDENT, bounded_occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 CHANNELS = 8  # of a block: a vector of 16 bytes
 MIN_TAPS = 81  # with fewer, `channels_toeplitz` has all of them in registers
@@ -96,7 +96,7 @@ class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         layout, registers = Layout(workload, config), _registers(workload, config)
         tiles, groups = config["column_tiles"], config["groups"]
         products = workload.used_taps[0].count * groups * tiles * layout.distances / 2

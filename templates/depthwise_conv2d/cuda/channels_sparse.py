@@ -10,7 +10,7 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.occupancy import MAX_RESIDENT, occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 VECTOR = 8  # channels in 16 bytes
 TILE = 8  # outputs of a tile, and tiles of a product
@@ -129,7 +129,7 @@ class CudaChannelsSparse(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         layout, registers = Layout(workload, config), _registers(workload, config)
         threads = layout.threads
         resident = resident_blocks(

@@ -18,7 +18,7 @@ from templates.kernels.halves import has_tensor_cores_for
 from templates.kernels.occupancy import MAX_RESIDENT, occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 CHANNELS = (16, 256)  # least and most of a block: fewer make short pieces of memory
 USUAL_CHANNELS = (32, 128)  # least and most that a default has, if it can
@@ -155,7 +155,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         layout, registers = Layout(workload, config), registers_of(workload, config)
         threads = layout.threads
         resident = min(

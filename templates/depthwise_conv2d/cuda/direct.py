@@ -9,7 +9,7 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 MAX_UNROLLED = 1024
 REGISTERS_BESIDE_SUMS = 24
@@ -63,7 +63,7 @@ class CudaDirect(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         columns, threads = config["columns"], config["threads"]
         height, width = workload.used_kernel
         across = ceil_div(workload.out_width, columns)

@@ -10,7 +10,7 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 REGISTERS_PER_THREAD = 240
 MAX_UNROLLED = 4000
@@ -158,7 +158,7 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         layout = Layout(workload, config)
         threads, shared, registers = layout.threads, 4 * layout.words, layout.registers
         resident = resident_blocks(threads, registers, limits, limits.shared_memory // shared)

@@ -9,7 +9,7 @@ from templates.dtypes import BYTES_PER_ELEMENT
 from templates.kernels.occupancy import MAX_RESIDENT, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 MAX_TAPS = 81
 MAX_TAPS_WIDE = 15
@@ -140,7 +140,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         staged = config["reads"] == "shared"
         columns = _columns(workload, config)
         across, strips = ceil_div(workload.out_width, columns), _strips(workload, config)

@@ -9,7 +9,7 @@ from templates.kernels.occupancy import occupancy
 from templates.kernels.shared_memory import shared_bytes
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 
 class CudaSplits(Template[DepthwiseConv2dWorkload]):
@@ -70,7 +70,7 @@ class CudaSplits(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         (down, high), (across, wide) = config["row_split"], config["column_split"]
         threads, shared = high * wide, _shared_bytes(workload, config)
         blocks = workload.B * workload.C * down * across

@@ -8,7 +8,7 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 STRATEGIES = ("halo_global", "halo_shared", "idle_threads", "several_outputs")
 LONGEST_PASS = 48
@@ -87,7 +87,7 @@ class CudaStrategies(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         threads = config["threads_y"] * config["threads_x"]
         rows, columns = outputs_per_thread(config)
         high, wide = tile(workload, config)

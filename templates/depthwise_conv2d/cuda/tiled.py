@@ -10,7 +10,7 @@ from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.kernels.shared_memory import shared_bytes
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 REGISTERS_PER_THREAD = 255
 MAX_UNROLLED = 3136
@@ -102,7 +102,7 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         tile_h, tile_w = _tile(config)
         across = ceil_div(workload.out_width, tile_w)
         down = ceil_div(workload.out_height, tile_h)

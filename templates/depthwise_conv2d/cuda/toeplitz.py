@@ -12,7 +12,7 @@ from templates.kernels.halves import ARITHMETICS, arithmetics
 from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 MIN_KERNEL = 5
 MAX_TILES = 8
@@ -136,7 +136,7 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         layout = Layout(workload, config)
         threads, groups = 32 * config["warps"], config["warps"] * config["groups_per_warp"]
         resident = resident_blocks(

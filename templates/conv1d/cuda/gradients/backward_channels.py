@@ -12,7 +12,7 @@ from templates.kernels.occupancy import bounded_occupancy, registers_each
 from templates.kernels.vectors import vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 OTHER_REGISTERS = 30  # registers for addresses and so on
 MAX_REGISTERS = 232  # as estimated
@@ -99,9 +99,7 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
                 config = longer
         return config
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         threads, registers = config["threads"], _registers(workload, config)
         size, own = BYTES_PER_ELEMENT[workload.dtype], places(workload, config)
         frame = Frame.of(workload)

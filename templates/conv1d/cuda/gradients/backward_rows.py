@@ -11,7 +11,7 @@ from templates.kernels.occupancy import bounded_occupancy, registers_each
 from templates.kernels.vectors import longest_vector
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 LANES = 32
 OTHER_REGISTERS = (
@@ -85,9 +85,7 @@ class CudaBackwardRows(Template[Conv1dWorkload]):
                 config = longer
         return config
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         threads, registers = config["threads"], _registers(workload, config)
         size = BYTES_PER_ELEMENT[workload.dtype]
         covered = tiles(workload, config) * LANES * config["vector"]

@@ -6,7 +6,7 @@ from templates.ceil_div import ceil_div
 from templates.conv1d.cuda.gradients import products
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
-from templates.template import Config
+from templates.template import Config, Features
 
 
 class CudaInputProducts(products.CudaProducts):
@@ -28,9 +28,7 @@ class CudaInputProducts(products.CudaProducts):
         channels."""
         return workload.B * ceil_div(workload.M, workload.stride), workload.C
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         tiles = products.tiles(self.extents(workload), config)
         summed = phases(workload) * tiles * config["rows"] * config["columns"]
         return {

@@ -11,7 +11,7 @@ from templates.kernels.occupancy import bounded_occupancy, registers_each
 from templates.kernels.vectors import vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 MAX_TAPS = 32  # if a thread has a vector of samples
 OTHER_REGISTERS = 28  # registers for addresses and so on
@@ -65,9 +65,7 @@ class CudaInputRows(Template[Conv1dWorkload]):
             "stores": "cached",
         }
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         threads, registers = config["threads"], _registers(workload, config)
         vector = config["vector"]
         return {

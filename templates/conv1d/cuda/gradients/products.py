@@ -13,7 +13,7 @@ from templates.kernels.halves import has_tensor_cores_for
 from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 SIDES = (32, 64, 128)
 OWN_OF_THREADS = (2, 4, 8)
@@ -105,7 +105,7 @@ def is_on_tensor_cores(workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
     return may_round and has_tensor_cores_for(workload.dtype, limits)
 
 
-def features(config: Config, blocks: int, depths: float, limits: DeviceLimits) -> dict[str, float]:
+def features(config: Config, blocks: int, depths: float, limits: DeviceLimits) -> Features:
     """Return the features of ``blocks`` blocks, each of which sums over ``depths`` depths."""
     count, needed, shared = threads(config), registers(config), 4 * shared_words(config)
     resident = resident_blocks(count, needed, limits, limits.shared_memory // shared)

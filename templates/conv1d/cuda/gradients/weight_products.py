@@ -9,7 +9,7 @@ from templates.conv1d.cuda.gradients import products
 from templates.conv1d.workload import Conv1dWorkload
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config
+from templates.template import Config, Features
 
 PARTS = tuple(1 << n for n in range(11))
 
@@ -49,9 +49,7 @@ class CudaWeightProducts(products.CudaProducts):
         counts = _useful_part_counts(*_stages_and_tiles(workload, config), limits.units)
         return config | {"parts": counts[0]}
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         depths = workload.B * workload.length / parts(workload, config)
         rows, columns = self.extents(workload)
         area = products.tiles((rows, columns), config) * config["rows"] * config["columns"]

@@ -13,7 +13,7 @@ from templates.kernels.occupancy import occupancy, registers_each, resident_bloc
 from templates.kernels.vectors import vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 MAX_TAPS = 32  # of a tile
 MAX_UNROLLED = 1024  # multiply-adds
@@ -108,9 +108,7 @@ class CudaWeightRows(Template[Conv1dWorkload]):
         counts = _useful_part_counts(*_steps_and_blocks(workload, config), limits.units)
         return config | {"parts": counts[0]}
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         threads, registers = config["threads"], _registers(workload, config)
         resident = resident_blocks(threads, registers, limits)
         steps, _ = _steps_and_blocks(workload, config)

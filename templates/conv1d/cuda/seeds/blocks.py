@@ -9,7 +9,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 REGISTERS_PER_THREAD = 255
 MAX_UNROLLED = 512
@@ -61,9 +61,7 @@ class CudaBlocks(Template[Conv1dWorkload]):
             "threads": 128,
         }
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         outputs, threads, each = config["outputs_per_block"], config["threads"], _each(config)
         step = config["taps_per_step"]
         blocks, registers = ceil_div(workload.length, outputs), _registers(config)

@@ -10,7 +10,7 @@ from templates.kernels.occupancy import occupancy
 from templates.kernels.shared_memory import shared_bytes
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 STEPS = (1, 2, 4, 8, 16)
 
@@ -63,9 +63,7 @@ class CudaSplits(Template[Conv1dWorkload]):
             "unroll": True,
         }
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         threads, step = _threads(config), config["taps_per_step"]
         blocks = ceil_div(workload.length, threads)
         resident = max(1, min(2048 // threads, 32))

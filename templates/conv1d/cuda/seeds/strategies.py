@@ -9,7 +9,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 STRATEGIES = ("halo_global", "halo_shared", "idle_threads", "several_outputs")
 
@@ -63,9 +63,7 @@ class CudaStrategies(Template[Conv1dWorkload]):
             "taps_per_chunk": chunk_lengths(workload.N, (1,))[0],
         }
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         threads, each = config["threads"], outputs_per_thread(config)
         tile, chunk = outputs_per_block(workload, config), taps_per_pass(workload, config)
         blocks, passes = ceil_div(workload.length, tile), ceil_div(workload.N, chunk)

@@ -10,7 +10,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 THREADS = 512
 BLOCKS = 128  # of samples, into which a signal is divided
@@ -84,9 +84,7 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
         each = ceil_div(signal_groups(workload, {"block": block}), limits.units)
         return {"template": self.name, "block": block, "items": each, "stores": "cached"}
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         block, count = config["block"], blocks(workload, config)
         turns = ceil_div(count, limits.units) * config["items"]
         return {

@@ -10,7 +10,7 @@ from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 SIGNALS = 64
 """Signals of a block, which are the rows of the matrix instruction."""
@@ -77,9 +77,7 @@ class CudaSignalsToeplitz(Template[Conv1dWorkload]):
         wide = {"template": self.name, **_least(), "columns": 128, "groups": 2, "resident": 2}
         return wide if wide in self.space(workload, limits) else {"template": self.name, **_least()}
 
-    def features(
-        self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         count, shared = blocks(workload, config), 4 * shared_words(workload, config)
         resident = min(
             max(1, limits.registers_per_unit // (_registers(config) * threads(config))),

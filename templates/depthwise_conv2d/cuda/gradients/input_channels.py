@@ -17,7 +17,7 @@ from templates.kernels.occupancy import bounded_occupancy
 from templates.kernels.vectors import vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 MAX_WIDTH = 15  # the most columns of a kernel that is dilated
 MAX_SUMS = 96  # the most of a thread
@@ -147,7 +147,7 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         count, registers = config["threads"], _registers(workload, config)
         shared = 4 * shared_words(workload, config)
         outputs = config["rows"] * config["columns"]

@@ -23,7 +23,7 @@ from templates.kernels.occupancy import bounded_occupancy
 from templates.kernels.vectors import VECTOR_BYTES, vector_lengths
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 MAX_TAPS = 81  # the most of a tile
 MAX_UNROLLED = 3600  # the most multiply-adds in the code
@@ -198,7 +198,7 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         share, count = work(workload, config), threads(workload, config)
         registers, shared = _registers(workload, config), 4 * shared_words(workload, config)
         taps = config["tap_rows"] * config["tap_columns"]

@@ -15,7 +15,7 @@ from templates.kernels.halves import has_tensor_cores_for
 from templates.kernels.occupancy import bounded_occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
-from templates.template import Config, Template
+from templates.template import Config, Features, Template
 
 SIZE = 2  # bytes of an element
 VECTOR = 8  # channels in 16 bytes
@@ -123,7 +123,7 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
 
     def features(
         self, workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
-    ) -> dict[str, float]:
+    ) -> Features:
         share, count = work(workload, config), threads(workload, config)
         registers, shared = _registers(workload, config), 4 * shared_words(workload, config)
         products = workload.used_kernel[0] * _phases(workload) * config["warp_channels"]
