@@ -11,11 +11,15 @@ from templates.depthwise_conv2d.cuda.channels_planes import CudaChannelsPlanes
 from templates.depthwise_conv2d.cuda.channels_sparse import CudaChannelsSparse
 from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToeplitz
 from templates.depthwise_conv2d.cuda.direct import CudaDirect
-from templates.depthwise_conv2d.cuda.gradients.input_channels import CudaInputChannels
-from templates.depthwise_conv2d.cuda.gradients.input_planes import CudaInputPlanes
-from templates.depthwise_conv2d.cuda.gradients.weight_channels import CudaWeightChannels
+from templates.depthwise_conv2d.cuda.gradients.input_channels import (
+    CudaInputChannels,
+    CudaInputPlanes,
+)
+from templates.depthwise_conv2d.cuda.gradients.weight_channels import (
+    CudaWeightChannels,
+    CudaWeightPlanes,
+)
 from templates.depthwise_conv2d.cuda.gradients.weight_matrices import CudaWeightMatrices
-from templates.depthwise_conv2d.cuda.gradients.weight_planes import CudaWeightPlanes
 from templates.depthwise_conv2d.cuda.patch import CudaPatch
 from templates.depthwise_conv2d.cuda.rows import CudaRows
 from templates.depthwise_conv2d.cuda.splits import CudaSplits

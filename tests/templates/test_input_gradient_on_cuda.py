@@ -8,8 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import templates
-from templates.depthwise_conv2d.cuda.gradients.input_channels import CudaInputChannels
-from templates.depthwise_conv2d.cuda.gradients.input_planes import CudaInputPlanes
+from templates.depthwise_conv2d.cuda.gradients.input_channels import (
+    CudaInputChannels,
+    CudaInputPlanes,
+)
 from templates.depthwise_conv2d.cuda.gradients.schedules import input_channels as program
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.epilogue import Activation

@@ -13,12 +13,14 @@ import templates
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda.gradients.schedules import weight_channels as program
 from templates.depthwise_conv2d.cuda.gradients.schedules import weight_matrices as products
-from templates.depthwise_conv2d.cuda.gradients.weight_channels import CudaWeightChannels
+from templates.depthwise_conv2d.cuda.gradients.weight_channels import (
+    CudaWeightChannels,
+    CudaWeightPlanes,
+)
 from templates.depthwise_conv2d.cuda.gradients.weight_matrices import (
     CudaWeightMatrices,
     bias_tap,
 )
-from templates.depthwise_conv2d.cuda.gradients.weight_planes import CudaWeightPlanes
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.cuda_source import render
 from tests.templates import emulated

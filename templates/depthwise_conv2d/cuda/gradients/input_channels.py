@@ -1,6 +1,8 @@
-"""Search space of the input's gradient, channels last, on CUDA."""
+"""Search spaces of the input's gradient, channels last and channels first, on CUDA."""
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
@@ -46,19 +48,17 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
     version = 3
     arithmetic = DIRECT_WITH_PADDING
     computes_gradients = True
+    layout: ClassVar[str] = "NHWC"
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """Accept gradients of an input in layout NHWC on CUDA that no forward workload computes.
+        """Accept gradients of an input in this layout on CUDA that no forward workload computes.
 
         The taps must fit into shared memory, and the kernel must be at most 15 wide or not dilated.
         """
-        return workload.layout == "NHWC" and self._computes(workload, limits)
-
-    def _computes(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """Return whether a gradient of either layout can be computed."""
         return (
-            limits.kind == self.kind
+            super().applies(workload, limits)
             and workload.direction == "backward_input"
+            and workload.layout == self.layout
             and workload.as_forward is None
             and (workload.kernel[1] <= MAX_WIDTH or workload.dilation == 1)
             and 4 * shared_words(workload, _smallest(workload)) <= limits.shared_memory
@@ -160,6 +160,17 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
             "run_bytes": config["lanes"] * config["channels"] * BYTES_PER_ELEMENT[workload.dtype],
             "streaming": config["stores"] == "streaming",
         }
+
+
+class CudaInputPlanes(CudaInputChannels):
+    """A thread sums a patch of elements of one channel, as ``CudaInputChannels`` of several.
+
+    Neighbouring threads have neighbouring patches of a channel, and a block has ``lanes`` channels.
+    Columns that fill a vector are stored at once.
+    """
+
+    name = "input_planes"
+    layout = "NCHW"
 
 
 def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:

@@ -1,6 +1,8 @@
-"""Search space of the weight's gradient, channels last, in multiply-adds on CUDA."""
+"""Search spaces of the weight's gradient, channels last and first, in multiply-adds on CUDA."""
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div, excess
@@ -9,7 +11,6 @@ from templates.depthwise_conv2d.cuda.gradients.weight_work import (
     Work,
     blocks,
     ring,
-    serves,
 )
 from templates.depthwise_conv2d.cuda.lanes import (
     are_filled,
@@ -59,10 +60,12 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
     version = 3
     arithmetic = DIRECT_WITH_PADDING
     computes_gradients = True
+    layout: ClassVar[str] = "NHWC"
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """Accept gradients of a weight in layout NHWC on CUDA."""
-        return super().applies(workload, limits) and serves(workload)
+        """Accept gradients of a weight in this layout on CUDA."""
+        wanted = (workload.direction, workload.layout) == ("backward_weight", self.layout)
+        return super().applies(workload, limits) and wanted
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
         size = BYTES_PER_ELEMENT[workload.dtype]
@@ -216,6 +219,17 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             "workspace": share.workspace,
             "padded_share": excess(workload.out_width, config["columns"]),
         }
+
+
+class CudaWeightPlanes(CudaWeightChannels):
+    """A thread sums a tile of taps of one channel, as ``CudaWeightChannels`` of several.
+
+    A block has one channel, neighbouring threads have neighbouring columns of it, and inputs come
+    straight to registers.
+    """
+
+    name = "weight_planes"
+    layout = "NCHW"
 
 
 def work(workload: DepthwiseConv2dWorkload, config: Config) -> Work:

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
-from templates.depthwise_conv2d.cuda.gradients.weight_work import (
-    Work,
-    blocks,
-    ring,
-    serves,
-)
+from templates.depthwise_conv2d.cuda.gradients.weight_work import Work, blocks, ring
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.halves import has_tensor_cores_for
 from templates.kernels.occupancy import bounded_occupancy
@@ -55,8 +50,8 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
         """
         return (
             super().applies(workload, limits)
-            and serves(workload)
-            and workload.multiplier == 1
+            and workload.direction == "backward_weight"
+            and (workload.layout, workload.multiplier) == ("NHWC", 1)
             and has_tensor_cores_for(workload.dtype, limits)
             and workload.activation == "none"
             and workload.C % VECTOR == 0

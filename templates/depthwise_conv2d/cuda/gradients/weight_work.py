@@ -13,11 +13,6 @@ MAX_SIDE = 9  # the most taps along a side of a tile
 SLICES = 16  # the most slices of the parts, which are warps of a block of the second launch
 
 
-def serves(workload: DepthwiseConv2dWorkload) -> bool:
-    """Return whether a workload is a weight's gradient, channels last."""
-    return workload.direction == "backward_weight" and workload.layout == "NHWC"
-
-
 @dataclass(frozen=True)
 class Work:
     """The work of a weight's gradient, as ``schedules/weight_places.cu`` shares it out.
