@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any
 
 from rich.console import Console
@@ -69,9 +68,9 @@ def show_job(job: Job, device: Device | None, waiting: str | None, console: Cons
         "waits": waiting,
         "worker": job.worker and f"{job.worker}, attempt {job.attempt}",
         "error": job.error,
-        "ordered": _iso(job.created_at),
-        "started": _iso(job.started_at),
-        "ended": _iso(job.finished_at),
+        "ordered": job.created_at.isoformat(),
+        "started": job.started_at and job.started_at.isoformat(),
+        "ended": job.finished_at and job.finished_at.isoformat(),
     }
     for name, value in lines.items():
         if value:
@@ -101,7 +100,3 @@ def _shape(job: Job) -> str:
 
 def _in_words(value: Any) -> str:
     return ", ".join(value) if isinstance(value, tuple) else str(value)
-
-
-def _iso(time: datetime | None) -> str | None:
-    return None if time is None else time.isoformat()

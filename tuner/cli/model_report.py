@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 
 from pydantic import ValidationError
 
@@ -38,8 +37,8 @@ def show_model(model: ModelShown) -> None:
         "trials": f"{trials.measured} of {trials.requested}",
         "to go": model.eta_seconds is not None and f"{model.eta_seconds:.0f} s",
         "gain": gain_in_words(model.time, len(model.layers)),
-        "ordered": _iso(model.created_at),
-        "ended": _iso(model.finished_at),
+        "ordered": model.created_at.isoformat(),
+        "ended": model.finished_at and model.finished_at.isoformat(),
     }
     for name, value in lines.items():
         if value:
@@ -66,7 +65,3 @@ def _shape(layer: LayerShown) -> str:
         return as_options(workload.model_validate(layer.workload))
     except (TemplateError, ValidationError):  # the service is of another release
         return " ".join(f"{name}={value}" for name, value in layer.workload.items())
-
-
-def _iso(time: datetime | None) -> str | None:
-    return None if time is None else time.isoformat()
