@@ -22,17 +22,14 @@ from db.sql.errors import StorageError
 from db.sql.schema import check_schema, migrate
 from db.sql.url import without_passwords
 from templates.workload import Workload
-from tuner.build.linker import must_link
 from tuner.client.answers import Best
 from tuner.client.cache import Cache
 from tuner.client.source import Source
-from tuner.device.detect import detect
 from tuner.device.device import Device
 from tuner.errors import BadOrder, ModelFailed, NotTuned, WrongArgument
 from tuner.job.model_order import make_model_order
 from tuner.job.order import (
     make_order,
-    must_be_for,
     only_terms,
     parse_terms,
     restricted,
@@ -48,7 +45,7 @@ from tuner.settings import Settings
 from tuner.terminal.bar import JobBar
 from tuner.terminal.report import arithmetic
 from tuner.terminal.untuned import not_tuned_message
-from tuner.worker.in_process import run_to_success, submit_job
+from tuner.worker.in_process import device_for, run_to_success, submit_job
 from tuner.worker.kept_worker import KeptWorker
 from tuner.worker.models_in_process import run_model, submit_model
 
@@ -177,9 +174,7 @@ class Local(Source):
         """Run an order to its end and return the device on which it ran."""
         if not structlog.is_configured():
             logs.configure_warnings_only(self.settings.log_format)
-        must_link()
-        device = detect(how.target)
-        must_be_for(device, how)
+        device = device_for(how)
         order = make_order(wanted, how, device.kind)
         with interruptible(), JobBar() if bar else nullcontext() as shown:
             job = submit_job(self._engine, self.settings, order, device)
@@ -204,9 +199,7 @@ class Local(Source):
         how = parse_terms(only_terms(terms))
         if not structlog.is_configured():
             logs.configure_warnings_only(self.settings.log_format)
-        must_link()
-        device = detect(how.target)
-        must_be_for(device, how)
+        device = device_for(how)
         order = make_model_order(name, workloads, how, device.kind)
         with interruptible():
             model = submit_model(self._engine, self.settings, order, device)

@@ -15,7 +15,6 @@ from db.contract.requests import TermsIn
 from db.contract.spec import specified
 from templates.errors import TemplateError, UnknownOperator, first_refused
 from templates.workload import Workload
-from tuner.device.device import Device
 from tuner.errors import BadOrder, UnknownStrategy
 from tuner.plain import plain
 
@@ -82,16 +81,6 @@ def only_terms(given: Mapping[str, Any]) -> Mapping[str, Any]:
         if name not in TERMS:
             raise BadOrder(name, f"is no term of an order; those are {', '.join(TERMS)}")
     return given
-
-
-def must_be_for(device: Device, how: Terms) -> None:
-    """Raise BadOrder if the terms name another device than this process's, ``device``."""
-    if how.for_device not in (None, device.name):
-        raise BadOrder(
-            "for_device",
-            f"is {how.for_device!r}, but this process tunes on {device.name!r}; choose another by "
-            "target or CUDA_VISIBLE_DEVICES, or order from a service that has workers there",
-        )
 
 
 def make_order(workload: Workload, how: Terms, kind: str) -> JobOrder:

@@ -9,13 +9,15 @@ from sqlalchemy.engine import Engine
 
 from db import queue
 from db.contract.job import Job
-from db.contract.order import JobOrder
+from db.contract.order import JobOrder, Terms
 from db.fleet.workers import list_workers
 from db.queue.waiting import waiting_reason
 from db.sql.errors import StorageError
 from db.sql.transaction import reading
+from tuner.build.linker import must_link
+from tuner.device.detect import detect
 from tuner.device.device import Device
-from tuner.errors import TunerError
+from tuner.errors import BadOrder, TunerError
 from tuner.job.progress import Progress
 from tuner.library.signing_key import own_key
 from tuner.process.stopping import check_stopped, pause
@@ -25,6 +27,22 @@ from tuner.worker.kept_worker import KeptWorker
 from tuner.worker.worker import Worker
 
 POLL_SECONDS = 1.0
+
+
+def device_for(how: Terms) -> Device:
+    """Return this process's device, on which orders on these terms are to run.
+
+    Raises NoLinker, NoDevice, and BadOrder if the terms name another device.
+    """
+    must_link()
+    device = detect(how.target)
+    if how.for_device not in (None, device.name):
+        raise BadOrder(
+            "for_device",
+            f"is {how.for_device!r}, but this process tunes on {device.name!r}; choose another by "
+            "target or CUDA_VISIBLE_DEVICES, or order from a service that has workers there",
+        )
+    return device
 
 
 def submit_job(engine: Engine, settings: Settings, order: JobOrder, device: Device) -> Job:

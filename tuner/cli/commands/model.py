@@ -123,23 +123,19 @@ def tune(
 def _tune_here(name: str, workloads: Sequence[Mapping[str, Any]], how: Terms) -> ModelShown:
     """Order the model in the database and run its jobs in this process."""
     from db import models
-    from tuner.build.linker import must_link
-    from tuner.device.detect import detect
     from tuner.job.model_order import make_model_order
-    from tuner.job.order import must_be_for
     from tuner.process import logs
     from tuner.process.stopping import Stopped, stop_on_signals
     from tuner.settings import Settings
     from tuner.terminal.bar import JobBar
+    from tuner.worker.in_process import device_for
     from tuner.worker.kept_worker import KeptWorker
     from tuner.worker.models_in_process import run_model, submit_model
 
     settings = Settings()
     logs.configure_warnings_only(settings.log_format)
-    must_link()
-    device = detect(how.target)
+    device = device_for(how)
     stop_on_signals()
-    must_be_for(device, how)
     order = make_model_order(name, workloads, how, device.kind)
     with database(settings) as engine, closing(KeptWorker(engine, settings)) as kept:
         model = submit_model(engine, settings, order, device)

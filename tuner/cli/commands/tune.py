@@ -29,7 +29,7 @@ from tuner.cli.term_options import (
     terms_from_options,
 )
 from tuner.errors import TunerError
-from tuner.job.order import make_order, must_be_for
+from tuner.job.order import make_order
 from tuner.process.stopping import Stopped, stop_on_signals
 
 if TYPE_CHECKING:
@@ -64,20 +64,16 @@ def tuned_best(workload: Workload, how: Terms) -> Best:
     Raises TunerError if the best was deleted after the job was found.
     """
     from db.results import best as bests
-    from tuner.build.linker import must_link
-    from tuner.device.detect import detect
     from tuner.process import logs
     from tuner.settings import Settings
     from tuner.terminal.bar import JobBar
-    from tuner.worker.in_process import run_to_success, submit_job
+    from tuner.worker.in_process import device_for, run_to_success, submit_job
     from tuner.worker.kept_worker import KeptWorker
 
     settings = Settings()
     logs.configure_warnings_only(settings.log_format)
-    must_link()
-    device = detect(how.target)
+    device = device_for(how)
     stop_on_signals()
-    must_be_for(device, how)
     order = make_order(workload, how, device.kind)
     with database(settings) as engine, closing(KeptWorker(engine, settings)) as kept:
         job = submit_job(engine, settings, order, device)
