@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable
 
-from db.contract.order import PREDICTED
+from db.contract.order import PREDICTED, JobOrder
 from db.records.listed import NEIGHBOUR, ListedConfig, ListedOrder
 from db.results.best import Best
 from templates import operator as find_operator
@@ -53,16 +53,14 @@ def verification_order(
         "device": lender.device.name,
         "job": lender.job_id,
     }
-    return ListedOrder(
-        operator=workload.operator,
-        workload_key=workload.key,
-        workload=workload.model_dump(),
-        target=lender.device.kind,  # type: ignore[arg-type]  # it is one of them
+    order = JobOrder.of(
+        workload,
+        target=lender.device.kind,
         search=NEIGHBOUR,
-        listed=[ListedConfig(lender.config, lender.template_version, source)],
         templates=templates,
         for_device=for_device,
     )
+    return ListedOrder(order, [ListedConfig(lender.config, lender.template_version, source)])
 
 
 def distance(workload: Workload, best: Best) -> float:

@@ -109,12 +109,8 @@ def import_records(log: Annotated[bytes, Depends(_log)], engine: EngineDep) -> I
     read = logs.read(log)
     configs = [
         ListedOrder(
-            operator=each.workload.operator,
-            workload_key=each.workload.key,
-            workload=each.workload.model_dump(),
-            target=each.target,
-            search=listed.IMPORTED,
-            listed=[ListedConfig(each.config, each.template_version, each.source)],
+            JobOrder.of(each.workload, target=each.target, search=listed.IMPORTED),
+            [ListedConfig(each.config, each.template_version, each.source)],
         )
         for each in read.configs
     ]

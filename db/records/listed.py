@@ -4,13 +4,13 @@ The list was imported, or is a neighbour's configuration. Its configurations are
 measured like those of a search."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Connection, Engine, insert, select
 
 from db.contract.job import Job
-from db.contract.order import JobOrder, Target
+from db.contract.order import JobOrder
 from db.queue.jobs import by_seqs, require_job_id
 from db.queue.submit import create, hash_fields, retry_on_conflict
 from db.results.trials import config_key
@@ -34,16 +34,16 @@ class ListedConfig:
 
 @dataclass(frozen=True)
 class ListedOrder:
-    """An order to measure these configurations for one workload on one kind of device."""
+    """An order to measure these configurations. Its ``search`` is one of SEARCHES."""
 
-    operator: str
-    workload_key: str
-    workload: dict[str, Any]
-    target: Target
-    search: str
+    order: JobOrder
     listed: Sequence[ListedConfig]
-    templates: tuple[str, ...] | None = None  # as in an order: its best is kept among theirs
-    for_device: str | None = None  # as in an order
+
+    @property
+    def job_order(self) -> JobOrder:
+        """The order with the terms of a list, which is measured whole, and again if asked for."""
+        count = len(self.listed)
+        return replace(self.order, trials=count, on_existing="retune", warm_start=False)
 
 
 def submit(engine: Engine, orders: Iterable[ListedOrder]) -> list[tuple[Job, bool]]:
@@ -62,14 +62,13 @@ def grouped(entries: Iterable[ListedOrder]) -> list[ListedOrder]:
     merged: dict[tuple[str, str, str], dict[tuple[str, int], ListedConfig]] = {}
     first: dict[tuple[str, str, str], ListedOrder] = {}
     for entry in entries:
-        group = (entry.workload_key, entry.target, entry.search)
+        group = (entry.order.workload_key, entry.order.target, entry.order.search)
         first.setdefault(group, entry)
         for listed in entry.listed:
             key = (config_key(listed.config), listed.template_version)
             merged.setdefault(group, {}).setdefault(key, listed)
     return [
-        ListedOrder(**(vars(order) | {"listed": list(merged[group].values())}))
-        for group, order in first.items()
+        ListedOrder(entry.order, list(merged[group].values())) for group, entry in first.items()
     ]
 
 
@@ -92,7 +91,7 @@ def _submit(connection: Connection, wanted: Mapping[str, ListedOrder]) -> list[t
     seqs = {row.order_key: row.seq for row in connection.execute(equal)}
     new = {key: order for key, order in wanted.items() if key not in seqs}
     if new:
-        seqs |= create(connection, {key: _job_order(order) for key, order in new.items()})
+        seqs |= create(connection, {key: order.job_order for key, order in new.items()})
         rows = [
             {"job_seq": seqs[key], "place": place, **vars(listed)}
             for key, order in new.items()
@@ -103,23 +102,8 @@ def _submit(connection: Connection, wanted: Mapping[str, ListedOrder]) -> list[t
     return [(found[seqs[key]], key in new) for key in wanted]
 
 
-def _job_order(order: ListedOrder) -> JobOrder:
-    return JobOrder(
-        operator=order.operator,
-        workload_key=order.workload_key,
-        workload=order.workload,
-        target=order.target,
-        for_device=order.for_device,
-        trials=len(order.listed),
-        search=order.search,
-        on_existing="retune",
-        warm_start=False,
-        templates=order.templates,
-    )
-
-
 def _order_key(order: ListedOrder) -> str:
-    compared = _job_order(order).compared_fields() | {
+    compared = order.job_order.compared_fields() | {
         "listed": [[each.config, each.template_version] for each in order.listed]
     }
     return hash_fields(compared)

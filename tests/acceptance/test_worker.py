@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 import templates
 from db import queue
+from db.contract.order import JobOrder
 from db.fleet import workers
 from db.records import imports
 from db.records.listed import IMPORTED, ListedConfig, ListedOrder
@@ -190,15 +191,9 @@ def test_its_metrics_count_all_trials_that_are_stored_before_a_report(
     """
     count = 2 * TRIALS_PER_READ + 1
     workload = templates.operator("conv1d").workload.model_validate(SHAPE)
-    order = ListedOrder(
-        operator=workload.operator,
-        workload_key=workload.key,
-        workload=workload.model_dump(),
-        target="cpu",
-        search=IMPORTED,
-        listed=[ListedConfig({"template": "direct", "flux": n}, 1, {}) for n in range(count)],
-    )
-    imports.store(database.engine, [order], [])
+    order = JobOrder.of(workload, target="cpu", search=IMPORTED)
+    lines = [ListedConfig({"template": "direct", "flux": n}, 1, {}) for n in range(count)]
+    imports.store(database.engine, [ListedOrder(order, lines)], [])
     with closing(
         Worker(database.engine, bench.device, Settings(build_workers=1, metrics_port=0))
     ) as worker:

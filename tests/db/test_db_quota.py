@@ -30,17 +30,8 @@ def owners(engine: Engine) -> list[str | None]:
 
 def several(*lengths: int) -> list[ListedOrder]:
     """Return orders of imported lists, one for each length."""
-    return [
-        ListedOrder(
-            o.operator,
-            o.workload_key,
-            o.workload,
-            "cuda",
-            listed.IMPORTED,
-            [ListedConfig({"a": 1}, 1)],
-        )
-        for o in map(order, lengths)
-    ]
+    orders = (order(length, target="cuda", search=listed.IMPORTED) for length in lengths)
+    return [ListedOrder(each, [ListedConfig({"a": 1}, 1)]) for each in orders]
 
 
 def test_a_job_belongs_to_who_ordered_it(engine: Engine, mine: Engine) -> None:

@@ -277,9 +277,7 @@ def test_a_list_is_no_search(engine: Engine) -> None:
     """An imported list answers only orders of as many trials as it has measured."""
     entries = [listed.ListedConfig({"template": "direct", "threads": knob}, 1) for knob in range(5)]
     asked = order(on_existing="reuse", trials=5)
-    new = listed.ListedOrder(
-        asked.operator, asked.workload_key, asked.workload, "cuda", listed.IMPORTED, entries
-    )
+    new = listed.ListedOrder(replace(asked, target="cuda", search=listed.IMPORTED), entries)
     [(job, _)] = listed.submit(engine, [new])
     held, part = claimed(engine), device(engine).id
     trials.add(engine, job.id, held.attempt, [new_trial(part, 0)])
@@ -300,9 +298,7 @@ def test_what_was_refused_or_failed_is_no_evidence(engine: Engine) -> None:
     entries = [
         listed.ListedConfig({"template": "direct", "threads": knob}, 1) for knob in range(201)
     ]
-    brought = listed.ListedOrder(
-        asked.operator, asked.workload_key, asked.workload, "cuda", listed.IMPORTED, entries
-    )
+    brought = listed.ListedOrder(replace(asked, target="cuda", search=listed.IMPORTED), entries)
     [(job, _)] = listed.submit(engine, [brought])
     held, part = claimed(engine), device(engine).id
     refused = [

@@ -119,12 +119,8 @@ def store(engine: Engine, log: Log) -> Stored:
     """Store jobs that measure a log's configurations and tune its shapes, and return them."""
     configs = [
         ListedOrder(
-            operator=each.workload.operator,
-            workload_key=each.workload.key,
-            workload=each.workload.model_dump(),
-            target=each.target,
-            search=listed.IMPORTED,
-            listed=[ListedConfig(each.config, each.template_version, each.source)],
+            JobOrder.of(each.workload, target=each.target, search=listed.IMPORTED),
+            [ListedConfig(each.config, each.template_version, each.source)],
         )
         for each in log.configs
     ]

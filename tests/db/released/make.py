@@ -197,12 +197,9 @@ def _ladder(engine: Engine, device: int) -> None:
 
 
 def _listed(engine: Engine) -> None:
-    order = _order(70)
+    order = _order(70, target="cpu", search="imported")
     lanes = [listed.ListedConfig({"template": "direct", "lanes": 8}, 1, {"line": 3})]
-    brought = listed.ListedOrder(
-        "conv1d", order.workload_key, order.workload, "cpu", "imported", lanes
-    )
-    listed.submit(engine, [brought])
+    listed.submit(engine, [listed.ListedOrder(order, lanes)])
 
 
 def _model(engine: Engine) -> None:
