@@ -8,9 +8,23 @@ from typing import Any
 from templates.conv1d.frame import Frame
 from templates.conv1d.shape import extents
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.cuda_source import DERIVATIVE, derivative, elements, knobs
+from templates.kernels.cuda_source import (
+    DERIVATIVE,
+    ELEMENTS,
+    derivative,
+    elements,
+    include_once,
+    knobs,
+    render,
+)
 
 SLOPE = (DERIVATIVE, Path(__file__).with_name("backward_slope.cu"))
+
+
+def source(config: dict[str, Any], values: dict[str, object], path: Path) -> str:
+    """Return the whole source of a program, filled in; ``path`` is the template's own file."""
+    text = render(values, ELEMENTS, *SLOPE, path)
+    return include_once("CONV1D_BACKWARD", text, config["resident"])
 
 
 def substitutions(

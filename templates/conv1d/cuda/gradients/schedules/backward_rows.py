@@ -17,25 +17,15 @@ from templates.conv1d.cuda.gradients.backward_rows import (
 )
 from templates.conv1d.cuda.gradients.schedules import backward
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.cuda_source import (
-    ELEMENTS,
-    Launch,
-    include_once,
-    program_of_launches,
-    render,
-)
+from templates.kernels.cuda_source import Launch, program_of_launches
 
 SOURCE = Path(__file__).with_name("backward_rows.cu")
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
-    source = render(substitutions(workload, config), ELEMENTS, *backward.SLOPE, SOURCE)
-    return program_of_launches(
-        workload,
-        include_once("CONV1D_BACKWARD", source, config["resident"]),
-        launches(workload, config),
-        workspace(workload, config),
-    )
+    source = backward.source(config, substitutions(workload, config), SOURCE)
+    floats = workspace(workload, config)
+    return program_of_launches(workload, source, launches(workload, config), floats)
 
 
 def launches(workload: Conv1dWorkload, config: dict[str, Any]) -> list[Launch]:

@@ -30,13 +30,9 @@ MIDDLE = {
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
-    return program(
-        render(numbers(workload, config), ELEMENTS, *sources(config)),
-        config["resident"],
-        work(workload, config),
-        threads(workload, config),
-        shared_words(workload, config),
-    )
+    source = render(numbers(workload, config), ELEMENTS, *sources(config))
+    both = both_launches(workload, config)
+    return program(work(workload, config), source, config["resident"], both)
 
 
 def sources(config: dict[str, Any]) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,10 @@ STAGES = Path(__file__).with_name("weight_stages.cu")
 TOTALS = Path(__file__).with_name("weight_parts.cu")
 
 
-def program(source: str, resident_blocks: int, work: Work, threads: int, words: int) -> Any:
+def program(work: Work, source: str, resident_blocks: int, both: Sequence[Launch]) -> Any:
     """Return a program of both launches of functions of the source."""
-    return program_of_launches(
-        work.workload,
-        include_once("DEPTHWISE_WEIGHT", source, resident_blocks),
-        launches(work, threads, words),
-        work.workspace,
-    )
+    once = include_once("DEPTHWISE_WEIGHT", source, resident_blocks)
+    return program_of_launches(work.workload, once, both, work.workspace)
 
 
 def launches(work: Work, threads: int, words: int) -> list[Launch]:

@@ -30,13 +30,9 @@ SOURCES = (*PLACES, COPIES, STAGES, TENSOR, TOTALS)
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
-    return program(
-        render(numbers(workload, config), HALVES, ELEMENTS, *SOURCES),
-        config["resident"],
-        work(workload, config),
-        threads(workload, config),
-        shared_words(workload, config),
-    )
+    source = render(numbers(workload, config), HALVES, ELEMENTS, *SOURCES)
+    both = both_launches(workload, config)
+    return program(work(workload, config), source, config["resident"], both)
 
 
 def both_launches(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> list[Launch]:
