@@ -9,6 +9,7 @@
 #define __forceinline__ inline
 #define __noinline__
 #define __restrict__
+#define __align__ alignas
 #define __expf __builtin_expf
 #define erfcf __builtin_erfcf
 
@@ -130,7 +131,7 @@ static word half_narrow(float v) {
 }
 template <int BYTES>
 void element_fetch(word* v, const char* from, bool inside) {
-  __builtin_memset(v, 0, BYTES);
+  __builtin_memset(v, 0, max(BYTES, 4));
   if (inside) __builtin_memcpy(v, from, BYTES);
 }
 static float element_at(const word* v, int i) {

@@ -112,9 +112,7 @@ def test_any_configuration_is_right(
     layer, template = workload(dtype=dtype, **fields, padding=padding), CudaChannelsPlanes()
     assume(template.applies(layer, H200))
     space = template.space(layer, H200)
-    # with several, the warps of a channel do different numbers of products, which the emulation
-    # would take for barriers of the whole block
-    config = space[int(place * len(space))] | {"row_warps": 1}
+    config = space[int(place * len(space))]
     layout = Layout(layer, config)
     launch = Launch(
         "depthwise_channels_planes", layout.blocks, layout.threads, layout.shared_bytes // 4

@@ -8,7 +8,15 @@ from typing import Any
 from templates.depthwise_conv2d.cuda.channels import blocks, shared_words
 from templates.depthwise_conv2d.shape import shape
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, knobs, program, source_of
+from templates.kernels.cuda_source import (
+    ELEMENTS,
+    EPILOGUE,
+    Launch,
+    elements,
+    knobs,
+    program_of_launches,
+    source_of,
+)
 
 SOURCE = Path(__file__).with_name("channels.cu")
 REGISTERS = Path(__file__).with_name("channels_registers.cu")
@@ -18,13 +26,21 @@ WEIGHTS = {"loaded": REGISTERS, "registers": REGISTERS, "shared": SHARED}
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
+    sources = ELEMENTS, EPILOGUE, SOURCE, WEIGHTS[config["weights"]]
+    source = source_of(config, numbers(workload, config), *sources)
+    return program_of_launches(workload, source, [launch(workload, config)])
+
+
+def launch(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Launch:
+    """Return the program's only launch."""
     grid = blocks(workload, config), config["threads"], shared_words(workload, config)
-    return program(workload, "depthwise_channels", _source(workload, config), *grid)
+    return Launch("depthwise_channels", *grid)
 
 
-def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
+def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
+    """Return the values that fill in the sources."""
     is_staged = config["weights"] == "registers"
-    values = {
+    return {
         **knobs(config),
         **elements(workload.dtype, config["stores"], kept=config.get("ahead", 0) > 0),
         **shape(workload),
@@ -34,4 +50,3 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
         "MEMORY": ", word* shared" if is_staged else "",
         "STAGED": "(char*)shared" if is_staged else "nullptr",
     }
-    return source_of(config, values, ELEMENTS, EPILOGUE, SOURCE, WEIGHTS[config["weights"]])
