@@ -21,7 +21,7 @@ MAX_UNROLLED = 3136
 MAX_UNROLLED_SHARED = 1008  # for a row of taps
 MAX_REGISTERS = 232  # the most that a thread may be estimated to need
 DEFAULT_REGISTERS = 128
-DEFAULT_EXCESS = 1.1  # most of the strips' outputs, for each output
+DEFAULT_EXCESS = 1.1  # outputs that a default computes, at most, for each one of a plane
 DEFAULT_THREADS = 64  # least for each unit
 DEFAULT_STRIPS = (
     ("columns", 2),

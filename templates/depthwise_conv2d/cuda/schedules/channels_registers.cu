@@ -4,8 +4,7 @@ constexpr bool STAGED = @IS_STAGED@;
 constexpr int AHEAD = @AHEAD@, ROWS = (R - 1) * STRIDE + (TAPS_H - 1) * DILATION + 1;
 constexpr int WEIGHT_WORDS = element_words(N * KERNEL), WEIGHT_BYTES = N * KERNEL * SIZE;
 constexpr int VECTOR = WEIGHT_BYTES % 16 == 0 ? 16 : WEIGHT_BYTES & -WEIGHT_BYTES;  // bytes that a thread reads at once
-constexpr int STAGED_BYTES = CHANNELS * KERNEL * SIZE;
-constexpr int PIECE = !STAGED ? VECTOR : STAGED_BYTES % 4 == 0 ? 4 : 2;  // bytes read at once from global memory
+constexpr int STAGED_BYTES = CHANNELS * KERNEL * SIZE, PIECE = STAGED_BYTES % 4 == 0 ? 4 : 2;  // of a block, of a copy
 static_assert((STAGED ? (STAGED_BYTES + 3) / 4 : 0) == @WORDS@, "the template's estimate of shared memory");
 
 constexpr bool channels_above_or_below(int row) { return STRIPS == 1 && (row < TOP || row - TOP >= H); }
@@ -72,7 +71,7 @@ __device__ __forceinline__ void depthwise_channels(const void* __restrict__ x, c
   const channels_work mine = channels_mine();
   const char *const bias_of = (const char*)@BIAS@, *const residual_of = (const char*)@RESIDUAL@;
   const size_t bits = (size_t)x | (size_t)y | (size_t)bias_of | (size_t)residual_of;
-  if ((bits & (N * SIZE - 1)) != 0 || ((size_t)w & (PIECE - 1)) != 0) {
+  if ((bits & (N * SIZE - 1)) != 0 || ((size_t)w & ((STAGED ? PIECE : VECTOR) - 1)) != 0) {
     if (mine.any) channels_plain((const char*)x, (const char*)w, bias_of, residual_of, (char*)y, mine);
     return;
   }
