@@ -11,6 +11,7 @@ from templates.conv1d.cuda.fft import CudaFft
 from templates.conv1d.cuda.partitions import CudaPartitions
 from templates.conv1d.cuda.registers import CudaRegisters
 from templates.conv1d.workload import Conv1dWorkload
+from templates.depthwise_conv2d.cuda.channels import CudaChannels
 from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToeplitz
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
@@ -23,8 +24,13 @@ pytestmark = [pytest.mark.gpu, pytest.mark.torch]
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 SHORT, MIDDLE, LONG = (Conv1dWorkload(M=500_009, N=n, mode="same") for n in (9, 511, 8191))
-LAYER = DepthwiseConv2dWorkload(B=8, C=72, H=28, W=28, K=5, layout="NHWC", dtype="float16")
+LAYER, LOW, WHOLE = (
+    DepthwiseConv2dWorkload(B=32, C=C, H=side, W=side, K=5, layout="NHWC", dtype="float16")
+    for C, side in ((72, 28), (1152, 7), (96, 28))
+)
 HELD_KIB = 114  # a unit of an H100 or H200 has room for one such block
+EARLY, LATE = ({"next_launch": each} for each in ("early", "late"))
+TENSOR = {"copies": "tensor"}
 TEAMS = {"points": 3072, "segments": 2, "spectrum": "shared", "teams": 2}
 FORMS: dict[str, tuple[Any, Workload, dict[str, Any]]] = {
     "one launch": (CudaRegisters(), SHORT, {}),
@@ -32,7 +38,11 @@ FORMS: dict[str, tuple[Any, Workload, dict[str, Any]]] = {
     "several that let the next begin": (CudaPartitions(), LONG, {"held_kib": HELD_KIB}),
     "one that lets the next begin": (CudaFft(), MIDDLE, {"held_kib": HELD_KIB}),
     "one of two teams that does": (CudaFft(), MIDDLE, TEAMS | {"held_kib": HELD_KIB}),
-    "one by tensor copies": (CudaChannelsToeplitz(), LAYER, {"copies": "tensor"}),
+    "one by tensor copies": (CudaChannelsToeplitz(), LAYER, TENSOR | LATE),
+    "one by tensor copies that does": (CudaChannelsToeplitz(), LAYER, TENSOR | EARLY),
+    "one that holds planes and does": (CudaChannelsToeplitz(), LOW, {"piece": 2} | EARLY),
+    "one by threads that does": (CudaChannelsToeplitz(), WHOLE, {"copies": "threads"} | EARLY),
+    "one with its own weights that does": (CudaChannels(), LAYER, EARLY),
 }
 ROUNDS = 20
 SLEEP = 200_000
@@ -43,9 +53,9 @@ SLEEP = 200_000
 def library(request: pytest.FixtureRequest, child: Child, tmp_path_factory: Any) -> Library:
     template, work, knobs = FORMS[request.param]
     limits = child.call(detect, "cuda", timeout=60).limits
-    if "held_kib" in knobs and not limits.begins_launches_early:
+    if {"held_kib", "next_launch"} & set(knobs) and not limits.begins_launches_early:
         pytest.skip("launches of this device do not begin early")
-    if "copies" in knobs and not limits.copies_tensors:
+    if {"copies", "piece"} & set(knobs) and not limits.copies_tensors:
         pytest.skip("this device does not copy tensors")
     config = template.default(work, limits) | knobs
     assert config in template.space(work, limits)

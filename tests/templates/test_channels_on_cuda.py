@@ -11,7 +11,7 @@ import templates
 from templates.depthwise_conv2d.cuda.channels import CudaChannels
 from templates.depthwise_conv2d.cuda.schedules import channels as program
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.cuda_source import render
+from templates.kernels.cuda_source import WAIT, render
 from tests.templates import emulated
 from tests.templates.devices import H200
 
@@ -94,7 +94,7 @@ def test_any_configuration_is_right(
     configs = [config for config in space if config["weights"] == weights]
     assume(configs)
     config = configs[int(place * len(configs))]
-    text = render(program.numbers(layer, config), program.SOURCE, program.WEIGHTS[weights])
+    text = render(program.numbers(layer, config), WAIT, program.SOURCE, program.WEIGHTS[weights])
     text = f"constexpr bool HAS_BIAS = {int(layer.bias)};\n{text}"
     launch = program.launch(layer, config)
     assert emulated.error(layer, text, [launch], apart=apart) <= layer.max_error

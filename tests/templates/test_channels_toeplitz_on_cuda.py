@@ -31,6 +31,7 @@ THREADS = {
     "stages": 2,
     "piece": 0,
     "stores": "cached",
+    "next_launch": "late",
 }
 LAYER = {"B": 4, "C": 96, "H": 28, "W": 28, "K": 7, "layout": "NHWC", "dtype": "float16"}
 

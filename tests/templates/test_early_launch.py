@@ -16,7 +16,7 @@ from templates.kernels.launches.early_launch import LAUNCHES_WAIT, begin_early
 from templates.limits import DeviceLimits
 from templates.template import Template
 from templates.workload import Workload
-from tests.templates.cuda_source import cubin, source, waits_first
+from tests.templates.cuda_source import begins_next_after_loads, cubin, source, waits_first
 from tests.templates.devices import H200, T4
 from tests.templates.test_schedules_cuda import WORKLOADS
 from tuner.build.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, build, program_of
@@ -99,6 +99,34 @@ def test_a_program_that_does_not_wait_never_begins_early() -> None:
     assert LAUNCHES_WAIT not in made["main"].attrs
     begin_early(made, "sm_90")
     assert "tirx.kernel_launch_params" not in made["main"].attrs
+
+
+@pytest.mark.parametrize(("limits", "values"), [(H200, ["early", "late"]), (T4, ["late"])])
+@pytest.mark.parametrize(
+    ("name", "is_held", "fields"),
+    [
+        ("channels", False, {"C": 96, "H": 28, "W": 28, "K": 3}),
+        ("channels_toeplitz", False, {"C": 96, "H": 28, "W": 28, "K": 5}),
+        ("channels_toeplitz", True, {"C": 1152, "H": 7, "W": 7, "K": 5}),
+    ],
+)
+def test_layers_with_channels_last_may_let_the_next_launch_begin(
+    name: str, is_held: bool, fields: dict[str, Any], limits: DeviceLimits, values: list[str]
+) -> None:
+    """Their defaults do if the device can, after they have waited and loaded."""
+    layer = DepthwiseConv2dWorkload(B=32, layout="NHWC", dtype="float16", **fields)
+    template = next(each for each in templates_for(layer, limits) if each.name == name)
+    knobs = {knob.name: knob.values for knob in template.space(layer, limits).knobs}
+    assert list(knobs["next_launch"]) == values
+    config = template.default(layer, limits)
+    assert config["next_launch"] == values[0]
+    if limits is T4:
+        return
+    assert (config.get("piece", 0) > 0) is is_held
+    for value in values:
+        code = cubin(source(template, layer, config | {"next_launch": value}, limits), limits.arch)
+        assert begins_next_after_loads(code) is (value == "early")
+        assert waits_first(code)
 
 
 def test_all_templates_written_in_cuda_wait_before_they_use_memory() -> None:

@@ -9,6 +9,7 @@ from templates.ceil_div import ceil_div, excess
 from templates.depthwise_conv2d.cuda.lanes import SECTOR_BYTES, are_wide_enough, divisors
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
+from templates.kernels.launches.next_launch import next_launches
 from templates.kernels.occupancy import bounded_occupancy, registers_each
 from templates.kernels.vectors import vector_lengths
 from templates.limits import DeviceLimits
@@ -50,6 +51,8 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
       to the threads' ``registers`` by way of shared memory, or they stay in ``shared`` memory.
     - ``channels``, ``rows``, ``columns``: channels and size of a thread's strip.
     - ``ahead``: how many rows before its use an input row is read; 0 leaves it to the compiler.
+    - ``next_launch``: whether the next launch may begin ``early``, once a block has asked for its
+      weights, or ``late``, when all blocks have ended.
     - ``lanes``: vectors of ``channels`` channels that a block has.
     - ``threads``: threads of a block.
     - ``resident``: how many blocks a unit has room for, at least.
@@ -58,7 +61,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
 
     name = "channels"
     kind = "cuda"
-    version = 6
+    version = 7
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
@@ -76,6 +79,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
             kept = {"weights": ["loaded", "registers"]}
             space.knob("rows", [r for r in rows if r <= workload.out_height], when=kept)
             space.knob("ahead", [0, 1, 2, 4], when=kept)
+            space.knob("next_launch", next_launches(limits), when=kept)
         space.knob("lanes", _lanes(workload))
         space.knob("threads", [t for t in (64, 128, 256, 512) if t <= limits.threads_per_block])
         space.knob("resident", [1, 2, 3, 4, 5, 6, 8, 10, 12, 16])
@@ -144,7 +148,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
             "stores": "cached",
         }
         if config["weights"] != "shared":
-            config |= {"rows": 1, "ahead": 0}
+            config |= {"rows": 1, "ahead": 0, "next_launch": next_launches(limits)[0]}
         whole = [("columns", workload.out_width)] if workload.out_width <= NARROW else []
         for knob, value in (*DEFAULT_STRIPS, *whole):
             if knob in config and _is_usual(workload, config | {knob: value}, limits):
@@ -176,6 +180,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
             "padded_share": excess(workload.out_height, rows) * excess(workload.out_width, columns),
             "streaming": config["stores"] == "streaming",
             "loaded_weights": config["weights"] == "loaded",
+            "next_begins_early": config.get("next_launch") == "early",
         }
 
 

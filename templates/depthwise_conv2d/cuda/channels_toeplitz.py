@@ -15,6 +15,7 @@ from templates.depthwise_conv2d.cuda.channels_toeplitz_layout import (
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.halves import has_tensor_cores_for
+from templates.kernels.launches.next_launch import next_launches
 from templates.kernels.occupancy import MAX_RESIDENT, occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -44,6 +45,8 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
     - ``stages``: input rows are copied ``stages`` - 1 steps ahead.
     - ``piece``: if it is not 0, a block holds all rows of its planes, each of which is one strip.
       They are copied in pieces of so many steps, and ``stages`` means nothing.
+    - ``next_launch``: whether the next launch may begin ``early``, once a block has its last input,
+      or ``late``, when all blocks have ended.
     - ``resident``: how many blocks a unit has room for, at least.
     - ``stores``: how results are cached.
     - ``copies``: who copies rows and results: all ``threads``, or ``tensor`` copies, which one
@@ -52,7 +55,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
 
     name = "channels_toeplitz"
     kind = "cuda"
-    version = 9
+    version = 10
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
@@ -85,6 +88,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
         space.knob("stages", [2, 3, 4, 6])
         space.knob("piece", [0, 1, 2, 4])
         space.knob("stores", ["cached", "streaming"])
+        space.knob("next_launch", next_launches(limits))
         space.constraint(
             f"at most {MAX_REGISTERS} registers a thread",
             lambda c: registers_of(workload, c) <= MAX_REGISTERS,
@@ -182,6 +186,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
             "streaming": config["stores"] == "streaming",
             "tensor_copies": config["copies"] == "tensor",
             "piece": config["piece"],
+            "next_begins_early": config["next_launch"] == "early",
         }
 
 
@@ -199,6 +204,7 @@ def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
         "piece": 0,
         "stores": "cached",
         "copies": "threads",
+        "next_launch": "late",
     }
     tiles = [n for n in (2, 1, 4) if n < 2 * workload.out_height]
     configs = [base | {"tile_rows": n, "rows": _rows(workload, n)[0]} for n in tiles]
@@ -281,6 +287,7 @@ def _one_wave(
     walks = [n for n in (1, 2, 4) if n == 1 or (n * lines <= 4 and n < 2 * workload.B)][-1]
     base = _smallest(workload) | {"copies": "tensor", "lines": lines, "walks": walks}
     base |= {"channels": channels[-1], "warp_channels": 8, "stores": "streaming"}
+    base["next_launch"] = next_launches(limits)[0]
     base["stages"] = 4 if Layout(workload, base).ring == 4 else 3
     plane = base | {"rows": _rows(workload, base["tile_rows"])[-1], "stages": 2}
     blocks = Layout(workload, plane).blocks

@@ -21,6 +21,12 @@ def held_kib(limits: DeviceLimits) -> list[int]:
     return [0, *(kib // (room + 1) + 1 for room in rooms if limits.begins_launches_early)]
 
 
+def next_launches(limits: DeviceLimits) -> list[str]:
+    """Return the values of the knob ``next_launch``, the usual one first: ``early`` if the next
+    launch can begin before blocks have ended, and ``late``."""
+    return ["early", "late"] if limits.begins_launches_early else ["late"]
+
+
 def begins_next(config: Config) -> bool:
     """Return whether a launch lets the next one begin, as ``next_launch.cu`` does."""
     return bool(config.get("held_kib", 0))

@@ -11,6 +11,8 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.cuda_source import (
     ELEMENTS,
     EPILOGUE,
+    NEXT_LAUNCH,
+    WAIT,
     Launch,
     elements,
     knobs,
@@ -26,7 +28,7 @@ WEIGHTS = {"loaded": REGISTERS, "registers": REGISTERS, "shared": SHARED}
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
-    sources = ELEMENTS, EPILOGUE, SOURCE, WEIGHTS[config["weights"]]
+    sources = WAIT, NEXT_LAUNCH, ELEMENTS, EPILOGUE, SOURCE, WEIGHTS[config["weights"]]
     source = source_of(config, numbers(workload, config), *sources)
     return program_of_launches(workload, source, [launch(workload, config)])
 
@@ -34,7 +36,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 def launch(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Launch:
     """Return the program's only launch."""
     grid = blocks(workload, config), config["threads"], shared_words(workload, config)
-    return Launch("depthwise_channels", *grid)
+    return Launch("depthwise_channels", *grid, waits_itself=True)
 
 
 def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[str, object]:
@@ -47,6 +49,7 @@ def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[s
         "R": config.get("rows", 1),
         "WORDS": shared_words(workload, config),
         "IS_STAGED": is_staged,
+        "NEXT": config.get("next_launch") == "early",
         "MEMORY": ", word* shared" if is_staged else "",
         "STAGED": "(char*)shared" if is_staged else "nullptr",
     }

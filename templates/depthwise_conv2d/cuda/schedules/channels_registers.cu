@@ -1,6 +1,6 @@
 // Weights in registers. A thread loads its own, or, if they are staged, all weights of a block come by way of shared
 // memory, in which they have the order of global memory.
-constexpr bool STAGED = @IS_STAGED@;
+constexpr bool STAGED = @IS_STAGED@, NEXT = @NEXT@;
 constexpr int AHEAD = @AHEAD@, ROWS = (R - 1) * STRIDE + (TAPS_H - 1) * DILATION + 1;
 constexpr int WEIGHT_WORDS = element_words(N * KERNEL), WEIGHT_BYTES = N * KERNEL * SIZE;
 constexpr int VECTOR = WEIGHT_BYTES % 16 == 0 ? 16 : WEIGHT_BYTES & -WEIGHT_BYTES;  // bytes that a thread reads at once
@@ -68,17 +68,23 @@ __device__ __forceinline__ void channels_row(float (&sum)[V][N], const word (&x)
 
 __device__ __forceinline__ void depthwise_channels(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                                    void* __restrict__ y@MEMORY@) {
+  if (!NEXT) wait_for_launch();
   const channels_work mine = channels_mine();
-  const char *const bias_of = (const char*)@BIAS@, *const residual_of = (const char*)@RESIDUAL@;
-  const size_t bits = (size_t)x | (size_t)y | (size_t)bias_of | (size_t)residual_of;
-  if ((bits & (N * SIZE - 1)) != 0 || ((size_t)w & ((STAGED ? PIECE : VECTOR) - 1)) != 0) {
-    if (mine.any) channels_plain((const char*)x, (const char*)w, bias_of, residual_of, (char*)y, mine);
-    return;
-  }
   const int top = mine.row * STRIDE - TOP, left = mine.column * STRIDE - LEFT;
   const char* const origin =
       (const char*)x + (((long long)(mine.image * H + top) * W + left) * C + mine.channel) * SIZE;
   const long long place = ((long long)(mine.image * HO + mine.row) * WO + mine.column) * C + mine.channel;
+  const char *const bias_of = (const char*)@BIAS@, *const residual_of = (const char*)@RESIDUAL@;
+  // The addresses of this thread are aligned as the tensors are. If launches begin early, a branch asks for them, so they
+  // are computed before the wait. Otherwise nothing is waited for, and loads do not wait for all addresses.
+  const size_t to = NEXT ? (size_t)y + place * SIZE : (size_t)y;
+  const size_t bits = (NEXT ? (size_t)origin : (size_t)x) | to | (size_t)bias_of | (size_t)residual_of;
+  if ((bits & (N * SIZE - 1)) != 0 || ((size_t)w & ((STAGED ? PIECE : VECTOR) - 1)) != 0) {
+    if (NEXT) wait_for_launch();
+    if (mine.any) channels_plain((const char*)x, (const char*)w, bias_of, residual_of, (char*)y, mine);
+    return;
+  }
+  if (NEXT) wait_for_launch();
 
   auto fetch = [&](int i, word (&v)[COLUMNS][WORDS]) {
     if (channels_meets(i, R, TAPS_H) && !channels_above_or_below(i))
@@ -100,6 +106,7 @@ __device__ __forceinline__ void depthwise_channels(const void* __restrict__ x, c
   if (!mine.any) return;
   word weights[WEIGHT_WORDS];
   channels_weights(weights, from);
+  if (NEXT) begin_next_launch();
   float sum[R][V][N];
 #pragma unroll
   for (int r = 0; r < R; ++r) channels_begin(sum[r], biases);

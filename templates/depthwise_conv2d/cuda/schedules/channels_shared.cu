@@ -9,6 +9,7 @@ struct __align__(4 * COUNT) channels_floats {
 
 __device__ __forceinline__ void depthwise_channels(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                                    void* __restrict__ y, word* shared) {
+  wait_for_launch();
   constexpr int FLOATS = N < 4 ? N : 4;  // floats that are read from shared memory at once
   const channels_work mine = channels_mine();
   const char *const bias_of = (const char*)@BIAS@, *const residual_of = (const char*)@RESIDUAL@;

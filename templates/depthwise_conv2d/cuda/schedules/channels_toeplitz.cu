@@ -38,6 +38,7 @@ constexpr int BELOW = HELD && (H + TOP - 1) / DOWN + 1 < STEPS ? (H + TOP - 1) /
 // Steps, or pieces, that have room. If HELD, residuals are copied to where all results have room.
 constexpr int INPUTS = HELD ? (BELOW - ABOVE + PIECE - 1) / PIECE : STAGES, RESULTS = (TILES + PIECE - 1) / PIECE;
 constexpr int OUTPUTS = @OUTPUTS@;
+constexpr bool NEXT = @NEXT@;
 // Whether a tile that is stored may begin outside the plane, at a step of a block that is not left out.
 constexpr bool PADDED = TOP / DOWN >= RING || (HO - 1) * STRIDE - TOP >= H;
 constexpr int WEIGHT_BYTES = CHANNELS * KERNEL * SIZE;
@@ -295,6 +296,7 @@ __device__ __forceinline__ void toeplitz_ring(Copies& copies, const toeplitz_wor
       const int step = begin + turn;
       if (step >= mine.steps) break;
       const char* const from = copies.await(turn);
+      if (NEXT && step + 1 == mine.steps) begin_next_launch();
       copies.advance(step, turn);
 
       if (PADDED) lane.begin_tile(turn);
@@ -327,6 +329,7 @@ __device__ __forceinline__ void toeplitz_held(Copies& copies, const toeplitz_wor
     lane.begin_tile(turn);
     if (step >= ABOVE && step < BELOW) {
       if ((step - ABOVE) % PIECE == 0) from = copies.await_input((step - ABOVE) / PIECE);
+      if (NEXT && step + 1 == BELOW) begin_next_launch();
 #pragma unroll
       for (int i = 0; i < DOWN; ++i)
         if (step * DOWN + i >= TOP && step * DOWN + i < H + TOP)

@@ -11,6 +11,7 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.cuda_source import (
     ELEMENTS,
     EPILOGUE,
+    NEXT_LAUNCH,
     TENSOR_COPIES,
     WAIT,
     Launch,
@@ -30,7 +31,7 @@ COPIES = {
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
-    sources = WAIT, ELEMENTS, HALVES, EPILOGUE, SOURCE, *COPIES[config["copies"]]
+    sources = WAIT, NEXT_LAUNCH, ELEMENTS, HALVES, EPILOGUE, SOURCE, *COPIES[config["copies"]]
     source = source_of(config, numbers(workload, config), *sources)
     return program_of_launches(workload, source, [launch(workload, config)])
 
@@ -54,6 +55,7 @@ def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[s
         "IS_STREAMING": config["stores"] == "streaming",
         "THREADS": layout.threads,
         "OUTPUTS": layout.outputs,
+        "NEXT": config["next_launch"] == "early",
         "HAS_ROOM_FOR_BIASES": has_room_for_biases(workload, config),
         "WORDS": layout.shared_bytes // 4,
         "MAPS": "".join(f"tensor_map {each.symbol}_map, " for each in _maps(workload, config)),
