@@ -54,6 +54,7 @@ FURTHER: list[Workload] = [
 """Workloads for the templates written in CUDA that those in test_schedules_cuda do not have."""
 SCHEDULED = {("depthwise_conv2d", "direct")}
 """Templates that TVM schedules, which do not wait, and that no workload here has."""
+LAYER = {"B": 32, "layout": "NHWC", "dtype": "float16"}
 TAG = b"tirx.use_programtic_dependent_launch"
 """What a library says to TVM's runtime if its launches may begin early."""
 
@@ -108,13 +109,14 @@ def test_a_program_that_does_not_wait_never_begins_early() -> None:
         ("channels", False, {"C": 96, "H": 28, "W": 28, "K": 3}),
         ("channels_toeplitz", False, {"C": 96, "H": 28, "W": 28, "K": 5}),
         ("channels_toeplitz", True, {"C": 1152, "H": 7, "W": 7, "K": 5}),
+        ("rows", False, {"C": 96, "H": 28, "W": 28, "K": 3, "layout": "NCHW"}),
     ],
 )
-def test_layers_with_channels_last_may_let_the_next_launch_begin(
+def test_depthwise_layers_may_let_the_next_launch_begin(
     name: str, is_held: bool, fields: dict[str, Any], limits: DeviceLimits, values: list[str]
 ) -> None:
     """Their defaults do if the device can, after they have waited and loaded."""
-    layer = DepthwiseConv2dWorkload(B=32, layout="NHWC", dtype="float16", **fields)
+    layer = DepthwiseConv2dWorkload.model_validate(LAYER | fields)
     template = next(each for each in templates_for(layer, limits) if each.name == name)
     knobs = {knob.name: knob.values for knob in template.space(layer, limits).knobs}
     assert list(knobs["next_launch"]) == values

@@ -6,6 +6,7 @@ from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
+from templates.kernels.launches.next_launch import next_launches
 from templates.kernels.occupancy import MAX_RESIDENT, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -29,6 +30,8 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
     - ``ahead``: how many rows before its use a row is read from global memory; 0 leaves it to the
       compiler.
     - ``threads``: threads of a block that reads global memory.
+    - ``next_launch``: whether the next launch may begin ``early``, once such a block has asked for
+      its weights, or ``late``, when all blocks have ended.
     - ``registers``: "enough" lets a thread that reads global memory take as many as its code asks
       for.
     - ``planes``, ``images``: planes that a block copies, an equal number from each of its images.
@@ -41,7 +44,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
 
     name = "rows"
     kind = "cuda"
-    version = 5
+    version = 6
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
@@ -61,6 +64,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
         space.knob("columns", [v for v in (1, 2, 4, 8) if v <= width], when=total)
         space.knob("ahead", [0, 1, 2, 4, 6], when=total)
         space.knob("threads", [32, 64, 128, 256, 512], when=total)
+        space.knob("next_launch", next_launches(limits), when=total)
         if workload.output.elements <= SMALL * MAX_RESIDENT * limits.units:
             space.knob("registers", ["few", "enough"], when=total)
         if staged:
@@ -127,6 +131,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
             "columns": 1,
             "ahead": 0,
             "threads": 128,
+            "next_launch": next_launches(limits)[0],
             "stores": "cached",
         }
         if "registers" in {knob.name for knob in space.knobs}:
@@ -163,6 +168,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
             "registers": registers,
             "few_registers": int(config.get("registers") != "enough"),
             "staged": int(staged),
+            "next_begins_early": int(config.get("next_launch") == "early"),
             "streaming": int(config["stores"] == "streaming"),
             "outputs_per_thread": columns * config["rows"],
             "unrolled": _unrolled(workload, config),

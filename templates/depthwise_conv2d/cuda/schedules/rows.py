@@ -11,9 +11,12 @@ from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.cuda_source import (
     ELEMENTS,
     EPILOGUE,
+    NEXT_LAUNCH,
+    WAIT,
+    Launch,
     elements,
     knobs,
-    program,
+    program_of_launches,
     render,
     resident,
 )
@@ -28,7 +31,8 @@ READS = {
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
     grid = blocks(workload, config), threads(workload, config), shared_words(workload, config)
-    return program(workload, "depthwise_rows", _source(workload, config), *grid)
+    launch = Launch("depthwise_rows", *grid, waits_itself=True)
+    return program_of_launches(workload, _source(workload, config), [launch])
 
 
 def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
@@ -53,6 +57,7 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
         values |= {
             "V": config["columns"],
             "ROW_WORDS": row_words(workload, config["columns"]),
+            "NEXT": config["next_launch"] == "early",
         }
-    source = render(values, ELEMENTS, EPILOGUE, SOURCE, READS[config["reads"]])
+    source = render(values, WAIT, NEXT_LAUNCH, ELEMENTS, EPILOGUE, SOURCE, READS[config["reads"]])
     return source + resident(1) if config.get("registers") == "enough" else source

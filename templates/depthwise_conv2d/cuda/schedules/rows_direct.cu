@@ -1,5 +1,6 @@
 // Rows that are read directly from global memory.
 constexpr int AHEAD = @AHEAD@, THREADS = @THREADS@;
+constexpr bool NEXT = @NEXT@;
 constexpr int GROUPS = (WO + V - 1) / V;
 constexpr int RIGHT = LEFT >= STRIDE ? LEFT - STRIDE + 1 : 0;  // columns to the right of the V * STRIDE in the middle
 
@@ -49,6 +50,7 @@ __device__ __forceinline__ void depthwise_plain(const char* x, const char* w, co
 
 __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                                void* __restrict__ y, word*) {
+  if (!NEXT) wait_for_launch();
   const int id = blockIdx.x * THREADS + threadIdx.x;
   if (PLANES * STRIPS * GROUPS % THREADS != 0 && id >= PLANES * STRIPS * GROUPS) return;
   const int group = id % GROUPS, strip = id / GROUPS % STRIPS, plane = id / (GROUPS * STRIPS);
@@ -58,14 +60,20 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
   const long long begin = (long long)plane * (HO * WO) * SIZE;
   char* const y_plane = (char*)y + begin;
   const char* const residual_of = HAS_RESIDUAL ? (const char*)@RESIDUAL@ + begin : nullptr;
-  const float bias_of = epilogue_bias(@BIAS@, channel);
-  if ((LOADED > 1 && ((size_t)x & (LOADED * SIZE - 1)) != 0) ||
-      (STORED > 1 && (((size_t)y | (size_t)@RESIDUAL@) & (STORED * SIZE - 1)) != 0)) {
-    depthwise_plain(x_plane, (const char*)w, residual_of, y_plane, bias_of, channel, strip * R, group * V);
-    return;
-  }
   const char* const origin = x_plane + ((long long)top * W + column) * SIZE;
   const int start = (strip * R * WO + group * V) * SIZE;
+  // The addresses of this thread are aligned as the tensors are. If launches begin early, a branch asks for them, so they
+  // are computed before the wait. Otherwise nothing is waited for, and loads do not wait for all addresses.
+  const size_t from = NEXT ? (size_t)origin : (size_t)x, to = NEXT ? (size_t)(y_plane + start) : (size_t)y;
+  if ((LOADED > 1 && (from & (LOADED * SIZE - 1)) != 0) ||
+      (STORED > 1 && ((to | (size_t)@RESIDUAL@) & (STORED * SIZE - 1)) != 0)) {
+    if (NEXT) wait_for_launch();
+    depthwise_plain(x_plane, (const char*)w, residual_of, y_plane, epilogue_bias(@BIAS@, channel), channel, strip * R,
+                    group * V);
+    return;
+  }
+  if (NEXT) wait_for_launch();
+  const float bias_of = epilogue_bias(@BIAS@, channel);
 
   auto padding = [](int i) { return STRIPS == 1 && (i < TOP || i >= H + TOP); };  // known at compile time
   // Loads row i of the strip. Conditions that can't fail are left out at compile time.
@@ -101,6 +109,7 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
   float weight[TAPS];
 #pragma unroll
   for (int t = 0; t < TAPS; ++t) weight[t] = element_load((const char*)w, depthwise_tap(channel, depthwise_met(t)));
+  if (NEXT) begin_next_launch();
   float sum[R][V] = {};
 #pragma unroll
   for (int i = 0; i < ROWS; ++i) {

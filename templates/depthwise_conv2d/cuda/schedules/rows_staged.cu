@@ -153,6 +153,7 @@ __device__ __forceinline__ void depthwise_leave(float* planes, float (&sum)[R][V
 
 __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                                void* __restrict__ y, word* shared) {
+  wait_for_launch();
   float* const planes = (float*)shared;
   float* const weights = planes + PLANES_WORDS;
   word* const barrier = shared + PLANES_WORDS + WEIGHTS_WORDS;
