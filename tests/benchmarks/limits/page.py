@@ -65,7 +65,7 @@ def origin(result: dict[str, Any], measured: list[Row]) -> list[str]:
     lines = [*(f"    {command}" for command in commands), ""]
     if len(runs) > 1:
         lines += [
-            f"Measured in {len(runs)} runs. What a row compares was measured in one of them.",
+            f"Measured in {len(versions)} runs. What a row compares was measured in one of them.",
             "",
         ]
     if note := result.get("note"):
