@@ -13,6 +13,7 @@ from templates.conv1d.cuda.registers import CudaRegisters
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.cuda.channels import CudaChannels
 from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToeplitz
+from templates.depthwise_conv2d.cuda.rows import CudaRows
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.workload import Workload
 from tests.gpu.loaded import loaded
@@ -28,6 +29,7 @@ LAYER, LOW, WHOLE = (
     DepthwiseConv2dWorkload(B=32, C=C, H=side, W=side, K=5, layout="NHWC", dtype="float16")
     for C, side in ((72, 28), (1152, 7), (96, 28))
 )
+PLANES = DepthwiseConv2dWorkload(B=32, C=72, H=28, W=28, K=5)
 HELD_KIB = 114  # a unit of an H100 or H200 has room for one such block
 EARLY, LATE = ({"next_launch": each} for each in ("early", "late"))
 TENSOR = {"copies": "tensor"}
@@ -43,6 +45,7 @@ FORMS: dict[str, tuple[Any, Workload, dict[str, Any]]] = {
     "one that holds planes and does": (CudaChannelsToeplitz(), LOW, {"piece": 2} | EARLY),
     "one by threads that does": (CudaChannelsToeplitz(), WHOLE, {"copies": "threads"} | EARLY),
     "one with its own weights that does": (CudaChannels(), LAYER, EARLY),
+    "one of planes that does": (CudaRows(), PLANES, EARLY),
 }
 ROUNDS = 20
 SLEEP = 200_000
