@@ -58,22 +58,20 @@ def markdown(result: dict[str, Any], verdicts: list[Verdict]) -> str:
 
 def origin(result: dict[str, Any], measured: list[Row]) -> list[str]:
     """Return the lines with a result's commands, its note, and the device and versions of each
-    run."""
+    run that still has a row."""
     versions = {row["run"]: row["best"]["versions"] for row in measured}
-    runs = result["runs"]
-    commands = list(dict.fromkeys(run["command"] for run in runs))
+    runs = {n: run for n, run in enumerate(result["runs"]) if n in versions}
+    commands = list(dict.fromkeys(run["command"] for run in runs.values()))
     lines = [*(f"    {command}" for command in commands), ""]
     if len(runs) > 1:
         lines += [
-            f"Measured in {len(versions)} runs. What a row compares was measured in one of them.",
+            f"Measured in {len(runs)} runs. What a row compares was measured in one of them.",
             "",
         ]
     if note := result.get("note"):
         lines += [*note, ""]
-    for number, run in enumerate(runs):
+    for number, run in runs.items():
         mine = [row for row in measured if row["run"] == number]
-        if not mine:
-            continue
         trials = sum(row["trials"] for row in mine)
         seconds = sum(row["job_seconds"] for row in mine)
         lines.append(
