@@ -9,7 +9,7 @@ from templates.ceil_div import ceil_div, excess
 from templates.depthwise_conv2d.cuda.lanes import SECTOR_BYTES, are_wide_enough, divisors
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.launches.next_launch import next_launches
+from templates.kernels.launches.next_launch import begins_next, next_launches
 from templates.kernels.occupancy import bounded_occupancy, registers_each
 from templates.kernels.vectors import vector_lengths
 from templates.limits import DeviceLimits
@@ -180,7 +180,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
             "padded_share": excess(workload.out_height, rows) * excess(workload.out_width, columns),
             "streaming": config["stores"] == "streaming",
             "loaded_weights": config["weights"] == "loaded",
-            "next_begins_early": config.get("next_launch") == "early",
+            "next_begins_early": begins_next(config),
         }
 
 

@@ -15,7 +15,7 @@ from templates.depthwise_conv2d.cuda.channels_toeplitz_layout import (
 )
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.halves import has_tensor_cores_for
-from templates.kernels.launches.next_launch import next_launches
+from templates.kernels.launches.next_launch import begins_next, next_launches
 from templates.kernels.occupancy import MAX_RESIDENT, occupancy
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -186,7 +186,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
             "streaming": config["stores"] == "streaming",
             "tensor_copies": config["copies"] == "tensor",
             "piece": config["piece"],
-            "next_begins_early": config["next_launch"] == "early",
+            "next_begins_early": begins_next(config),
         }
 
 

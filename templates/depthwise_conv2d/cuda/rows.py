@@ -6,7 +6,7 @@ from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.launches.next_launch import next_launches
+from templates.kernels.launches.next_launch import begins_next, next_launches
 from templates.kernels.occupancy import MAX_RESIDENT, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -168,7 +168,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
             "registers": registers,
             "few_registers": int(config.get("registers") != "enough"),
             "staged": int(staged),
-            "next_begins_early": int(config.get("next_launch") == "early"),
+            "next_begins_early": int(begins_next(config)),
             "streaming": int(config["stores"] == "streaming"),
             "outputs_per_thread": columns * config["rows"],
             "unrolled": _unrolled(workload, config),

@@ -31,7 +31,7 @@ def next_launches(limits: DeviceLimits) -> list[str]:
 
 def begins_next(config: Config) -> bool:
     """Return whether a launch lets the next one begin, as ``next_launch.cu`` does."""
-    return bool(config.get("held_kib", 0))
+    return bool(config.get("held_kib", 0)) or config.get("next_launch") == "early"
 
 
 def held_words(config: Config, words: int) -> int:

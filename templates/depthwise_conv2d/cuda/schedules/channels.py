@@ -19,6 +19,7 @@ from templates.kernels.cuda_source import (
     program_of_launches,
     source_of,
 )
+from templates.kernels.launches.next_launch import begins_next
 
 SOURCE = Path(__file__).with_name("channels.cu")
 REGISTERS = Path(__file__).with_name("channels_registers.cu")
@@ -49,7 +50,7 @@ def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[s
         "R": config.get("rows", 1),
         "WORDS": shared_words(workload, config),
         "IS_STAGED": is_staged,
-        "NEXT": config.get("next_launch") == "early",
+        "NEXT": begins_next(config),
         "MEMORY": ", word* shared" if is_staged else "",
         "STAGED": "(char*)shared" if is_staged else "nullptr",
     }

@@ -76,7 +76,7 @@ __device__ __forceinline__ void depthwise_channels(const void* __restrict__ x, c
   const long long place = ((long long)(mine.image * HO + mine.row) * WO + mine.column) * C + mine.channel;
   const char *const bias_of = (const char*)@BIAS@, *const residual_of = (const char*)@RESIDUAL@;
   // The addresses of this thread are aligned as the tensors are. If launches begin early, a branch asks for them, so they
-  // are computed before the wait. Otherwise nothing is waited for, and loads do not wait for all addresses.
+  // are computed before the wait. If not, the launch before has ended, and no load should wait for all addresses.
   const size_t to = NEXT ? (size_t)y + place * SIZE : (size_t)y;
   const size_t bits = (NEXT ? (size_t)origin : (size_t)x) | to | (size_t)bias_of | (size_t)residual_of;
   if ((bits & (N * SIZE - 1)) != 0 || ((size_t)w & ((STAGED ? PIECE : VECTOR) - 1)) != 0) {

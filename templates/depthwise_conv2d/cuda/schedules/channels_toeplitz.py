@@ -21,6 +21,7 @@ from templates.kernels.cuda_source import (
     source_of,
 )
 from templates.kernels.halves import HALVES, OF_DTYPE, halves
+from templates.kernels.launches.next_launch import begins_next
 from templates.kernels.tensor_map import TensorMap
 
 SOURCE = Path(__file__).with_name("channels_toeplitz.cu")
@@ -55,7 +56,7 @@ def numbers(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> dict[s
         "IS_STREAMING": config["stores"] == "streaming",
         "THREADS": layout.threads,
         "OUTPUTS": layout.outputs,
-        "NEXT": config["next_launch"] == "early",
+        "NEXT": begins_next(config),
         "HAS_ROOM_FOR_BIASES": has_room_for_biases(workload, config),
         "WORDS": layout.shared_bytes // 4,
         "MAPS": "".join(f"tensor_map {each.symbol}_map, " for each in _maps(workload, config)),

@@ -20,6 +20,7 @@ from templates.kernels.cuda_source import (
     render,
     resident,
 )
+from templates.kernels.launches.next_launch import begins_next
 
 SOURCE = Path(__file__).with_name("rows.cu")
 READS = {
@@ -57,7 +58,7 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
         values |= {
             "V": config["columns"],
             "ROW_WORDS": row_words(workload, config["columns"]),
-            "NEXT": config["next_launch"] == "early",
+            "NEXT": begins_next(config),
         }
     source = render(values, WAIT, NEXT_LAUNCH, ELEMENTS, EPILOGUE, SOURCE, READS[config["reads"]])
     return source + resident(1) if config.get("registers") == "enough" else source

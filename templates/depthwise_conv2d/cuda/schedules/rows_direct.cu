@@ -63,7 +63,7 @@ __device__ __forceinline__ void depthwise_rows(const void* __restrict__ x, const
   const char* const origin = x_plane + ((long long)top * W + column) * SIZE;
   const int start = (strip * R * WO + group * V) * SIZE;
   // The addresses of this thread are aligned as the tensors are. If launches begin early, a branch asks for them, so they
-  // are computed before the wait. Otherwise nothing is waited for, and loads do not wait for all addresses.
+  // are computed before the wait. If not, the launch before has ended, and no load should wait for all addresses.
   const size_t from = NEXT ? (size_t)origin : (size_t)x, to = NEXT ? (size_t)(y_plane + start) : (size_t)y;
   if ((LOADED > 1 && (from & (LOADED * SIZE - 1)) != 0) ||
       (STORED > 1 && ((to | (size_t)@RESIDUAL@) & (STORED * SIZE - 1)) != 0)) {
