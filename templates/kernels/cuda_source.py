@@ -13,7 +13,7 @@ from tvm.tirx.script.builder import ir
 from templates.argument import workspace_of
 from templates.epilogue import WithEpilogue
 from templates.kernels.function import opaque_block
-from templates.kernels.launches.early_launch import LAUNCHES_WAIT, wait_for_launch
+from templates.kernels.launches.early_launch import LAUNCHES_WAIT, WAIT_SOURCE, wait_for_launch
 from templates.kernels.parameters import buffers
 from templates.kernels.tensor_map import ALIGNMENT, TensorMap, encode
 from templates.workload import Workload
@@ -21,7 +21,6 @@ from templates.workload import Workload
 ELEMENTS = Path(__file__).with_name("elements.cu")
 EPILOGUE = Path(__file__).with_name("epilogue.cu")
 BARRIERS = Path(__file__).with_name("barriers.cu")
-WAIT = Path(__file__).with_name("launches") / "wait_for_launch.cu"
 NEXT_LAUNCH = Path(__file__).with_name("launches") / "next_launch.cu"
 TENSOR_COPIES = Path(__file__).with_name("tensor_copies.cu")
 DERIVATIVE = Path(__file__).with_name("derivative.cu")
@@ -128,7 +127,7 @@ class Launch:
 
     The function takes the addresses of ``maps``, the program's arguments and, if ``words`` is not
     0, a pointer ``shared`` to that many 32-bit words of shared memory. If it ``waits_itself`` for
-    the launch before, it must do so before it uses memory, and its source has ``WAIT``.
+    the launch before, it must do so before it uses memory.
     """
 
     function: str
@@ -154,6 +153,7 @@ def program_of_launches(
     Their functions take the workload's arguments, and after them the workspace if it has any
     elements.
     """
+    source = WAIT_SOURCE + source
     with IRBuilder() as builder, ir.prim_func(s_tir=True):
         ir.func_name("main")
         ir.func_attr({"tirx.noalias": True, LAUNCHES_WAIT: True})

@@ -7,24 +7,31 @@ typedef unsigned int word;
 
 constexpr int element_words(int elements) { return IS_FLOAT ? elements : (elements + 1) / 2; }
 
-// Loads BYTES bytes of elements from global memory, or zeros if `inside` is false. Without .nc the compiler moves no
-// load past a store, so loads that the source issues rows ahead of their use stay ahead.
+// Without .nc the compiler moves no load past a store, so loads that the source issues rows ahead of their use stay
+// ahead.
+#ifdef NOTHING_IS_CONSTANT
+#define ELEMENT_LOAD "ld.global"
+#else
+#define ELEMENT_LOAD "ld.global@LOAD@"
+#endif
+
+// Loads BYTES bytes of elements from global memory, or zeros if `inside` is false.
 template <int BYTES>
 __device__ __forceinline__ void element_fetch(word* v, const char* from, bool inside) {
   if constexpr (BYTES == 16)
     asm volatile("{.reg .pred p; setp.ne.u32 p, %5, 0; mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; mov.b32 %3, 0;"
-        " @p ld.global@LOAD@.v4.b32 {%0, %1, %2, %3}, [%4];}"
+        " @p " ELEMENT_LOAD ".v4.b32 {%0, %1, %2, %3}, [%4];}"
         : "=&r"(v[0]), "=&r"(v[1]), "=&r"(v[2]), "=&r"(v[3]) : "l"(from), "r"((int)inside));
   else if constexpr (BYTES == 8)
     asm volatile("{.reg .pred p; setp.ne.u32 p, %3, 0; mov.b32 %0, 0; mov.b32 %1, 0;"
-        " @p ld.global@LOAD@.v2.b32 {%0, %1}, [%2];}"
+        " @p " ELEMENT_LOAD ".v2.b32 {%0, %1}, [%2];}"
         : "=&r"(v[0]), "=&r"(v[1]) : "l"(from), "r"((int)inside));
   else if constexpr (BYTES == 4)
-    asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b32 %0, 0; @p ld.global@LOAD@.b32 %0, [%1];}"
+    asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; mov.b32 %0, 0; @p " ELEMENT_LOAD ".b32 %0, [%1];}"
         : "=&r"(v[0]) : "l"(from), "r"((int)inside));
   else
     asm volatile("{.reg .pred p; .reg .u16 h; setp.ne.u32 p, %2, 0; mov.b16 h, 0;"
-        " @p ld.global@LOAD@.u16 h, [%1]; cvt.u32.u16 %0, h;}"
+        " @p " ELEMENT_LOAD ".u16 h, [%1]; cvt.u32.u16 %0, h;}"
         : "=&r"(v[0]) : "l"(from), "r"((int)inside));
 }
 

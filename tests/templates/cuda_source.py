@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from templates.ceil_div import ceil_div
+from templates.kernels.launches.early_launch import begin_early
 from templates.limits import DeviceLimits
 from templates.template import Template
 from templates.workload import Workload
@@ -14,6 +15,15 @@ from tests.templates.once import once
 from tuner.build import build_cache, cuda_compile
 from tuner.build.alignment import element_aligned
 from tuner.build.compile import cache_key
+from tuner.build.machine_code import (
+    BEGIN_NEXT,
+    USES_OF_MEMORY,
+    WAIT,
+    kernels,
+    opcodes,
+    sections,
+    uses_memory_before_wait,
+)
 from tuner.device import cuda_facts
 
 
@@ -24,6 +34,7 @@ def source(
     import tvm
 
     module = element_aligned(template.schedule(workload, config).mod)
+    begin_early(module, limits.arch)
     # TVM makes C of the host's part faster than machine code, but can't make C of tensor maps; the
     # device's part is the same
     host = "llvm" if "tensormap" in module.script() else "c"
@@ -102,7 +113,7 @@ def registers_and_stack(cubin: bytes) -> tuple[int, int]:
     """
     found = {0x2F: 0, 0x11: 0}
     at = 0
-    info = _section(cubin, b".nv.info")
+    info = sections(cubin, b".nv.info")[b".nv.info"]
     while at < len(info):
         form, attribute, size = struct.unpack_from("<BBH", info, at)
         at += 4
@@ -113,80 +124,19 @@ def registers_and_stack(cubin: bytes) -> tuple[int, int]:
     return found[0x2F], found[0x11]
 
 
-WAIT, BEGIN_NEXT, BRANCH, EXIT = 0x82E, 0x82D, 0x947, 0x794D
-USES_OF_MEMORY = (0x980, 0x981, 0x985, 0x986, 0x9A3, 0x9A6, 0xFAE, 0x3BA, 0x5B4, 0x3B5)
-"""Opcodes for sm_90, as NVRTC compiles one instruction each: the wait of an early launch, what lets
-the next one begin, a branch and the end of all threads; loads, stores, atomic sums and copies, also
-of boxes, all of global memory."""
-
-
 def waits_first(cubin: bytes) -> bool:
-    """Return whether each kernel of a cubin for sm_90 waits for the launch before it, before it
-    uses global memory for the first time.
-
-    If a branch precedes the first wait, there must be one in each part between two ends.
-    """
-    return all(WAIT in code and all(map(_waits, _parts(code))) for code in _opcodes(cubin))
-
-
-def _waits(code: list[int]) -> bool:
-    uses = [at for at, each in enumerate(code) if each in USES_OF_MEMORY]
-    return not uses or WAIT in code[: uses[0]]
-
-
-def _parts(code: list[int]) -> list[list[int]]:
-    """Return the instructions up to each end of all threads, and those after the last one.
-
-    If no branch precedes the first wait, all are one part.
-    """
-    if BRANCH not in code[: code.index(WAIT)]:
-        return [code]
-    parts: list[list[int]] = [[]]
-    for each in code:
-        parts[-1].append(each)
-        if each == EXIT:
-            parts.append([])
-    return parts
+    """Return whether each kernel of a cubin waits for the launch before it, on each path before it
+    uses global memory."""
+    waits = all(WAIT in opcodes(code) for code in kernels(cubin))
+    return waits and not uses_memory_before_wait(cubin)
 
 
 def begins_next_after_loads(cubin: bytes) -> bool:
-    """Return whether each kernel of a cubin for sm_90 lets the next launch begin, after it waited
-    for the one before it and began to load."""
+    """Return whether each kernel of a cubin lets the next launch begin, after it waited for the one
+    before it and began to load."""
     return all(
         BEGIN_NEXT in code
         and WAIT in code[: code.index(BEGIN_NEXT)]
         and set(code[: code.index(BEGIN_NEXT)]).intersection(USES_OF_MEMORY)
-        for code in _opcodes(cubin)
+        for code in map(opcodes, kernels(cubin))
     )
-
-
-def _opcodes(cubin: bytes) -> list[list[int]]:
-    """Return the opcodes of each kernel, without their predicates except that of ``EXIT``."""
-    kernels = [
-        [
-            EXIT if word & 0xFFFF == EXIT else word & 0xFFF
-            for (word, _) in struct.iter_unpack("<QQ", code)
-        ]
-        for code in _sections(cubin, b".text.").values()
-    ]
-    assert kernels
-    return kernels
-
-
-def _section(elf: bytes, name: bytes) -> bytes:
-    return _sections(elf, name)[name]
-
-
-def _sections(elf: bytes, prefix: bytes) -> dict[bytes, bytes]:
-    """Return the sections whose names begin so, by their names."""
-    (table,) = struct.unpack_from("<Q", elf, 0x28)
-    entry, count, names = struct.unpack_from("<HHH", elf, 0x3A)
-    headers = [struct.unpack_from("<IIQQQQ", elf, table + i * entry) for i in range(count)]
-    strings = headers[names][4]
-    found = {}
-    for header in headers:
-        start = strings + header[0]
-        name = elf[start : elf.index(b"\0", start)]
-        if name.startswith(prefix):
-            found[name] = elf[header[4] : header[4] + header[5]]
-    return found

@@ -11,7 +11,8 @@ import templates
 from templates.depthwise_conv2d.cuda.channels import CudaChannels
 from templates.depthwise_conv2d.cuda.schedules import channels as program
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.cuda_source import WAIT, render
+from templates.kernels.cuda_source import render
+from templates.kernels.launches.early_launch import WAIT
 from tests.templates import emulated
 from tests.templates.devices import H200
 

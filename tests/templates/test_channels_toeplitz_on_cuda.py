@@ -13,7 +13,8 @@ from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToepli
 from templates.depthwise_conv2d.cuda.channels_toeplitz_layout import Layout
 from templates.depthwise_conv2d.cuda.schedules import channels_toeplitz as program
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.cuda_source import WAIT, render
+from templates.kernels.cuda_source import render
+from templates.kernels.launches.early_launch import WAIT
 from tests.templates import emulated
 from tests.templates.cuda_source import taken
 from tests.templates.devices import H200, T4

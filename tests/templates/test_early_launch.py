@@ -9,7 +9,7 @@ import pytest
 from templates import operators, templates_for
 from templates.conv1d.cuda.direct import CudaDirect
 from templates.conv1d.cuda.partitions import CudaPartitions
-from templates.conv1d.cuda.registers import CudaRegisters
+from templates.conv1d.cuda.toeplitz import CudaToeplitz
 from templates.conv1d.workload import Conv1dWorkload
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
 from templates.kernels.launches.early_launch import LAUNCHES_WAIT, begin_early
@@ -19,7 +19,9 @@ from templates.workload import Workload
 from tests.templates.cuda_source import begins_next_after_loads, cubin, source, waits_first
 from tests.templates.devices import H200, T4
 from tests.templates.test_schedules_cuda import WORKLOADS
+from tuner.build import cuda_compile
 from tuner.build.compile import EMPTY, EMPTY_WORKLOAD, BuildOrder, build, program_of
+from tuner.build.machine_code import uses_memory_before_wait
 from tuner.device import cuda_facts
 from tuner.process.child import Child
 
@@ -54,7 +56,11 @@ FURTHER: list[Workload] = [
 """Workloads for the templates written in CUDA that those in test_schedules_cuda do not have."""
 SCHEDULED = {("depthwise_conv2d", "direct")}
 """Templates that TVM schedules, which do not wait, and that no workload here has."""
-LAYER = {"B": 32, "layout": "NHWC", "dtype": "float16"}
+LAYER = {"B": 32, "C": 96, "H": 28, "W": 28, "K": 5, "layout": "NHWC", "dtype": "float16"}
+LAST, LOW, PLANES = (
+    DepthwiseConv2dWorkload.model_validate(LAYER | fields)
+    for fields in ({}, {"C": 1152, "H": 7, "W": 7}, {"K": 3, "layout": "NCHW"})
+)
 TAG = b"tirx.use_programtic_dependent_launch"
 """What a library says to TVM's runtime if its launches may begin early."""
 
@@ -68,7 +74,7 @@ def child() -> Iterator[Child]:
 
 @pytest.mark.parametrize(("limits", "early"), [(H200, True), (T4, False)])
 @pytest.mark.parametrize(
-    ("template", "work", "launches"), [(CudaRegisters(), SHORT, 1), (CudaPartitions(), LONG, 2)]
+    ("template", "work", "launches"), [(CudaToeplitz(), SHORT, 1), (CudaPartitions(), LONG, 2)]
 )
 def test_each_launch_waits_and_may_begin_early_if_the_device_can(
     template: Template[Any],
@@ -104,31 +110,43 @@ def test_a_program_that_does_not_wait_never_begins_early() -> None:
 
 @pytest.mark.parametrize(("limits", "values"), [(H200, ["early", "late"]), (T4, ["late"])])
 @pytest.mark.parametrize(
-    ("name", "is_held", "fields"),
+    ("name", "is_held", "work"),
     [
-        ("channels", False, {"C": 96, "H": 28, "W": 28, "K": 3}),
-        ("channels_toeplitz", False, {"C": 96, "H": 28, "W": 28, "K": 5}),
-        ("channels_toeplitz", True, {"C": 1152, "H": 7, "W": 7, "K": 5}),
-        ("rows", False, {"C": 96, "H": 28, "W": 28, "K": 3, "layout": "NCHW"}),
+        ("channels", False, LAST),
+        ("channels_toeplitz", False, LAST),
+        ("channels_toeplitz", True, LOW),
+        ("rows", False, PLANES),
     ],
 )
-def test_depthwise_layers_may_let_the_next_launch_begin(
-    name: str, is_held: bool, fields: dict[str, Any], limits: DeviceLimits, values: list[str]
+def test_a_launch_may_let_the_next_one_begin(
+    name: str, is_held: bool, work: Workload, limits: DeviceLimits, values: list[str]
 ) -> None:
-    """Their defaults do if the device can, after they have waited and loaded."""
-    layer = DepthwiseConv2dWorkload.model_validate(LAYER | fields)
-    template = next(each for each in templates_for(layer, limits) if each.name == name)
-    knobs = {knob.name: knob.values for knob in template.space(layer, limits).knobs}
+    """Defaults of these templates do if the device can, after they have waited and loaded."""
+    template = next(each for each in templates_for(work, limits) if each.name == name)
+    knobs = {knob.name: knob.values for knob in template.space(work, limits).knobs}
     assert list(knobs["next_launch"]) == values
-    config = template.default(layer, limits)
+    config = template.default(work, limits)
     assert config["next_launch"] == values[0]
     if limits is T4:
         return
     assert (config.get("piece", 0) > 0) is is_held
     for value in values:
-        code = cubin(source(template, layer, config | {"next_launch": value}, limits), limits.arch)
+        code = cubin(source(template, work, config | {"next_launch": value}, limits), limits.arch)
         assert begins_next_after_loads(code) is (value == "early")
         assert waits_first(code)
+
+
+def test_no_bias_is_loaded_before_the_wait() -> None:
+    """The compiler takes it for constant, and for this configuration loads it before the wait,
+    unless it is told that nothing is constant."""
+    work = changed(LONG, N=1031, mode="same", bias=True, residual=True)
+    template, knobs = CudaToeplitz(), {"warps": 6, "row_tiles": 3, "taps_per_chunk": 344}
+    config = template.default(work, H200) | knobs
+    assert config in template.space(work, H200)
+    text = source(template, work, config, H200)
+    (quick, _) = cuda_compile.compile_with(text, H200.arch, cuda_compile.OPTIONS)
+    assert uses_memory_before_wait(quick)
+    assert waits_first(cubin(text, H200.arch))
 
 
 def test_all_templates_written_in_cuda_wait_before_they_use_memory() -> None:

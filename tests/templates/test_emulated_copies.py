@@ -12,7 +12,8 @@ import pytest
 from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToeplitz
 from templates.depthwise_conv2d.cuda.schedules import channels_toeplitz as program
 from templates.depthwise_conv2d.workload import DepthwiseConv2dWorkload
-from templates.kernels.cuda_source import WAIT, Launch, render
+from templates.kernels.cuda_source import Launch, render
+from templates.kernels.launches.early_launch import WAIT
 from templates.kernels.tensor_map import TensorMap
 from tests.templates import emulated
 from tests.templates.devices import H200

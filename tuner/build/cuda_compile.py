@@ -7,6 +7,10 @@ installed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from templates.limits import EARLY_LAUNCHES, capability
+from tuner.build.machine_code import uses_memory_before_wait
 from tuner.build.stub_driver import load_driver_or_stub
 from tuner.device.cuda import checked
 from tuner.library.runtime import load_runtime
@@ -18,6 +22,10 @@ OPTIONS = (
 )
 """NVRTC's options, which are those of TVM. They affect a kernel's time and its errors, so they are
 stored with its results."""
+
+CAREFUL = "--define-macro=NOTHING_IS_CONSTANT"
+"""A further option for code that would load before it waits for the launch before: sources then
+take no memory for constant, which the compiler may load at any time."""
 
 ARCH_SPECIFIC = {"sm_90": "sm_90a"}
 """By arch, the one that NVRTC compiles for instead. Code for exactly one compute capability may use
@@ -95,7 +103,7 @@ def identity() -> str:
     """Return a text that names what machine code depends on beside its source and its arch."""
     from cuda.bindings import nvrtc
 
-    return repr((checked(nvrtc.nvrtcVersion()), OPTIONS, ARCH_SPECIFIC, HEADERS))
+    return repr((checked(nvrtc.nvrtcVersion()), OPTIONS, CAREFUL, ARCH_SPECIFIC, HEADERS))
 
 
 def install(arch: str) -> None:
@@ -124,8 +132,20 @@ def cubin(source: str, arch: str) -> bytes:
 def compiled(source: str, arch: str) -> tuple[bytes, str]:
     """Return the machine code, as :func:`cubin` does, and the compiler's log.
 
-    The log also has the warnings and remarks of a compilation that succeeded.
+    The log also has the warnings and remarks of a compilation that succeeded. A launch that waits
+    for the one before it does so before it uses memory. Raises RuntimeError if it would not.
     """
+    made, log = compile_with(source, arch, OPTIONS)
+    if capability(arch) < EARLY_LAUNCHES or not uses_memory_before_wait(made):
+        return made, log
+    made, log = compile_with(source, arch, (*OPTIONS, CAREFUL))
+    if uses_memory_before_wait(made):
+        raise RuntimeError("the machine code may use memory before it waits for the launch before")
+    return made, log
+
+
+def compile_with(source: str, arch: str, options: Sequence[str]) -> tuple[bytes, str]:
+    """Return the machine code by these options of NVRTC, and the log, as they are."""
     from cuda.bindings import nvrtc
 
     names = [name.encode() for name in HEADERS]
@@ -135,8 +155,8 @@ def compiled(source: str, arch: str) -> tuple[bytes, str]:
     )
     try:
         target = ARCH_SPECIFIC.get(arch, arch)
-        options = [option.encode() for option in (f"--gpu-architecture={target}", *OPTIONS)]
-        (result,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        given = [option.encode() for option in (f"--gpu-architecture={target}", *options)]
+        (result,) = nvrtc.nvrtcCompileProgram(program, len(given), given)
         written = bytearray(checked(nvrtc.nvrtcGetProgramLogSize(program)))
         checked(nvrtc.nvrtcGetProgramLog(program, written))
         log = written.decode(errors="replace")

@@ -23,7 +23,7 @@ class CudaToeplitz(Template[Conv1dWorkload]):
 
     name = "toeplitz"
     kind = "cuda"
-    version = 3
+    version = 4
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:

@@ -17,7 +17,9 @@ LAUNCHES_WAIT = "launches_wait"
 """Attribute of a TIR function of which each launch waits (``wait_for_launch.cu``) before it uses
 memory."""
 
-WAIT_SOURCE = Path(__file__).with_name("wait_for_launch.cu").read_text()
+WAIT = Path(__file__).with_name("wait_for_launch.cu")
+WAIT_SOURCE = WAIT.read_text()
+"""Must precede all source of a program that waits: it also says what the compiler may assume."""
 
 
 def wait_for_launch() -> None:

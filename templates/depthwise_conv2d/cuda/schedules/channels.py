@@ -12,7 +12,6 @@ from templates.kernels.cuda_source import (
     ELEMENTS,
     EPILOGUE,
     NEXT_LAUNCH,
-    WAIT,
     Launch,
     elements,
     knobs,
@@ -29,7 +28,7 @@ WEIGHTS = {"loaded": REGISTERS, "registers": REGISTERS, "shared": SHARED}
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
-    sources = WAIT, NEXT_LAUNCH, ELEMENTS, EPILOGUE, SOURCE, WEIGHTS[config["weights"]]
+    sources = NEXT_LAUNCH, ELEMENTS, EPILOGUE, SOURCE, WEIGHTS[config["weights"]]
     source = source_of(config, numbers(workload, config), *sources)
     return program_of_launches(workload, source, [launch(workload, config)])
 

@@ -13,7 +13,6 @@ from templates.kernels.cuda_source import (
     EPILOGUE,
     NEXT_LAUNCH,
     TENSOR_COPIES,
-    WAIT,
     Launch,
     elements,
     knobs,
@@ -32,7 +31,7 @@ COPIES = {
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
-    sources = WAIT, NEXT_LAUNCH, ELEMENTS, HALVES, EPILOGUE, SOURCE, *COPIES[config["copies"]]
+    sources = NEXT_LAUNCH, ELEMENTS, HALVES, EPILOGUE, SOURCE, *COPIES[config["copies"]]
     source = source_of(config, numbers(workload, config), *sources)
     return program_of_launches(workload, source, [launch(workload, config)])
 

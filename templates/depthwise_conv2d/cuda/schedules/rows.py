@@ -12,7 +12,6 @@ from templates.kernels.cuda_source import (
     ELEMENTS,
     EPILOGUE,
     NEXT_LAUNCH,
-    WAIT,
     Launch,
     elements,
     knobs,
@@ -60,5 +59,5 @@ def _source(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> str:
             "ROW_WORDS": row_words(workload, config["columns"]),
             "NEXT": begins_next(config),
         }
-    source = render(values, WAIT, NEXT_LAUNCH, ELEMENTS, EPILOGUE, SOURCE, READS[config["reads"]])
+    source = render(values, NEXT_LAUNCH, ELEMENTS, EPILOGUE, SOURCE, READS[config["reads"]])
     return source + resident(1) if config.get("registers") == "enough" else source
