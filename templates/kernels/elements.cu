@@ -35,6 +35,20 @@ __device__ __forceinline__ void element_fetch(word* v, const char* from, bool in
         : "=&r"(v[0]) : "l"(from), "r"((int)inside));
 }
 
+// Reads BYTES bytes of elements from any memory. The compiler may move such a load.
+template <int BYTES>
+__device__ __forceinline__ void element_read(word* v, const char* from) {
+  if constexpr (BYTES == 16) {
+    const uint4 four = *(const uint4*)from;
+    v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
+  } else if constexpr (BYTES == 8) {
+    const uint2 two = *(const uint2*)from;
+    v[0] = two.x, v[1] = two.y;
+  } else {
+    v[0] = BYTES == 4 ? *(const word*)from : *(const unsigned short*)from;
+  }
+}
+
 // Stores BYTES bytes of packed elements.
 template <int BYTES>
 __device__ __forceinline__ void element_put(char* to, const word* v) {

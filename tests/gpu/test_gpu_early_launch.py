@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.torch]
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 SHORT, MIDDLE, LONG = (Conv1dWorkload(M=500_009, N=n, mode="same") for n in (9, 511, 8191))
+ROWS = Conv1dWorkload(B=3, C=50, M=5003, N=9, mode="same", dtype="bfloat16")
 LAYER, LOW, WHOLE = (
     DepthwiseConv2dWorkload(B=32, C=C, H=side, W=side, K=5, layout="NHWC", dtype="float16")
     for C, side in ((72, 28), (1152, 7), (96, 28))
@@ -35,7 +36,9 @@ EARLY, LATE = ({"next_launch": each} for each in ("early", "late"))
 TENSOR = {"copies": "tensor"}
 TEAMS = {"points": 3072, "segments": 2, "spectrum": "shared", "teams": 2}
 FORMS: dict[str, tuple[Any, Workload, dict[str, Any]]] = {
-    "one launch": (CudaRegisters(), SHORT, {}),
+    "one launch": (CudaRegisters(), SHORT, LATE),
+    "one that lets the next begin at once": (CudaRegisters(), SHORT, EARLY),
+    "one of several rows that does": (CudaRegisters(), ROWS, EARLY),
     "several": (CudaPartitions(), LONG, {}),
     "several that let the next begin": (CudaPartitions(), LONG, {"held_kib": HELD_KIB}),
     "one that lets the next begin": (CudaFft(), MIDDLE, {"held_kib": HELD_KIB}),

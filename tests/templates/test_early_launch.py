@@ -116,6 +116,8 @@ def test_a_program_that_does_not_wait_never_begins_early() -> None:
         ("channels_toeplitz", False, LAST),
         ("channels_toeplitz", True, LOW),
         ("rows", False, PLANES),
+        ("registers", False, SHORT),
+        ("registers", False, changed(CAUSAL, bias=True, residual=True)),
     ],
 )
 def test_a_launch_may_let_the_next_one_begin(

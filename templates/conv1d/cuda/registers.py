@@ -5,6 +5,7 @@ from __future__ import annotations
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
+from templates.kernels.launches.next_launch import begins_next, next_launches
 from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -12,6 +13,7 @@ from templates.template import Config, Features, Template
 
 MAX_TAPS = 512
 MAX_REGISTERS = 200
+FEW_BLOCKS = 6  # of a unit, up to which a launch usually gains if it lets the next one begin
 
 
 class CudaRegisters(Template[Conv1dWorkload]):
@@ -20,12 +22,13 @@ class CudaRegisters(Template[Conv1dWorkload]):
     It is for short kernels and short signals, whose time is mostly one wait for memory
     (``schedules/registers.cu``). ``shares`` lanes compute the same ``outputs_per_thread``
     neighbouring outputs: each sums over one part of the taps, and they add up their sums by
-    shuffles.
+    shuffles. ``next_launch`` says whether the next launch may begin ``early``, once a block has
+    asked for its weights, or ``late``, when all blocks have ended.
     """
 
     name = "registers"
     kind = "cuda"
-    version = 5
+    version = 6
     arithmetic = DIRECT
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
@@ -38,6 +41,7 @@ class CudaRegisters(Template[Conv1dWorkload]):
         space.knob("outputs_per_thread", [1, 2, 4, 8])
         space.knob("shares", [1, 2, 4, 8, 16, 32])
         space.knob("threads", [32, 64, 128, 256, 512])
+        space.knob("next_launch", next_launches(limits))
         space.constraint(
             "no lane is without a tap, or there is one for each output",
             lambda c: (c["shares"] - 1) * _taps(workload, c) < workload.N or c["shares"] == 1,
@@ -53,25 +57,31 @@ class CudaRegisters(Template[Conv1dWorkload]):
         for shares in (2, 4, 8, 16, 32):
             if _registers(workload, config) > MAX_REGISTERS:
                 config = {**config, "shares": shares}
-        return config
+        few = _blocks(workload, config) <= FEW_BLOCKS * limits.units
+        return config | {"next_launch": next_launches(limits)[0] if few else "late"}
 
     def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         outputs, threads, shares = (
             config[name] for name in ("outputs_per_thread", "threads", "shares")
         )
         taps, registers = _taps(workload, config), _registers(workload, config)
-        blocks = workload.rows * ceil_div(workload.length, threads // shares * outputs)
         resident = resident_blocks(threads, registers, limits)
         vector = min(outputs, 4)
         return {
-            **occupancy(blocks, threads, resident, limits),
+            **occupancy(_blocks(workload, config), threads, resident, limits),
             "shared_bytes": 4,
             "registers": registers,
             "loads_per_thread": ceil_div(outputs + 2 * taps, vector),
             "work_per_thread": outputs * taps,
             "shares": shares,
+            "next_begins_early": begins_next(config),
             "padded_share": shares * taps / workload.N,
         }
+
+
+def _blocks(workload: Conv1dWorkload, config: Config) -> int:
+    outputs = config["threads"] // config["shares"] * config["outputs_per_thread"]
+    return int(workload.rows * ceil_div(workload.length, outputs))
 
 
 def _taps(workload: Conv1dWorkload, config: Config) -> int:

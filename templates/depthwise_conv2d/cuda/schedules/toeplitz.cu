@@ -71,19 +71,6 @@ constexpr bool HELD = SCALED && OWN_UNITS * 4 * QUADS + OWN_TAPS <= 40;
 // Elements of a load: as many as divide a row, up to 16 bytes.
 constexpr int PIECE = W % 8 == 0 && sizeof(element) == 2 ? 8 : W % 4 == 0 ? 4 : W % 2 == 0 ? 2 : 1;
 
-template <int BYTES>
-__device__ __forceinline__ void conv2d_read(word* v, const element* source) {
-  if constexpr (BYTES == 16) {
-    const uint4 piece = *(const uint4*)source;
-    v[0] = piece.x, v[1] = piece.y, v[2] = piece.z, v[3] = piece.w;
-  } else if constexpr (BYTES == 8) {
-    const uint2 piece = *(const uint2*)source;
-    v[0] = piece.x, v[1] = piece.y;
-  } else if constexpr (BYTES == 4) {
-    v[0] = *(const word*)source;
-  }
-}
-
 // Loads a chunk of a row from a column on, zeros outside the plane. 16-bit elements come two to a word.
 __device__ __forceinline__ void conv2d_fetch(word (&v)[4 * QUADS], const element* row, int column,
                                              bool inside, bool aligned) {
@@ -93,7 +80,7 @@ __device__ __forceinline__ void conv2d_fetch(word (&v)[4 * QUADS], const element
   if (BYTES >= 4 && aligned) {
 #pragma unroll
     for (int i = 0; i < 8; i += PIECE)
-      if (inside && (word)(column + i) < W) conv2d_read<BYTES>(v + i * sizeof(element) / 4, row + column + i);
+      if (inside && (word)(column + i) < W) element_read<BYTES>(v + i * sizeof(element) / 4, (const char*)(row + column + i));
   } else {
 #pragma unroll
     for (int i = 0; i < 8; ++i)
@@ -204,7 +191,7 @@ __device__ __forceinline__ void depthwise_toeplitz(const void* __restrict__ x_an
         char* const place = place_of(unit);
         word v[4 * QUADS];
 #pragma unroll
-        for (int i = 0; i < QUADS; ++i) conv2d_read<16>(v + 4 * i, (const element*)place + 8 / QUADS * i);
+        for (int i = 0; i < QUADS; ++i) element_read<16>(v + 4 * i, place + 16 * i);
         conv2d_store_halves(place, v, halves_power(ex));
       }
     }
