@@ -134,6 +134,10 @@ void element_fetch(word* v, const char* from, bool inside) {
   __builtin_memset(v, 0, max(BYTES, 4));
   if (inside) __builtin_memcpy(v, from, BYTES);
 }
+template <int BYTES>
+void element_read(word* v, const char* from) {
+  element_fetch<BYTES>(v, from, true);
+}
 static float element_at(const word* v, int i) {
   if (IS_HALF) return half_widen(v[i / 2] >> 16 * (i % 2));
   const word bits = IS_FLOAT ? v[i] : v[i / 2] >> 16 * (i % 2) << 16;

@@ -9,15 +9,15 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-WAIT, BEGIN_NEXT, AWAIT_COPY, LOAD = 0x82E, 0x82D, 0x5A7, 0x981
+WAIT, BEGIN_NEXT, AWAIT_COPY = 0x82E, 0x82D, 0x5A7
 BRANCH, EXIT, SPLIT, JOIN, CALL, RETURN = 0x947, 0x94D, 0x945, 0x941, 0x944, 0x950
 ELSEWHERE = (0x343, 0x344, 0x943, 0x949, 0x94A, 0x94C)
-USES_OF_MEMORY = (0x980, LOAD, 0x985, 0x986, 0x9A3, 0x9A6, 0xFAE, 0x3BA, 0x5B4, 0x3B5)
+USES_OF_MEMORY = (0x980, 0x981, 0x985, 0x986, 0x9A3, 0x9A6, 0xFAE, 0x3BA, 0x5B4, 0x3B5)
 """Opcodes as NVRTC 13 compiles one instruction each for compute capabilities 9.0, 10.0 and 12.0,
-and as ``nvdisasm`` shows them: the wait of an early launch, what lets the next one begin, a look at
-a barrier that copies arrive at, and a load; a branch, the end of a thread, where threads part and
-where they join again, a call and its return; jumps and calls to an address that a register has;
-loads, stores, atomic sums and copies, also of boxes, all of global memory."""
+and as ``nvdisasm`` shows them: the wait of an early launch, what lets the next one begin, and a
+look at a barrier that copies arrive at; a branch, the end of a thread, where threads part and where
+they join again, a call and its return; jumps and calls to an address that a register has; loads,
+stores, atomic sums and copies, also of boxes, all of global memory."""
 
 SIZE = 16  # bytes of an instruction
 
@@ -88,7 +88,7 @@ def _is_early(code: bytes) -> bool:
             left.append((each.target, joins))
         if each.opcode == JOIN:
             left.append((joins[each.joining], joins))
-        elif each.opcode not in (BRANCH, EXIT, RETURN) or not each.is_always:
+        if each.opcode not in (BRANCH, EXIT, RETURN, JOIN) or not each.is_always:
             left.append((at + 1, joins))
     return False
 

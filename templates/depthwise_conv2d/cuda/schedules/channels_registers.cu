@@ -12,17 +12,8 @@ constexpr bool channels_above_or_below(int row) { return STRIPS == 1 && (row < T
 // Loads BYTES bytes of weights from where they are.
 template <int BYTES>
 __device__ __forceinline__ void channels_piece(word* v, const char* from) {
-  if constexpr (!STAGED) {
-    element_fetch<BYTES>(v, from, true);
-  } else if constexpr (BYTES == 16) {
-    const uint4 four = *(const uint4*)from;
-    v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
-  } else if constexpr (BYTES == 8) {
-    const uint2 two = *(const uint2*)from;
-    v[0] = two.x, v[1] = two.y;
-  } else {
-    v[0] = BYTES == 4 ? *(const word*)from : *(const unsigned short*)from;
-  }
+  if constexpr (STAGED) element_read<BYTES>(v, from);
+  else element_fetch<BYTES>(v, from, true);
 }
 
 // Loads all weights of N channels, which follow one another.

@@ -49,17 +49,6 @@ constexpr int BIASES = BEGINS_WITH_BIASES ? 4 : 2;  // of a pair of channels
 static_assert(CHANNELS % 8 == 0 && 32 * GROUPS <= THREADS, "whole vectors for each warp");
 static_assert(!HELD || (STRIPS == 1 && ABOVE < BELOW), "a strip for each plane");
 
-// Loads the pairs of channels of a warp at one position.
-__device__ __forceinline__ void toeplitz_read(word (&v)[PAIRS], const char* from) {
-  if constexpr (PAIRS == 4) {
-    const uint4 four = *(const uint4*)from;
-    v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
-  } else {
-    const uint2 two = *(const uint2*)from;
-    v[0] = two.x, v[1] = two.y;
-  }
-}
-
 __device__ __forceinline__ void toeplitz_write(char* to, const word (&v)[PAIRS]) {
   if constexpr (PAIRS == 4) *(uint4*)to = make_uint4(v[0], v[1], v[2], v[3]);
   else *(uint2*)to = make_uint2(v[0], v[1]);
@@ -229,7 +218,8 @@ struct toeplitz_lane {
     for (int t = 0; t < FRAGMENTS; ++t)
 #pragma unroll
       for (int part = 0; part < READ; ++part)
-        toeplitz_read(a[t][part], from + operand[t][part % PHASES] + Copies::input_place(0, part / PHASES * PHASES * 4, 0));
+        element_read<4 * PAIRS>(a[t][part], from + operand[t][part % PHASES] +
+                                                Copies::input_place(0, part / PHASES * PHASES * 4, 0));
     // An operand is arranged once and then multiplied for all tiles, so tiles are the innermost loop. Each word goes to its
     // register by an operation whose result the compiler does not know, or it would copy all four for each product. If two
     // of the four are the same word, their operations differ, or it would compute one result and copy that. In the
@@ -268,7 +258,7 @@ struct toeplitz_lane {
         for (int half = 0; half < 2; ++half) {
           char* const place = to + result[t][half % PHASES] + half / PHASES * Copies::output_place(0, 0, 4, 0);
           word packed[PAIRS], added[PAIRS];
-          if (HAS_RESIDUAL) toeplitz_read(added, place);
+          if (HAS_RESIDUAL) element_read<4 * PAIRS>(added, place);
 #pragma unroll
           for (int pair = 0; pair < PAIRS; ++pair) {
             float v[2];
