@@ -3,6 +3,7 @@
 import hashlib
 import math
 import threading
+import time
 from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
@@ -168,7 +169,8 @@ def test_a_thread_that_runs_in_native_code_is_seen() -> None:
     finally:
         over.set()
         thread.join()
-    assert any(not cpu_clock.others_run() for _ in range(1000))
+    # a thread that has been joined may still wait for a core to end on
+    assert any(not cpu_clock.others_run() or time.sleep(0.01) for _ in range(1000))
 
 
 def timed(log: list[str], name: str, number: int, repeat: int) -> list[float]:
