@@ -16,7 +16,6 @@ from tuner.build import build_cache, cuda_compile
 from tuner.build.alignment import element_aligned
 from tuner.build.compile import cache_key
 from tuner.build.machine_code import (
-    BEGIN_NEXT,
     USES_OF_MEMORY,
     WAIT,
     kernels,
@@ -122,6 +121,10 @@ def registers_and_stack(cubin: bytes) -> tuple[int, int]:
                 found[attribute] = max(found[attribute], struct.unpack_from("<II", info, at)[1])
             at += size
     return found[0x2F], found[0x11]
+
+
+BEGIN_NEXT = 0x82D
+"""The opcode of what lets the next launch begin."""
 
 
 def waits_first(cubin: bytes) -> bool:
