@@ -1,11 +1,11 @@
 """Launches that let the next one begin before their blocks have ended, if a knob says so.
 
-Blocks of the next launch are placed wherever a unit has room for them. If units have room for
-blocks of two launches, those that have fewest of the first get most of the next, which then take
-longest. Depthwise layers gain nevertheless, for some configurations: their knob is ``next_launch``.
-Blocks of conv1d's transforms hold so much shared memory that a unit has room for few: their knob
-``held_kib`` is how many KiB. 0 means that a block holds what it uses, and that the next launch is
-not let begin.
+Each block that does so takes time, and blocks of the next launch are placed wherever a unit has
+room for them. If units have room for blocks of two launches, those that have fewest of the first
+get most of the next, which then take longest. Depthwise layers and short sums of conv1d gain
+nevertheless, for some configurations: their knob is ``next_launch``. Blocks of conv1d's transforms
+hold so much shared memory that a unit has room for few: their knob ``held_kib`` is how many KiB. 0
+means that a block holds what it uses, and that the next launch is not let begin.
 """
 
 from __future__ import annotations
