@@ -12,12 +12,15 @@ from dataclasses import dataclass
 WAIT, AWAIT_COPY = 0x82E, 0x5A7
 BRANCH, EXIT, SPLIT, JOIN, CALL, RETURN = 0x947, 0x94D, 0x945, 0x941, 0x944, 0x950
 ELSEWHERE = (0x343, 0x344, 0x943, 0x949, 0x94A, 0x94C)
-USES_OF_MEMORY = (0x980, 0x981, 0x985, 0x986, 0x9A3, 0x9A6, 0xFAE, 0x3BA, 0x5B4, 0x3B5)
+LOADS_AND_STORES = (0x980, 0x981, 0x985, 0x986)
+ATOMICS = (0x38B, 0x3A9, 0x98A, 0x98E, 0x9A2, 0x9A3, 0x9A6, 0x9A8)
+COPIES = (0xFAE, 0x3B5, 0x3BA, 0x3BB, 0x5B4)
+USES_OF_MEMORY = LOADS_AND_STORES + ATOMICS + COPIES
 """Opcodes as NVRTC 13 compiles one instruction each for compute capabilities 9.0, 10.0 and 12.0,
 and as ``nvdisasm`` shows them: the wait of an early launch, and a look at a barrier that copies
 arrive at; a branch, the end of a thread, where threads part and where they join again, a call and
-its return; jumps and calls to an address that a register has; loads, stores, atomic sums and
-copies, also of boxes, all of global memory."""
+its return; jumps and calls to an address that a register has; and what uses global memory, copies
+also of boxes."""
 
 SIZE = 16  # bytes of an instruction
 
