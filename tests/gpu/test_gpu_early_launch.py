@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from templates.conv1d.cuda.fft import CudaFft
+from templates.conv1d.cuda.hankel import CudaHankel
 from templates.conv1d.cuda.partitions import CudaPartitions
 from templates.conv1d.cuda.registers import CudaRegisters
 from templates.conv1d.workload import Conv1dWorkload
@@ -25,6 +26,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.torch]
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 SHORT, MIDDLE, LONG = (Conv1dWorkload(M=500_009, N=n, mode="same") for n in (9, 511, 8191))
+APART = Conv1dWorkload(B=3, C=48, M=504, N=31, mode="same", dtype="float16")
 ROWS = Conv1dWorkload(B=3, C=50, M=5003, N=9, mode="same", dtype="bfloat16")
 LAYER, LOW, WHOLE = (
     DepthwiseConv2dWorkload(B=32, C=C, H=side, W=side, K=5, layout="NHWC", dtype="float16")
@@ -39,6 +41,7 @@ FORMS: dict[str, tuple[Any, Workload, dict[str, Any]]] = {
     "one launch": (CudaRegisters(), SHORT, LATE),
     "one that lets the next begin at once": (CudaRegisters(), SHORT, EARLY),
     "one of several rows that does": (CudaRegisters(), ROWS, EARLY),
+    "one of channels apart that does": (CudaHankel(), APART, EARLY),
     "several": (CudaPartitions(), LONG, {}),
     "several that let the next begin": (CudaPartitions(), LONG, {"held_kib": HELD_KIB}),
     "one that lets the next begin": (CudaFft(), MIDDLE, {"held_kib": HELD_KIB}),

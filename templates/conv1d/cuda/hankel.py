@@ -8,6 +8,7 @@ from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import has_tensor_cores_for
+from templates.kernels.launches.next_launch import begins_next, next_launches
 from templates.kernels.occupancy import bounded_occupancy, registers_each
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
@@ -30,12 +31,13 @@ class CudaHankel(Template[Conv1dWorkload]):
     A warp holds a channel's taps and goes through ``tiles`` tiles of 16 segments of ``width``
     outputs. ``stages`` tiles are loaded ahead. A warp reads and writes ``vector`` elements at a
     time, or fewer if the rows of a signal are no whole number of vectors. Registers are limited so
-    that ``resident`` blocks fit on a unit.
+    that ``resident`` blocks fit on a unit. ``next_launch`` says whether the next launch may begin
+    ``early``, once a block has asked for its taps, or ``late``.
     """
 
     name = "hankel"
     kind = "cuda"
-    version = 3
+    version = 4
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
@@ -57,6 +59,7 @@ class CudaHankel(Template[Conv1dWorkload]):
         space.knob("resident", [1, 2, 4, 7, 8])
         space.knob("tiles", _tiles(workload))
         space.knob("stores", ["cached", "streaming"])
+        space.knob("next_launch", next_launches(limits))
         counts = {
             (width, vector): _tiles_of_channel(workload, {"width": width, "vector": vector})
             for width in WIDTHS
@@ -78,7 +81,7 @@ class CudaHankel(Template[Conv1dWorkload]):
 
     def default(self, workload: Conv1dWorkload, limits: DeviceLimits) -> Config:
         space = self.space(workload, limits)
-        base = {"threads": 128, "resident": 1, "stores": "cached"}
+        base = {"threads": 128, "resident": 1, "stores": "cached", "next_launch": "late"}
         choices: list[Config] = [
             {"template": self.name, "width": width, "vector": vector, "stages": 1, "tiles": t}
             | base
@@ -103,6 +106,7 @@ class CudaHankel(Template[Conv1dWorkload]):
             "warps_per_channel": ceil_div(count, config["tiles"]),
             "padded_share": 16 * width * count / (workload.B * workload.length),
             "streaming": config["stores"] == "streaming",
+            "next_begins_early": begins_next(config),
         }
 
 

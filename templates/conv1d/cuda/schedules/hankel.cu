@@ -6,7 +6,7 @@
 // The order of j and of o within a product is free. It is such that the samples that a lane reads are neighbours, and
 // so are the outputs that it writes: vectors go straight from memory to registers and back. A warp keeps T for TILES
 // tiles of 16 segments, STAGES of which are being loaded.
-constexpr bool FLIP = @FLIP@;
+constexpr bool FLIP = @FLIP@, NEXT = @NEXT@;             // NEXT: the next launch may begin early
 constexpr int B = @B@, C = @C@, F = @F@, SEVERAL = @SEVERAL@, M = @M@, L = @L@, N = @N@, LEFT = @LEFT@;
 constexpr int WIDTH = @WIDTH@, TILES = @TILES@, STAGES = @STAGES@, WARPS = @WARPS@;
 constexpr int V = @V@, VO = @VO@;                        // elements of a vector of the input and of the output
@@ -118,6 +118,7 @@ __device__ __forceinline__ void hankel_tiles(const char* x, const char* w, float
       }
       taps[j][k] = pair[0][0] | pair[1][0] << 16;
     }
+  if (NEXT) begin_next_launch();
 
 #pragma unroll 1
   for (; tile < last; tile += STAGES)

@@ -8,8 +8,17 @@ from typing import Any
 from templates.conv1d.cuda.hankel import blocks, parts, segments, vectors
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
-from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, knobs, program, source_of
+from templates.kernels.cuda_source import (
+    ELEMENTS,
+    EPILOGUE,
+    NEXT_LAUNCH,
+    elements,
+    knobs,
+    program,
+    source_of,
+)
 from templates.kernels.halves import HALVES, OF_DTYPE, halves
+from templates.kernels.launches.next_launch import begins_next
 
 SOURCE = Path(__file__).with_name("hankel.cu")
 
@@ -26,10 +35,12 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
         **elements(workload.dtype, config["stores"], kept=config["tiles"] > 1),
         **shape(workload),
         **halves(OF_DTYPE[workload.dtype]),
+        "NEXT": begins_next(config),
         "V": read,
         "VO": written,
         "PARTS": parts(workload, config),
         "SEGMENTS": segments(workload, config),
         "WARPS": config["threads"] // 32,
     }
-    return source_of(config, substitutions, ELEMENTS, HALVES, EPILOGUE, SOURCE)
+    sources = (NEXT_LAUNCH, ELEMENTS, HALVES, EPILOGUE, SOURCE)
+    return source_of(config, substitutions, *sources)
