@@ -28,6 +28,7 @@ _STORAGE: dict[type[storage.StorageError], str] = {
     storage.TooManyKeys: "too-many-keys",
     storage.BadCursor: "invalid-cursor",
     storage.QuotaExceeded: "too-many-jobs",
+    storage.SignerNotRegistered: "signer-not-registered",
     storage.CorruptArtifact: "corrupt-artifact",
 }
 _FIELDS = {

@@ -29,6 +29,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "unknown-job": (404, "There is no such job"),
     "unknown-model": (404, "There is no such model"),
     "unknown-artifact": (404, "There is no such artifact"),
+    "signer-not-registered": (404, "No worker has registered the signer"),
     "not-found": (404, "There is no such thing"),
     "not-tuned": (404, "Nothing has been tuned for this yet"),
     "not-climbed": (404, "No ladder has been climbed yet"),

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Engine, delete, select
 
 from db.results import artifacts, signed
 from db.sql.columns import now, upsert, utc
-from db.sql.errors import CorruptArtifact, NotFound
+from db.sql.errors import CorruptArtifact, NotFound, SignerNotRegistered
 from db.sql.tables import signers
 from db.sql.transaction import reading, writing
 
@@ -57,8 +57,8 @@ def list_signers(engine: Engine) -> list[Signer]:
 def check_signature(engine: Engine, sha256: str, content: bytes) -> None:
     """Check a stored signature, whose file has these bytes and this hash.
 
-    Raises CorruptArtifact if the signature is invalid, if its manifest is missing or damaged, or if
-    its signer is not registered."""
+    Raises CorruptArtifact if the signature is invalid or its manifest is missing or damaged, and
+    SignerNotRegistered if its signer is not registered."""
     try:
         found = signed.parse(content)
         found.check(artifacts.get(engine, found.manifest).content)
@@ -69,9 +69,7 @@ def check_signature(engine: Engine, sha256: str, content: bytes) -> None:
         raise CorruptArtifact(sha256, why) from error
     with reading(engine) as connection:
         if not is_registered(connection, found.public_key):
-            raise CorruptArtifact(
-                sha256, f"are a signature by {found.fingerprint}, which no worker has registered"
-            )
+            raise SignerNotRegistered(sha256, found.fingerprint)
 
 
 def is_registered(connection: Connection, public_key: str) -> bool:

@@ -145,6 +145,18 @@ class BackupRefused(StorageError):
     """The database can't be backed up or restored: the message says what to do."""
 
 
+class SignerNotRegistered(StorageError):
+    """A stored signature is by a key that no worker has registered, or that was withdrawn: tune the
+    workload again."""
+
+    def __init__(self, sha256: str, fingerprint: str) -> None:
+        super().__init__(
+            f"the artifact {sha256} is a signature by {fingerprint}, which no worker has "
+            "registered, or whose key was withdrawn; tune its workload again, with on_existing "
+            "retune, to have it signed anew"
+        )
+
+
 class CorruptArtifact(StorageError):
     """The stored bytes of an artifact do not match their hash, or are an invalid signature: tune
     the workload again to replace them."""

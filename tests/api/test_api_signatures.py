@@ -115,7 +115,9 @@ def test_a_signer_whom_nobody_registered(
     with writing(engine) as connection:
         connection.execute(delete(registered))
     fingerprint = signed.fingerprint(SIGNER.public_key)
-    refused(client, links["signature"], f"by {fingerprint}, which no worker has registered")
+    document = problem(client.get(links["signature"]["url"]), 404, "signer-not-registered")
+    assert f"by {fingerprint}, which no worker has registered" in document["detail"]
+    assert "tune its workload again" in document["detail"]
     assert client.get(links["library"]["url"]).status_code == 200
 
 
@@ -154,4 +156,4 @@ def test_a_withdrawn_signature_is_not_said_to_be_unchanged(
     assert client.get(url).headers["cache-control"] == "no-cache"
     assert client.get(url, headers=headers).status_code == 304
     signers.withdraw(engine, SIGNER.public_key)
-    assert client.get(url, headers=headers).status_code == 500
+    problem(client.get(url, headers=headers), 404, "signer-not-registered")

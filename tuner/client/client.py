@@ -24,6 +24,7 @@ from tuner.client.cache import Cache
 from tuner.client.listening import MIN_REQUEST_SECONDS, JobListener, log_waiting_reason
 from tuner.client.models import ModelCalls
 from tuner.client.responses import (
+    UNREGISTERED,
     error_from_response,
     iter_content,
     parse,
@@ -31,7 +32,14 @@ from tuner.client.responses import (
     unexpected_answer,
 )
 from tuner.client.source import Source
-from tuner.errors import JobFailed, NoCompiler, NotTuned, ServiceUnreachable, StillRunning
+from tuner.errors import (
+    JobFailed,
+    NoCompiler,
+    NotTuned,
+    ServiceUnreachable,
+    StillRunning,
+    UntrustedSigner,
+)
 from tuner.job.order import split_terms, template_names, terms_as_json, with_terms_signature
 from tuner.library import trust
 from tuner.library.pins import Pins
@@ -327,7 +335,8 @@ class Client(ModelCalls, Source):
         try:
             with self._http.stream("GET", artifact.url) as answer:
                 if not answer.is_success:
-                    raise error_from_response(answer, read_content(answer, self.url))
+                    error = error_from_response(answer, read_content(answer, self.url))
+                    raise UntrustedSigner(str(error)) if error.type == UNREGISTERED else error
                 yield iter_content(answer, self.url)
         except httpx2.RequestError as error:
             raise ServiceUnreachable.from_error(self.url, error) from error

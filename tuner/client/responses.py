@@ -13,6 +13,7 @@ from db.contract.job import Shown
 from tuner.errors import NotTuned, ServiceError
 
 _NOT_TUNED = "urn:convtune:problem:not-tuned"
+UNREGISTERED = "urn:convtune:problem:signer-not-registered"
 
 A = TypeVar("A", bound=Shown)
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from service_process import Service
 
-from db.results import signed
+from db.results import signed, signers
 from tests.tuner.answering import running
 from tuner.client.answers import Best
 from tuner.client.client import Client
@@ -68,6 +68,19 @@ def test_the_first_keys_are_pinned_and_hold(client: Client, hostile: Hostile) ->
     assert hostile.paths.count("/signers") == 1
     assert Pins().path.stat().st_mode & 0o77 == 0
     assert Pins().path.parent.stat().st_mode & 0o77 == 0
+
+
+def test_what_a_withdrawn_key_signed_is_not_trusted(service: Service, tmp_path: Path) -> None:
+    [signer] = signers.list_signers(service.engine)
+    with Client(service.url, cache=tmp_path / "cache") as client:
+        best = client.best("conv1d", SHAPE)
+        signers.withdraw(service.engine, signer.public_key)
+        try:
+            with pytest.raises(UntrustedSigner, match=r"withdrawn; tune its workload again"):
+                client.load(best)
+        finally:
+            signers.register(service.engine, signer)
+        client.load(best)
 
 
 @flips
