@@ -72,6 +72,15 @@ def with_suffix_added(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
+def is_of_database(file: Path, database: Path) -> bool:
+    """Return whether a path is that of the database's file, by whatever name, or of a file that
+    SQLite may keep beside it. ``database`` has its links resolved."""
+    if file.exists() and database.exists() and file.samefile(database):
+        return True
+    beside = [with_suffix_added(database, suffix) for suffix in SIDE_FILE_SUFFIXES]
+    return file.absolute().parent.resolve() / file.name in (database, *beside)
+
+
 @contextmanager
 def temporary_path_for(path: Path) -> Iterator[Path]:
     """Yield an unused path in the folder of `path`, for a file that is to replace it. At the end,

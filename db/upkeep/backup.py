@@ -22,6 +22,7 @@ from db.sql.sqlite_file import (
     SIDE_FILE_SUFFIXES,
     examine,
     exclusive_access,
+    is_of_database,
     path_of,
     require_database,
     require_undamaged,
@@ -138,7 +139,7 @@ def _may_be_written(file: Path, source: Path, *, force: bool) -> None:
         raise BackupRefused(f"there is no folder {file.parent}; create it first")
     there = os.path.lexists(file)
     plain = there and stat.S_ISREG(file.lstat().st_mode)  # neither a folder, a link nor a device
-    if there and (not plain or file.samefile(source)):
+    if (there and not plain) or is_of_database(file, source):
         raise BackupRefused(f"{file} is no place for a backup; name another file")
     if any(with_suffix_added(file, suffix).exists() for suffix in SIDE_FILE_SUFFIXES):
         raise BackupRefused(f"something has {file} open, or left a part of it; name another file")

@@ -18,7 +18,7 @@ from db.records.imports import Stored
 from db.records.listed import ListedConfig, ListedOrder
 from db.records.records import Filters, read
 from db.sql.choices import Format, Kept
-from db.sql.sqlite_file import temporary_path_for
+from db.sql.sqlite_file import is_of_database, temporary_path_for
 from templates import logs
 from templates.logs import Log, Refused
 from tuner.errors import UnusableFile
@@ -42,6 +42,7 @@ def write_file(
     engine: Engine, name: Format, filters: Filters, kept: Kept | None, path: Path
 ) -> None:
     """Write a log to a file, which appears only when it is complete. Raises UnusableFile."""
+    refuse_database(engine, path)
     with _whole(path) as stream:
         write(engine, name, filters, kept, stream)
 
@@ -126,6 +127,13 @@ def store(engine: Engine, log: Log) -> Stored:
     ]
     shapes = [JobOrder.of(each.workload, target=each.target) for each in log.shapes]
     return imports.store(engine, configs, shapes)
+
+
+def refuse_database(engine: Engine, path: Path) -> None:
+    """Raise UnusableFile if the path is of the database itself, which would be overwritten."""
+    found = engine.url.database
+    if engine.dialect.name == "sqlite" and is_of_database(path, Path(found or "").resolve()):
+        raise UnusableFile(path, "is of the database itself; name another file")
 
 
 @contextmanager

@@ -29,6 +29,7 @@ def ladder(
     first one.
     """
     from tuner.build.linker import must_link
+    from tuner.cli.records import refuse_database
     from tuner.config import is_writable
     from tuner.device.detect import detect
     from tuner.errors import TunerError
@@ -54,6 +55,8 @@ def ladder(
     stop_on_signals()
     try:
         with database(settings) as engine, scratch():
+            if svg is not None:
+                refuse_database(engine, svg)
             climbed = climb_and_store(engine, device, settings, workload, document)
     except Stopped:
         raise TunerError("stopped; a climb is stored as a whole, once it is over") from None
