@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -34,11 +34,20 @@ from tuner.torch.gradients.shortcut import GradientShortcut, LayerWithShortcut, 
 from tuner.torch.pytorch_only import not_none, why_no_library
 
 NAME = "convtune::module"
-_SCHEMA = "(Tensor input, Tensor weight, Tensor? bias, Tensor? residual, int number) -> Tensor"
+_SCHEMA = (
+    "(Tensor input, Tensor weight, Tensor? bias, Tensor? residual, Tensor? norm_weight, "
+    "Tensor? norm_bias, Tensor? norm_mean, Tensor? norm_variance, int number) -> Tensor"
+)
 _SCHEMA_OF_GRADIENTS = (
     "(Tensor grad, Tensor input, Tensor weight, Tensor? bias, Tensor? residual, Tensor? output, "
     "bool[] needed, int number) -> Tensor[]"
 )
+
+
+OfNorm = Sequence[Tensor | None]
+"""The weight, bias, running mean and variance of a batch norm that a module has taken in, or none
+of them: what the graph computes with, which may be other values than those of the norm."""
+NO_NORM: OfNorm = (None,) * 4
 
 
 class OperatorModule(LayerWithShortcut, Protocol):
@@ -54,13 +63,15 @@ class OperatorModule(LayerWithShortcut, Protocol):
         """Return the output if the call is like the last one that a kernel computed, else None."""
 
     def computed_in_graph(
-        self, x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None
-    ) -> Tensor:
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
+        of_norm: OfNorm,
+    ) -> Tensor:  # fmt: skip
         """Return the output, by a tuned kernel or by PyTorch, with the strides described."""
 
     def plain(
-        self, x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None
-    ) -> Tensor:
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
+        of_norm: OfNorm,
+    ) -> Tensor:  # fmt: skip
         """Return the output by PyTorch alone."""
 
     @property
@@ -81,13 +92,15 @@ def register(module: OperatorModule) -> int:
 
 
 def call(
-    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, number: int
-) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
+    of_norm: OfNorm, number: int,
+) -> Tensor:  # fmt: skip
     """Return the output of the module with that number, by the operator.
 
     The shape is looked up when the graph runs, not when it is compiled.
     """
-    output: Tensor = torch.ops.convtune.module(x, weight, bias, residual, number)
+    given = of_norm or NO_NORM  # one by one: PyTorch maps no operator with lists over a batch
+    output: Tensor = torch.ops.convtune.module(x, weight, bias, residual, *given, number)
     return output
 
 
@@ -109,22 +122,25 @@ def needs_derivative(*tensors: Tensor | None) -> bool:
 
 
 def _compute(
-    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, number: int
-) -> Tensor:
-    return _module(number).computed_in_graph(x, weight, bias, residual)
+    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
+    of_norm: OfNorm, number: int,
+) -> Tensor:  # fmt: skip
+    return _module(number).computed_in_graph(x, weight, bias, residual, of_norm)
 
 
 def _fake_output(
-    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, number: int
-) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
+    of_norm: OfNorm, number: int,
+) -> Tensor:  # fmt: skip
     """Return the output without data: its shape, dtype and strides."""
     module = _module(number)
     return module.in_layout_of(module.convolved(x, weight, bias), x)
 
 
 def _differentiated(
-    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, number: int
-) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
+    of_norm: OfNorm, number: int,
+) -> Tensor:  # fmt: skip
     """Return the output, with gradients if they are needed.
 
     The gradients are an operator of the graph too. If the call is transformed or complex, PyTorch's
@@ -134,15 +150,15 @@ def _differentiated(
     y = None if residual is not None else module.recognised(x, weight, bias, in_graph=True)
     if y is not None:
         return y
-    if not needs_derivative(x, weight, bias, residual):
-        if is_plain(x, weight, bias, residual):
-            return module.computed_in_graph(x, weight, bias, residual)
-        return _below_autograd(number, x, weight, bias, residual)
+    if not needs_derivative(x, weight, bias, residual, *of_norm):
+        if is_plain(x, weight, bias, residual, *of_norm):
+            return module.computed_in_graph(x, weight, bias, residual, of_norm)
+        return _below_autograd(number, of_norm, x, weight, bias, residual)
     if module.only_pytorch or is_transformed() or x.is_complex():
-        return module.in_layout_of(module.plain(x, weight, bias, residual), x)
+        return module.in_layout_of(module.plain(x, weight, bias, residual, of_norm), x)
     calls = Calls(
         module.activation,
-        partial(_below_autograd, number),
+        partial(_below_autograd, number, of_norm),
         partial(_by_operator, number),
         partial(compute_gradients, module, tuned=False),
     )
@@ -163,19 +179,22 @@ def is_plain(*tensors: Tensor | None) -> bool:
 
 
 def _below_autograd(
-    number: int, x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None
-) -> Tensor:
+    number: int, of_norm: OfNorm,
+    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
+) -> Tensor:  # fmt: skip
     with torch._C._AutoDispatchBelowAutograd():
-        return call(x, weight, bias, residual, number)
+        return call(x, weight, bias, residual, of_norm, number)
 
 
 def _cast(
-    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, number: int
-) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
+    of_norm: OfNorm, number: int,
+) -> Tensor:  # fmt: skip
     kind = x.device.type
-    given: list[Any] = [*autocast.cast(kind, x, weight, bias, residual), number]
+    cast: Any = autocast.cast(kind, x, weight, bias, residual)
+    x, weight, bias, residual = cast
     with torch.autocast(kind, enabled=False):
-        return call(*given)
+        return call(x, weight, bias, residual, of_norm, number)
 
 
 def _by_operator(number: int, grad: Tensor, saved: Saved, needed: PerTensor) -> PerTensor:
@@ -246,8 +265,9 @@ def _recognised_first(operator: Any, recognise: Callable[..., Any]) -> None:
 
 
 def _output(
-    module: OperatorModule, x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None
-) -> Tensor | None:
+    module: OperatorModule, x: Tensor, weight: Tensor, bias: Tensor | None,
+    residual: Tensor | None, *of_norm: Tensor | None,
+) -> Tensor | None:  # fmt: skip
     return None if residual is not None else module.recognised(x, weight, bias, in_graph=True)
 
 
@@ -271,18 +291,32 @@ def _module(number: int) -> OperatorModule:
     return module
 
 
+def _of_all_tensors(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return a function of the operator's arguments, which calls ``function`` with the tensors of a
+    norm as one argument."""
+
+    def called(
+        x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, *others: Any
+    ) -> Tensor:
+        *of_norm, number = others
+        has_norm = any(each is not None for each in of_norm)
+        return function(x, weight, bias, residual, of_norm if has_norm else (), number)
+
+    return called
+
+
 _library = torch.library.Library("convtune", "FRAGMENT")
 _library.define(f"module{_SCHEMA}", tags=(torch.Tag.pt2_compliant_tag,))
 _recognised_first(torch.ops.convtune.module.default, _output)
 _library.define(f"module_gradients{_SCHEMA_OF_GRADIENTS}", tags=(torch.Tag.pt2_compliant_tag,))
 _recognised_first(torch.ops.convtune.module_gradients.default, _recognised_gradients)
 for _kind in ("CPU", "CUDA"):
-    _library.impl("module", _compute, _kind)
-    _library.impl("module", _cast, f"Autocast{_kind}")
+    _library.impl("module", _of_all_tensors(_compute), _kind)
+    _library.impl("module", _of_all_tensors(_cast), f"Autocast{_kind}")
     _library.impl("module_gradients", _gradients, _kind)
 # several gradients at once, as of torch.autograd.grad with is_grads_batched
 _library.impl("module_gradients", _gradients, "Batched")
-_library.impl("module", _differentiated, "Autograd")
+_library.impl("module", _of_all_tensors(_differentiated), "Autograd")
 _library.impl("module_gradients", _differentiated_gradients, "Autograd")
-torch.library.register_fake(NAME, _fake_output, lib=_library)
+torch.library.register_fake(NAME, _of_all_tensors(_fake_output), lib=_library)
 torch.library.register_fake(f"{NAME}_gradients", _fake_gradients, lib=_library)

@@ -15,6 +15,9 @@ NORM_NEEDS_GRAD = (
     "grad is needed, and its batch norm was taken into the kernel, which has no gradients; call it "
     "under torch.no_grad(), or call optimize_ with mode='training'"
 )
+NORM_REPLACED = (
+    "its batch norm was taken into the kernel, and the graph computes with other values of the norm"
+)
 
 
 def why_no_library(*given: Any) -> str | None:

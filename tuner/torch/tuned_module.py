@@ -24,6 +24,7 @@ from tuner.torch.in_place import InPlace
 from tuner.torch.pytorch_only import (
     NEEDS_GRAD,
     NORM_NEEDS_GRAD,
+    NORM_REPLACED,
     PLAIN,
     not_none,
     trace_call,
@@ -170,13 +171,17 @@ class Tuned(InPlace, LookupMixin):
         )
         if not known or forward or normed:
             return self.plain(x, weight, bias, residual)
-        return module_operator.call(x, weight, bias, residual, self._number)
+        # all that the output depends on, as a graph may compute with other values of it
+        of_norm = [] if self.norm is None else self.norm.tensors
+        return module_operator.call(x, weight, bias, residual, of_norm, self._number)
 
-    def plain(self, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
-        """Return the output by PyTorch alone."""
+    def plain(
+        self, x: Any, weight: Any, bias: Any, residual: Any = None, of_norm: Sequence[Any] = ()
+    ) -> Any:
+        """Return the output by PyTorch alone. ``of_norm`` replaces the tensors of the norm."""
         y = self.convolved(x, weight, bias)
         if self.norm is not None:
-            y = self.norm.normalised(y)
+            y = self.norm.normalised(y, of_norm)
         if residual is not None:
             y = y + residual
         return activations.applied(self.activation, y)
@@ -193,8 +198,16 @@ class Tuned(InPlace, LookupMixin):
             self._record_use("tuned", shortcut.reason)
         return y
 
-    def computed_in_graph(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
-        """Return the output of an operator in a graph, laid out in memory as the graph expects."""
+    def computed_in_graph(
+        self, x: Any, weight: Any, bias: Any, residual: Any, of_norm: Sequence[Any] = ()
+    ) -> Any:
+        """Return the output of an operator in a graph, laid out in memory as the graph expects.
+
+        PyTorch computes it if the norm's tensors in the graph, ``of_norm``, are not the norm's own.
+        """
+        if self.norm is not None and of_norm and not self.norm.has(of_norm):
+            self._record_use("pytorch", NORM_REPLACED)
+            return self.in_layout_of(self.plain(x, weight, bias, residual, of_norm), x)
         return self._computed(x, weight, bias, residual, in_graph=True)
 
     def _computed(self, x: Any, weight: Any, bias: Any, residual: Any, in_graph: bool) -> Any:

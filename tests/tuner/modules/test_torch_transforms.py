@@ -19,6 +19,7 @@ from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.nn.utils import parametrizations  # noqa: E402
 
 from tuner.torch import optimize_  # noqa: E402
+from tuner.torch.module_operator import NO_NORM  # noqa: E402
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
 pytestmark = [
@@ -155,9 +156,15 @@ def test_autocast_is_left_to_pytorch_in_a_compiled_graph(case: Any, compiled_ane
 
 def test_the_operator_is_as_pytorch_wants_one(case: Any) -> None:
     _, module, x = case
-    given = (x, module.weight, module.bias, None, module._number)
+    given = (x, module.weight, module.bias, None, *NO_NORM, module._number)
     torch.library.opcheck(torch.ops.convtune.module.default, given)
-    trained = (x, *(each.detach().requires_grad_() for each in given[1:3]), None, module._number)
+    trained = (
+        x,
+        *(each.detach().requires_grad_() for each in given[1:3]),
+        None,
+        *NO_NORM,
+        module._number,
+    )
     torch.library.opcheck(torch.ops.convtune.module.default, trained)
 
 
@@ -184,7 +191,7 @@ def test_a_graph_that_outlives_its_module_says_so(case: Any) -> None:
     del gone
     gc.collect()
     with pytest.raises(WrongArgument, match="which is gone"):
-        torch.ops.convtune.module(x, module.weight, module.bias, None, number)
+        torch.ops.convtune.module(x, module.weight, module.bias, None, *NO_NORM, number)
 
 
 def test_what_only_pytorch_knows_is_its_convolution_in_a_graph(

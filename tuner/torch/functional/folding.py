@@ -39,18 +39,40 @@ class BatchNorm:
 
         It does in training mode, or if its running mean and variance are gone.
         """
-        return bool(self.module.training) or self.module._buffers["running_mean"] is None
+        return bool(self.module.training) or self.module.running_mean is None
+
+    @property
+    def tensors(self) -> list[torch.Tensor | None]:
+        """Its weight, bias, running mean and running variance; the first two may be None."""
+        module = self.module  # by attribute, because its parameters may be parametrised
+        return [module.weight, module.bias, module.running_mean, module.running_var]
+
+    def has(self, tensors: Sequence[torch.Tensor | None]) -> bool:
+        """Return whether these are its own tensors, as they are now, and not other values that a
+        graph computes with in their place."""
+        return all(
+            one is other or (one is not None and other is not None and _same_memory(one, other))
+            for one, other in zip(tensors, self.tensors, strict=True)
+        )
 
     @property
     def needs_grad(self) -> bool:
         """Whether its weight or bias requires grad."""
-        return any(
-            each.requires_grad for each in self.module._parameters.values() if each is not None
-        )
+        return any(each.requires_grad for each in self.tensors if each is not None)
 
-    def normalised(self, y: torch.Tensor) -> torch.Tensor:
-        """Return the norm of ``y``, by the class: the module's own ``forward`` may be
+    def normalised(
+        self, y: torch.Tensor, tensors: Sequence[torch.Tensor | None] = ()
+    ) -> torch.Tensor:
+        """Return the norm of ``y``, by these ``tensors`` if they are given, as :attr:`tensors`
+        orders them.
+
+        Otherwise by the class: the module's own ``forward`` may be
         :class:`~tuner.torch.in_place.PassThrough`, which returns its input."""
+        if tensors:
+            weight, bias, mean, variance = tensors
+            return torch.nn.functional.batch_norm(
+                y, mean, variance, weight, bias, eps=self.module.eps
+            )
         taken: torch.Tensor = torch.nn.modules.batchnorm._BatchNorm.forward(self.module, y)
         return taken
 
@@ -59,28 +81,31 @@ class BatchNorm:
 
         They are kept until a tensor of the convolution or of the norm is written to or moves.
         """
-        own, kept = self.module._parameters, self.module._buffers
-        parts = (
-            weight, bias, own["weight"], own["bias"], kept["running_mean"], kept["running_var"],
-        )  # fmt: skip
+        parts = (weight, bias, *self.tensors)
         # training changes the running mean and variance without their versions, but counts batches
-        counted = *parts, kept.get("num_batches_tracked")
-        state = (self.module.eps, _steps, *_state(counted))
+        counted = *parts, self.module._buffers.get("num_batches_tracked")
+        tensors = [each for each in counted if each is not None]
+        if any(each.is_inference() for each in tensors):  # nothing tells that they were written to
+            return self._fold(*parts)
+        versions = [(each.data_ptr(), each._version) for each in tensors]
+        state = (self.module.eps, _steps, *versions)
         if self._folded is None or self._folded[0] != state:
-            values: list[Any] = [None if each is None else each.detach().float() for each in parts]
-            w, b, gain, shift, mean, variance = values
-            made = fuse_conv_bn_weights(w, b, mean, variance, self.module.eps, gain, shift)
-            taken = [each.detach().to(weight.dtype).contiguous() for each in made]
-            self._folded, self._of = (state, taken[0], taken[1]), parts
+            self._folded, self._of = (state, *self._fold(*parts)), parts
         return self._folded[1:]
+
+    def _fold(self, weight: Any, *others: Any) -> tuple[Any, Any]:
+        """Return the weight and bias from those of the convolution and from :attr:`tensors`."""
+        values: list[Any] = [
+            None if each is None else each.detach().float() for each in (weight, *others)
+        ]
+        w, b, gain, shift, mean, variance = values
+        made = fuse_conv_bn_weights(w, b, mean, variance, self.module.eps, gain, shift)
+        folded, offset = (each.detach().to(weight.dtype).contiguous() for each in made)
+        return folded, offset
 
     def __getstate__(self) -> dict[str, Any]:
         return {"module": self.module, "_folded": None, "_of": ()}
 
 
-def _state(tensors: Sequence[Any]) -> list[tuple[int, int]]:
-    """Return what differs after a tensor is written to, moved, or replaced while it is held."""
-    try:
-        return [(each.data_ptr(), each._version) for each in tensors if each is not None]
-    except RuntimeError:  # tensors that were made in inference mode have no versions
-        return [(each.data_ptr(), 0) for each in tensors if each is not None]
+def _same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.data_ptr() == other.data_ptr() and one.device == other.device

@@ -1,0 +1,155 @@
+"""A batch norm that a layer has taken in: whatever becomes of its tensors, the model computes with
+their present values, in eager mode and in graphs."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from tuner.client.local import Local
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from models import Block, close, outputs, scramble, usual  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.func import functional_call  # noqa: E402
+from torch.nn.utils import parametrize  # noqa: E402
+
+from tuner.torch import optimize_  # noqa: E402
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch warns of its own deprecated functions
+]
+BACKENDS = ["eager", "aot_eager"]
+
+
+@pytest.fixture
+def pair(source: Local, x: Any) -> tuple[Any, Any]:
+    """Return a model as PyTorch computes it, and an optimised copy."""
+    plain = Block(usual).eval()
+    tuned = copy.deepcopy(plain)
+    optimize_(tuned, x, source=source)
+    return plain, tuned
+
+
+@pytest.fixture(autouse=True)
+def compiled_anew() -> None:
+    torch.compiler.reset()
+
+
+def in_graph(call: Any, backend: str) -> Any:
+    return torch.compile(call, backend=backend, fullgraph=True)
+
+
+def other_values(model: Any) -> dict[str, Any]:
+    return {
+        name: 2 * value + 0.5
+        for name, value in model.state_dict().items()
+        if value.is_floating_point()
+    }
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_graph_is_called_with_other_values(pair: Any, x: Any, backend: str) -> None:
+    plain, tuned = pair
+    values = other_values(plain)
+    with torch.no_grad():
+        expected = functional_call(plain, values, (x,))
+        assert close(functional_call(tuned, values, (x,)), expected)
+        called = in_graph(lambda given, x: functional_call(tuned, given, (x,)), backend)
+        assert close(called(values, x), expected)
+        assert close(called(plain.state_dict(), x), plain(x))
+
+
+def test_a_graph_of_an_ensemble(pair: Any, x: Any) -> None:
+    plain, tuned = pair
+    several = {name: torch.stack([value, value + 1]) for name, value in other_values(plain).items()}
+
+    def ensemble(model: Any) -> Any:
+        return torch.vmap(lambda values: functional_call(model, values, (x,)))
+
+    with torch.no_grad():
+        found = in_graph(ensemble(tuned), "aot_eager")(several)
+        assert close(found, ensemble(plain)(several))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_graph_writes_to_the_norm(pair: Any, x: Any, backend: str) -> None:
+    plain, tuned = pair
+
+    def writes(model: Any, x: Any) -> Any:
+        first = model(x)
+        model.bn.bias.add_(1.0)
+        second = model(x)
+        model.bn.running_mean.mul_(0.5)
+        return first, second, model(x)
+
+    with torch.no_grad():
+        called = in_graph(writes, backend)
+        for _ in range(2):
+            for found, expected in zip(called(tuned, x), writes(plain, x), strict=True):
+                assert close(found, expected)
+    assert close(outputs(tuned, x), outputs(plain, x))
+
+
+def test_a_graph_of_the_model_itself_calls_the_kernel(pair: Any, x: Any) -> None:
+    plain, tuned = pair
+    compiled = in_graph(tuned, "aot_eager")
+    for _ in range(2):
+        tuned.conv.used = None
+        assert close(outputs(compiled, x), outputs(plain, x))
+        assert tuned.conv.used == "tuned"
+        for model in (plain, tuned):
+            scramble(model)
+            with torch.no_grad():
+                model.bn.bias.add_(1.0)
+
+
+def test_tensors_of_inference_mode_are_written_to(source: Local, x: Any) -> None:
+    """PyTorch does not record writes to tensors that were made in inference mode."""
+    with torch.inference_mode():
+        plain = Block(usual).eval()
+        tuned = copy.deepcopy(plain)
+        optimize_(tuned, x, source=source)
+        values = other_values(plain)
+        for model in (plain, tuned):
+            model.load_state_dict(values, strict=False)
+        assert close(tuned(x), plain(x))
+    assert tuned.conv.used == "tuned"
+
+
+def test_one_buffer_of_inference_mode(source: Local, x: Any) -> None:
+    plain = Block(usual).eval()
+    with torch.inference_mode():
+        plain.bn.running_mean = torch.ones(6)
+    tuned = copy.deepcopy(plain)
+    optimize_(tuned, x, source=source)
+    assert close(outputs(tuned, x), outputs(plain, x))
+    with torch.no_grad():
+        for model in (plain, tuned):
+            model.conv.weight.mul_(5.0)
+    assert close(outputs(tuned, x), outputs(plain, x))
+
+
+class Squared(nn.Module):
+    def forward(self, weight: Any) -> Any:
+        return weight * weight
+
+
+def test_a_norm_is_parametrised(pair: Any, x: Any) -> None:
+    plain, tuned = pair
+    for model in pair:
+        parametrize.register_parametrization(model.bn, "weight", Squared())
+    assert close(outputs(tuned, x), outputs(plain, x))
+    with torch.no_grad():
+        for model in pair:
+            model.bn.parametrizations.weight.original.add_(1.0)
+    assert close(outputs(tuned, x), outputs(plain, x))
+
+
+def test_a_parameter_of_a_norm_becomes_a_tensor(pair: Any, x: Any) -> None:
+    plain, tuned = pair
+    for model in pair:
+        del model.bn.weight
+        model.bn.weight = torch.full((6,), 3.0)
+    assert close(outputs(tuned, x), outputs(plain, x))
