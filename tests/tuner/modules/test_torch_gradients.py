@@ -17,6 +17,7 @@ import tuner.errors  # noqa: E402
 import tuner.torch  # noqa: E402
 from tuner.torch import capture, optimize_, restore_  # noqa: E402
 from tuner.torch.model.named_models import workloads_of  # noqa: E402
+from tuner.torch.module_operator import NO_NORM  # noqa: E402
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
 pytestmark = [
@@ -120,6 +121,35 @@ def test_any_activation_and_a_residual(
 
 
 @each_case
+def test_a_residual_may_have_another_layout(trained: Local, case: Any) -> None:
+    module, x = case(trained, activation="silu")
+    swapped = (0, *range(2, x.ndim), 1)
+    back = (0, x.ndim - 1, *range(1, x.ndim - 1))
+    one, other = torch.randn_like(x).contiguous(), torch.randn_like(x).permute(swapped).contiguous()
+    sums, given = module.sums, []
+    module.sums = lambda *of: given.append(of[3]) or sums(*of)
+    for residual in (one, other.permute(back)):
+        added = {"residual": residual.requires_grad_()}
+        found = gradients(module, x, **added)
+        assert module.used_backward == BOTH
+        same(found, gradients(module, x, plain(module), **added))
+    assert [each.stride() for each in given] == [x.stride()] * 2
+
+
+def test_what_pytorch_gave_in_another_layout_is_differentiated(trained: Local) -> None:
+    """The output from which a derivative is told, if PyTorch computed it and only the gradients of
+    its shape are tuned, may have another layout than the input."""
+    module, x = last(trained, activation="relu")
+    reference = gradients(module, x, plain(module))
+    computed = module.plain
+    module.by_kernel = lambda *given: "no kernel of the output is tuned"
+    module.plain = lambda *given: computed(*given).contiguous()
+    found = gradients(module, x)
+    assert module.used_backward == BOTH
+    same(found, reference)
+
+
+@each_case
 def test_only_what_is_needed_is_computed(trained: Local, case: Any) -> None:
     module, x = case(trained)
     module.requires_grad_(False)
@@ -204,7 +234,8 @@ def test_a_compiled_graph_has_no_break(trained: Local, case: Any, backend: str) 
 def test_the_operators_of_a_module_are_as_pytorch_wants_them(trained: Local, case: Any) -> None:
     module, x = case(trained)
     given = [x, module.weight, module.bias]
-    torch.library.opcheck(torch.ops.convtune.module.default, (*given, None, module._number))
+    forward = (*given, None, *NO_NORM, module._number)
+    torch.library.opcheck(torch.ops.convtune.module.default, forward)
     y = module(x).detach()
     output = None if module.activation == "silu" else y
     needed = [True, True, module.bias is not None, True]

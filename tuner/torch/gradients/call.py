@@ -188,7 +188,9 @@ def compute_gradients(
     several_at_once = functorch.is_legacy_batchedtensor(grad)
     if several_at_once or why_pytorch(x, weight, grad, saved.bias) is not None:
         tuned = False
-    call = _Call(layer, layer.in_layout_of(grad, x) if tuned else grad, saved, tuned)
+    if tuned:  # kernels take all in one layout; a residual or PyTorch's output may have another
+        grad, saved = layer.in_layout_of(grad, x), _in_layout(layer, saved)
+    call = _Call(layer, grad, saved, tuned)
     dx = dw = db = None
     if needed.input and needed.weight and (found := call.by_kernel("backward")) is not None:
         library, (dx, dw, *biases) = found
@@ -222,6 +224,15 @@ def compute_gradients(
         channels = call.derived.ndim - layer.AXES - 1
         db = call.derived.sum([at for at in range(call.derived.ndim) if at != channels]).view(-1)
     return PerTensor(dx, dw, db, call.derived if needed.residual else None)
+
+
+def _in_layout(layer: Layer, saved: Saved) -> Saved:
+    """Return what was saved, with residual and output in the layout of the input."""
+    output, residual = (
+        None if each is None else layer.in_layout_of(each, saved.input)
+        for each in (saved.output, saved.residual)
+    )
+    return saved._replace(output=output, residual=residual)
 
 
 def operator_outputs(layer: Layer, found: PerTensor, grad: Tensor, x: Tensor) -> list[Tensor]:
