@@ -74,6 +74,7 @@ class Tuned(InPlace, LookupMixin):
         super().__init__()
         arguments.source(source, or_none=", or None")
         self.weight = arguments.parameter("weight", weight)
+        self.weight_shape = tuple(self.weight.shape)
         self.register_parameter("bias", None if bias is None else arguments.parameter("bias", bias))
         self.source: Source | None = source
         self.max_error = max_error
@@ -303,6 +304,8 @@ class Tuned(InPlace, LookupMixin):
         first, second, output = library.arguments[0], library.arguments[1], library.arguments[-1]
         taken = [self.as_library_view(x, first), weight]
         if weight.shape != second.shape:
+            if weight.shape != self.weight_shape:
+                raise WrongArgument(self._other_shape(weight))
             taken[1] = weight.view(second.shape)
         if work.bias:
             taken.append(bias)

@@ -30,6 +30,7 @@ class LookupMixin(torch.nn.Module):
     bias_in_kernel: bool
     source: Source | None
     max_error: float | None
+    weight_shape: tuple[int, ...]
     _found: dict[Any, Found]
 
     def found_for(
@@ -115,11 +116,19 @@ class LookupMixin(torch.nn.Module):
         if x.dtype != weight.dtype or x.dtype not in DTYPES:
             known = ", ".join(DTYPES.values())
             return f"input is {x.dtype}, weight {weight.dtype}; both must be one of {known}"
+        if weight.shape != self.weight_shape:
+            return self._other_shape(weight)
         device = x.device
         if device != weight.device or device.type not in KINDS:
             return f"the input is on {device} and the weight on {weight.device}"
         dense = x.layout == torch.strided and self.is_dense(x) and weight.is_contiguous()
         return None if dense else "input and weight must be contiguous; call .contiguous() on them"
+
+    def _other_shape(self, weight: Any) -> str:
+        return (
+            f"the weight has shape {tuple(weight.shape)}, and the layer was made for "
+            f"{self.weight_shape}"
+        )
 
     @staticmethod
     @abstractmethod

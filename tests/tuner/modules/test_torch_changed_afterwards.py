@@ -293,6 +293,23 @@ def test_a_norm_that_forgets_its_sums_normalises_by_what_comes(
     torch.compiler.reset()
 
 
+@pytest.mark.parametrize("shape", [(6, 1, 1, 9), (6, 1, 5, 5)], ids=["as large", "larger"])
+def test_a_weight_of_another_shape_is_pytorchs(
+    source: Local, x: Any, shape: tuple[int, ...]
+) -> None:
+    model, plain = changed(lambda model: None)
+    optimize_(model, x, source=source)
+    assert close(outputs(model, x), outputs(plain, x))
+    weight = torch.randn(shape)
+    for each in (model, plain):
+        each.conv.weight = nn.Parameter(weight.clone())
+    assert close(outputs(model, x), outputs(plain, x))
+    assert (model.conv.used, model.conv.reason) == (
+        "pytorch",
+        f"the weight has shape {shape}, and the layer was made for (6, 1, 3, 3)",
+    )
+
+
 def test_what_says_of_its_shape_cant_be_changed(source: Local, x: Any) -> None:
     model = Block(usual).eval()
     optimize_(model, x, source=source)
