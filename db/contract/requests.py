@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic_core import PydanticCustomError
 
 from db.contract.model import MAX_CALLS, MAX_NAME, MAX_WORKLOADS
 from db.contract.order import PRINTABLE, Terms
@@ -26,6 +27,18 @@ def pydantic_fields(model: type[DataclassInstance]) -> dict[str, Any]:
     }
 
 
+def _templates_are_searched(terms: Terms) -> Terms:
+    """Raise PydanticCustomError, about ``templates``, if the search uses none of them."""
+    if terms.templates is not None and terms.search == "metaschedule":
+        raise PydanticCustomError(
+            "templates_of_none",
+            "templates can't be chosen for metaschedule, which searches without any; "
+            "order another search",
+            {"field": "templates"},
+        )
+    return terms
+
+
 if TYPE_CHECKING:
 
     class TermsIn(BaseModel, Terms): ...
@@ -33,6 +46,7 @@ else:
     TermsIn = create_model(
         "TermsIn",
         __config__=ConfigDict(frozen=True, strict=True, extra="forbid"),
+        __validators__={"searched": model_validator(mode="after")(_templates_are_searched)},
         **pydantic_fields(Terms),
     )
 

@@ -33,15 +33,7 @@ class OrderBase(TermsIn):
 def restricted(said: Terms, operator: str) -> tuple[str, ...] | None:
     """Return the templates to which an order's terms restrict an operator. None: all apply.
 
-    Raise PydanticCustomError, about the field ``templates``, if the operator lacks one of them, or
-    if the search uses no templates."""
-    if said.templates is not None and said.search == "metaschedule":
-        raise PydanticCustomError(
-            "templates_of_none",
-            "templates can't be chosen for metaschedule, which searches without any; "
-            "order another search",
-            {"field": "templates"},
-        )
+    Raise PydanticCustomError, about the field ``templates``, if the operator lacks one of them."""
     try:
         return restriction(said.templates, operator, said.target)
     except UnknownTemplate as error:
