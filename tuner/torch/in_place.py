@@ -15,7 +15,9 @@ from typing import Any
 
 import torch
 
+from templates.epilogue import Activation
 from tuner.errors import WrongArgument
+from tuner.torch.functional import activations
 
 
 class FusedModules:
@@ -23,8 +25,9 @@ class FusedModules:
 
     ``fused`` are those modules: each returns its input while the layer computes for it. ``own``
     are the layer's places, as (parent, name). ``places``, as (parent, name, module), are those of
-    the modules taken in, of their parts and of what lies between. References to the layer and to
-    parents are weak, so that this object does not keep the model alive.
+    the modules taken in, of their parts and of what lies between. ``known`` says which activation
+    each computes, by default that of now. References to the layer and to parents are weak, so that
+    this object does not keep the model alive.
     """
 
     def __init__(
@@ -33,11 +36,16 @@ class FusedModules:
         own: Sequence[tuple[torch.nn.Module, str]],
         fused: Sequence[torch.nn.Module],
         places: Sequence[tuple[torch.nn.Module, str, torch.nn.Module]],
+        known: Sequence[tuple[torch.nn.Module, Activation | None]] | None = None,
     ) -> None:
         self._layer = weakref.ref(layer)
         self._own = [(weakref.ref(parent), name) for parent, name in own]
         self._fused = tuple(fused)
         self._places = [(weakref.ref(parent), name, module) for parent, name, module in places]
+        if known is None:
+            within = dict.fromkeys((*fused, *(module for _, _, module in places)))
+            known = [(each, activations.of(each)) for each in within]
+        self._activations = known
         self._hooks: tuple[Any, ...] | None = None
         self._forwards: tuple[dict[str, Any], ...] = ()
 
@@ -67,7 +75,7 @@ class FusedModules:
         """Return whether the layer must stop computing the modules. Asked before each call.
 
         It must if it or one of the modules got hooks that could see another value, if one of them
-        was replaced, or if a module got another ``forward``.
+        was replaced, if a module got another ``forward``, or if an activation is another one now.
         """
         if self._hooks is None:
             self._forwards = tuple(map(vars, self._fused))
@@ -80,6 +88,8 @@ class FusedModules:
             parent = place()
             if parent is not None and parent._modules.get(name) is not module:
                 return True
+        if any(activations.of(module) != before for module, before in self._activations):
+            return True
         return any(type(each.get("forward")) is not PassThrough for each in self._forwards)
 
     def why(self, layer: torch.nn.Module) -> str:
@@ -91,6 +101,8 @@ class FusedModules:
                 return f"another module stands in the place of {name}"
             if any(_output_hooks(module) if module is layer else _all_hooks(module)):
                 return f"{name} has hooks"
+        if any(activations.of(module) != before for module, before in self._activations):
+            return "an activation that it took in is another one now"
         return "what it took in has a forward of its own"
 
     def __getstate__(self) -> dict[str, Any]:
@@ -101,6 +113,7 @@ class FusedModules:
             "own": [each for each in own if each[0]],
             "fused": self._fused,
             "places": [each for each in places if each[0]],
+            "known": self._activations,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:

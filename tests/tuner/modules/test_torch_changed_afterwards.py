@@ -69,6 +69,7 @@ TAKEN_IN: dict[str, Callable[[Any], object]] = {
     "something that passes no more": replaces("same", lambda _: nn.Tanh()),
     "an adapter": replaces("conv", Adapted),
     "an adapter of the norm": replaces("bn", lambda bn: nn.Sequential(bn, nn.Tanh())),
+    "another limit": lambda model: setattr(model.act, "max_val", 1.0),
     "a forward of its own": lambda model: setattr(model.act, "forward", torch.tanh),
 }
 """Changes after which a layer must not compute the norm and activation that its kernel took in."""

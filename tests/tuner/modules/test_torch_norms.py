@@ -14,7 +14,7 @@ from torch import nn  # noqa: E402
 from torch.func import functional_call  # noqa: E402
 from torch.nn.utils import parametrize  # noqa: E402
 
-from tuner.torch import optimize_  # noqa: E402
+from tuner.torch import capture, optimize_  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
@@ -153,3 +153,12 @@ def test_a_parameter_of_a_norm_becomes_a_tensor(pair: Any, x: Any) -> None:
         del model.bn.weight
         model.bn.weight = torch.full((6,), 3.0)
     assert close(outputs(tuned, x), outputs(plain, x))
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (2, 8, 8)], ids=["unbatched", "batched"])
+def test_a_norm_of_the_samples_stays(shape: tuple[int, ...]) -> None:
+    """Of a matrix, BatchNorm1d takes the first axis for the batch, a convolution for channels."""
+    model = nn.Sequential(nn.Conv1d(8, 8, 3, padding=1, groups=8, bias=False), nn.BatchNorm1d(8))
+    [layer] = capture(model.eval(), torch.randn(shape))
+    assert layer.workload is not None
+    assert layer.workload.bias == (len(shape) == 3)

@@ -86,4 +86,6 @@ def of(module: Any) -> Activation | None:
     activation = _MODULES.get(type(module))
     if activation == "gelu" and module.approximate != "none":
         return None
+    if activation == "relu6" and (module.min_val, module.max_val) != (0.0, 6.0):
+        return None
     return activation

@@ -318,7 +318,7 @@ def _behind(
         if applied == "none":
             continue
         if applied is None:
-            applied = _of_norm(module, layer.module)
+            applied = _of_norm(module, layer)
             if norm is not None or applied is None or "bn" not in fuse:
                 break
             if applied != "none" and "act" not in fuse:
@@ -336,13 +336,16 @@ def _behind(
     return norm, "none", fused
 
 
-def _of_norm(module: Any, convolution: Any) -> Activation | None:
+def _of_norm(module: Any, layer: ModelLayer) -> Activation | None:
     """Return the activation that a batch norm applies itself, or None if it can't be folded.
 
     timm's BatchNormAct2d applies one, and PyTorch's batch norms apply "none".
     """
-    if module.running_mean is None or module.num_features != convolution.out_channels:
+    if module.running_mean is None or module.num_features != layer.module.out_channels:
         return None
+    batched = 4 if isinstance(module, nn.BatchNorm2d) else 3
+    if any(call.input.ndim != batched for call in layer.calls):
+        return None  # BatchNorm1d takes the channels of a signal without a batch for the batch
     if type(module) in (nn.BatchNorm1d, nn.BatchNorm2d):
         return "none"
     if type(module).__name__ != "BatchNormAct2d" or type(module.drop) is not nn.Identity:
