@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from tuner.device.cpu_facts import missing_instructions
 from tuner.errors import BrokenArtifact, ForeignDevice, UntrustedSigner, WrongArgument
@@ -210,8 +210,16 @@ class Library:
             for array, view in zip(arrays, views.values(), strict=True)
         )
 
-    def __deepcopy__(self, _: object) -> Self:
+    def __copy__(self) -> Self:
         return self  # a library never changes
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a library can't be pickled: load {self.path}, or its best, in each process"
+        )
 
     def __repr__(self) -> str:
         return f"<Library {self.workload.key} for {self.kind} at {self.path}>"

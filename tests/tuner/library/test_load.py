@@ -1,9 +1,11 @@
 """Load libraries and call them on NumPy arrays and PyTorch tensors; damaged files and unfit tensors
 are refused."""
 
+import copy
 import ctypes
 import hashlib
 import json
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -122,6 +124,13 @@ twice["main"](tvm.runtime.tensor(np.ones(4, np.float32)), y)
 print(before.max(), load(Path(sys.argv[1]))(x, w).max(), y.numpy().max())
 """
     assert run(code, libraries["full-parallel"]) == "32.0 32.0 2.0"
+
+
+def test_a_library_is_copied_as_itself_and_not_pickled(libraries: dict[str, Path]) -> None:
+    library = load(libraries["full-serial"])
+    assert copy.copy(library) is copy.deepcopy(library) is library
+    with pytest.raises(TypeError, match=r"can't be pickled: load .*\.so"):
+        pickle.dumps(library)
 
 
 def test_threads_may_call_one_library(libraries: dict[str, Path]) -> None:
