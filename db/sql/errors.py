@@ -16,6 +16,7 @@ StorageError
 ├── BadKey
 ├── QuotaExceeded
 ├── BackupRefused
+├── SignerNotRegistered
 └── CorruptArtifact
 """
 

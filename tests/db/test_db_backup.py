@@ -133,7 +133,6 @@ def test_a_file_is_not_replaced_unasked(engine: Engine, url: str, tmp_path: Path
     [
         ("convtune.db", "no place for a backup"),
         ("convtune.db-wal", "no place for a backup"),
-        ("convtune.db-shm", "no place for a backup"),
         ("convtune.db-journal", "no place for a backup"),
         ("folder", "no place for a backup"),
         ("no/such/folder", "there is no folder"),

@@ -24,7 +24,7 @@ from tuner.client.cache import Cache
 from tuner.client.listening import MIN_REQUEST_SECONDS, JobListener, log_waiting_reason
 from tuner.client.models import ModelCalls
 from tuner.client.responses import (
-    UNREGISTERED,
+    artifact_error,
     error_from_response,
     iter_content,
     parse,
@@ -32,14 +32,7 @@ from tuner.client.responses import (
     unexpected_answer,
 )
 from tuner.client.source import Source
-from tuner.errors import (
-    JobFailed,
-    NoCompiler,
-    NotTuned,
-    ServiceUnreachable,
-    StillRunning,
-    UntrustedSigner,
-)
+from tuner.errors import JobFailed, NoCompiler, NotTuned, ServiceUnreachable, StillRunning
 from tuner.job.order import split_terms, template_names, terms_as_json, with_terms_signature
 from tuner.library import trust
 from tuner.library.pins import Pins
@@ -335,8 +328,7 @@ class Client(ModelCalls, Source):
         try:
             with self._http.stream("GET", artifact.url) as answer:
                 if not answer.is_success:
-                    error = error_from_response(answer, read_content(answer, self.url))
-                    raise UntrustedSigner(str(error)) if error.type == UNREGISTERED else error
+                    raise artifact_error(answer, read_content(answer, self.url))
                 yield iter_content(answer, self.url)
         except httpx2.RequestError as error:
             raise ServiceUnreachable.from_error(self.url, error) from error

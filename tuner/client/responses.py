@@ -10,10 +10,10 @@ import httpx2
 from pydantic import ValidationError
 
 from db.contract.job import Shown
-from tuner.errors import NotTuned, ServiceError
+from tuner.errors import NotTuned, ServiceError, TunerError, UntrustedSigner
 
 _NOT_TUNED = "urn:convtune:problem:not-tuned"
-UNREGISTERED = "urn:convtune:problem:signer-not-registered"
+_UNREGISTERED = "urn:convtune:problem:signer-not-registered"
 
 A = TypeVar("A", bound=Shown)
 
@@ -79,3 +79,10 @@ def error_from_response(answer: httpx2.Response, content: bytes) -> ServiceError
         )
     kind = NotTuned if problem.get("type") == _NOT_TUNED else ServiceError
     return kind(answer.status_code, detail, problem)
+
+
+def artifact_error(answer: httpx2.Response, content: bytes) -> TunerError:
+    """Return the error for an artifact that is not served: :func:`error_from_response`'s, or
+    UntrustedSigner if it is the signature of a key that was withdrawn."""
+    error = error_from_response(answer, content)
+    return UntrustedSigner(str(error)) if error.type == _UNREGISTERED else error

@@ -302,11 +302,7 @@ class Tuned(InPlace, LookupMixin):
             weight, bias = self.norm.folded(weight, bias)
         work: Any = library.workload
         first, second, output = library.arguments[0], library.arguments[1], library.arguments[-1]
-        taken = [self.as_library_view(x, first), weight]
-        if weight.shape != second.shape:
-            if weight.shape != self.weight_shape:
-                raise WrongArgument(self._other_shape(weight))
-            taken[1] = weight.view(second.shape)
+        taken = [self.as_library_view(x, first), self._weight_view(weight, second)]
         if work.bias:
             taken.append(bias)
         if work.residual:

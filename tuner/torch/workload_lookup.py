@@ -9,8 +9,10 @@ from typing import Any, ClassVar, Literal, Self
 
 import torch
 
+from templates.argument import Argument
 from templates.epilogue import Activation
 from tuner.client.source import Source
+from tuner.errors import WrongArgument
 from tuner.torch.gradients import at_once
 from tuner.torch.source_lookup import KINDS, Found, look_up
 
@@ -123,6 +125,14 @@ class LookupMixin(torch.nn.Module):
             return f"the input is on {device} and the weight on {weight.device}"
         dense = x.layout == torch.strided and self.is_dense(x) and weight.is_contiguous()
         return None if dense else "input and weight must be contiguous; call .contiguous() on them"
+
+    def _weight_view(self, weight: Any, argument: Argument) -> Any:
+        """Return a view of the weight as a library takes it. Raises WrongArgument."""
+        if weight.shape == argument.shape:
+            return weight
+        if weight.shape != self.weight_shape:
+            raise WrongArgument(self._other_shape(weight))
+        return weight.view(argument.shape)
 
     def _other_shape(self, weight: Any) -> str:
         return (

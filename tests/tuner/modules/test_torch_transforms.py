@@ -158,13 +158,7 @@ def test_the_operator_is_as_pytorch_wants_one(case: Any) -> None:
     _, module, x = case
     given = (x, module.weight, module.bias, None, *NO_NORM, module._number)
     torch.library.opcheck(torch.ops.convtune.module.default, given)
-    trained = (
-        x,
-        *(each.detach().requires_grad_() for each in given[1:3]),
-        None,
-        *NO_NORM,
-        module._number,
-    )
+    trained = (x, *(each.detach().requires_grad_() for each in given[1:3]), *given[3:])
     torch.library.opcheck(torch.ops.convtune.module.default, trained)
 
 
