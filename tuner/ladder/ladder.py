@@ -73,9 +73,9 @@ def climb(
     """
     if not workload.is_plain:
         raise NothingWorked(
-            "a ladder's rungs add no bias and no residual, have no activation, and know no other "
-            "padding and layouts than the documents, and no other kernels: N is at most M, K odd; "
-            "climb without"
+            "a ladder's rungs compute no gradient, add no bias and no residual, have no "
+            "activation, and know no other padding and layouts than the documents, and no other "
+            "kernels: N is at most M, K odd; climb without"
         )
     left_out = _left_out(workload, device, rungs)
     with builder.folder("convtune-ladder-") as folder:

@@ -19,13 +19,15 @@ def not_tuned_message(
     templates: Collection[str] | None = None,
 ) -> str:
     """Return a message that names the job which will give the best, or the command to order it."""
-    shape = f"{workload.operator} {as_options(workload)}"
+    shape, wanted = f"{workload.operator} {as_options(workload)}", device or kind
+    nothing = f"nothing is tuned for {shape}{f' on {wanted}' if wanted else ''}"
     job = pending_job_for(engine, workload.key, kind, device)
     if job is None:
         options = "".join(f" --template {name}" for name in templates or ())
-        return f"nothing is tuned for {shape}; run: tuner tune {shape}{options}"
+        options += f" --target {kind}" if kind else ""
+        return f"{nothing}; run{' there' if device else ''}: tuner tune {shape}{options}"
     [(_, waiting)] = devices_and_waiting_reasons(engine, [job])
     return (
-        f"nothing is tuned for {shape} yet: the job {job.id} is {job.state}"
+        f"{nothing} yet: the job {job.id} is {job.state}"
         f"{f' ({waiting})' if waiting else ''}; wait for it: tuner jobs wait {job.id}"
     )

@@ -80,6 +80,8 @@ def run_to_success(kept: KeptWorker, device: Device, job: Job, bar: JobBar | Non
         if continues_elsewhere(kept.engine, job):
             interruption.add_note(f"the job goes on elsewhere; {cancel_hint(job)}")
         raise
+    if job.state == "cancelled":
+        raise TunerError(f"the job {job.id} was cancelled")
     if job.state != "succeeded":
         raise TunerError(f"the job {job.state}: {job.error or 'no reason was given'}")
     return job

@@ -109,6 +109,11 @@ def test_a_shape_that_is_not_tuned(
     monkeypatch.setenv("TUNER_DATABASE_URL", "sqlite:///new.db")
     said, code = refusal(f"best {shape}", capsys)
     assert said.endswith(f"nothing is tuned for {shape}; run: tuner tune {shape}")
+    said, code = refusal(f"best {shape} --target cuda --template direct", capsys)
+    assert said.endswith(
+        f"nothing is tuned for {shape} on cuda; "
+        f"run: tuner tune {shape} --template direct --target cuda"
+    )
     assert code == 1
 
 
