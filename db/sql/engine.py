@@ -64,12 +64,17 @@ def open_engine(url: str | URL, busy_seconds: float = BUSY_SECONDS) -> Engine:
 def parsed(url: str | URL) -> URL:
     """Return a database's URL as SQLAlchemy has it. Raises DatabaseUnavailable if it is none."""
     try:
-        return make_url(url)
+        found = make_url(url)
     except (ArgumentError, ValueError):
         raise DatabaseUnavailable(
             "of TUNER_DATABASE_URL",  # not echoed: what can't be parsed may hold a password
             "it is no URL; write sqlite:///file.db or postgresql+psycopg://user@host/name",
         ) from None
+    # SQLAlchemy drops options without a value, and would open the file of another name
+    if found.get_backend_name() == "sqlite" and "?" in str(url) and not found.query:
+        why = "SQLite's file takes no options, and no ? in its name; leave out the ?"
+        raise DatabaseUnavailable(without_passwords(found), why)
+    return found
 
 
 def _connected(engine: Engine, given: URL) -> Engine:

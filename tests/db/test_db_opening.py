@@ -219,6 +219,9 @@ def test_sqlite_takes_no_options(tmp_path: Path) -> None:
     for query in ("mode=memory&uri=true", "mode=ro"):
         with pytest.raises(DatabaseUnavailable, match=r"leave out \?mode"):
             open_engine(f"sqlite:///{tmp_path}/a.db?{query}")
+    for name in ("a?.db", "a.db?", "a.db?mode"):  # SQLAlchemy would open a, or a.db
+        with pytest.raises(DatabaseUnavailable, match=r"no \? in its name; leave out the \?"):
+            open_engine(f"sqlite:///{tmp_path}/{name}")
     assert list(tmp_path.iterdir()) == []
 
 

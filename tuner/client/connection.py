@@ -22,9 +22,11 @@ def open_connection(url: str, timeout: float, key: str | None) -> httpx2.Client:
     """Return an HTTP client for the service at ``url``; no request is sent yet.
 
     ``timeout`` is in seconds. If ``key`` is None, the API key is that of TUNER_API_KEY. Raises
-    WrongArgument for a timeout or a key that can't be one, and ServiceUnreachable for a URL, proxy
-    or certificate that can't be used.
+    WrongArgument for a url, a timeout or a key that can't be one, and ServiceUnreachable for a URL,
+    proxy or certificate that can't be used.
     """
+    if not isinstance(url, str):
+        raise WrongArgument(f"url is a {type(url).__name__}: give a text, as http://host:8000")
     _must_be_seconds(timeout)
     key = os.environ.get("TUNER_API_KEY") if key is None else key
     headers = {"Accept-Encoding": ENCODINGS[1]}

@@ -327,6 +327,11 @@ def test_a_service_of_this_machine_is_asked_without_a_proxy(
         client.signers()  # the proxy, which refuses, is asked for any other host
 
 
+def test_a_url_is_a_text() -> None:
+    with pytest.raises(WrongArgument, match="url is a NoneType: give a text, as http://host"):
+        Client(None)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 10**9, "5", None])
 def test_a_timeout_that_is_none(timeout: Any) -> None:
     with pytest.raises(WrongArgument, match="give seconds, more than 0"):
