@@ -87,6 +87,14 @@ def restriction(
     return tuple(asked) or None
 
 
+def only_kind(names: Iterable[str] | None, operator_name: str) -> str | None:
+    """Return the kind of device that all templates of these names are for, None if there are
+    several kinds or no names."""
+    asked = set(names or ())
+    kinds = {each.kind for each in operator(operator_name).templates if each.name in asked}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
 def arithmetic_of(name: str, kind: str, template: str) -> Arithmetic | None:
     """Return the arithmetic of an operator's template for a kind of device.
 

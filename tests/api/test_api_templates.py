@@ -26,6 +26,28 @@ def test_an_order_names_its_templates_and_where_its_best_will_be(client: TestCli
 
 
 @pytest.mark.parametrize(
+    ("names", "target"),
+    [
+        (["toeplitz"], "cuda"),
+        (["hankel", "toeplitz"], "cuda"),
+        (["direct"], "auto"),
+        (None, "auto"),
+    ],
+    ids=str,
+)
+def test_templates_of_one_kind_of_device_are_for_it(
+    client: TestClient, names: list[str] | None, target: str
+) -> None:
+    """Any worker takes an order for ``auto``, and one without these templates would fail it."""
+    order = ORDER | {"target": "auto", "templates": names}
+    assert client.post("/jobs", json=order).json()["target"] == target
+    model = {"name": "all", "workloads": [{name: ORDER[name] for name in ("operator", "workload")}]}
+    made = client.post("/models", json=model | {"target": "auto", "templates": names}).json()
+    [layer] = client.get(made["links"]["self"]).json()["layers"]
+    assert client.get(layer["links"]["job"]).json()["target"] == target
+
+
+@pytest.mark.parametrize(
     ("changes", "field", "says"),
     [
         ({"templates": ["dirct"]}, "templates.0", "must be 'direct', 'fft',"),

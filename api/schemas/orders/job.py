@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from db.contract.order import JobOrder, Terms
 from db.contract.requests import TermsIn
-from templates import Operator, operators, restriction, template_names
+from templates import Operator, only_kind, operators, restriction, template_names
 from templates.errors import UnknownTemplate
 from templates.workload import Workload
 
@@ -27,7 +27,16 @@ class OrderBase(TermsIn):
 
     def order(self) -> JobOrder:
         """Return the order as the queue takes it."""
-        return JobOrder.of(self.workload, self, templates=restricted(self, self.operator))
+        return order_of(self, self.operator, self.workload)
+
+
+def order_of(said: Terms, operator: str, workload: Workload) -> JobOrder:
+    """Return the order of a workload on these terms. If all its templates are for one kind of
+    device, it is for that kind: a worker of another kind would take it, and fail."""
+    names = restricted(said, operator)
+    is_open = said.target == "auto" and said.for_device is None
+    kind = only_kind(names, operator) if is_open else None
+    return JobOrder.of(workload, said, target=kind or said.target, templates=names)
 
 
 def restricted(said: Terms, operator: str) -> tuple[str, ...] | None:

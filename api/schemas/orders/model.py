@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, create_model, model_validator
 
-from api.schemas.orders.job import for_each_operator, restricted
+from api.schemas.orders.job import for_each_operator, order_of, restricted
 from db.contract import requests
 from db.contract.model import LayerOrder, ModelOrder
 from db.contract.order import JobOrder
@@ -37,7 +37,7 @@ class ModelBase(requests.ModelIn):
         return ModelOrder.of(self.name, [LayerOrder(self._job(e), e.calls) for e in self.workloads])
 
     def _job(self, each: LayerBase) -> JobOrder:
-        return JobOrder.of(each.workload, self, templates=restricted(self, each.operator))
+        return order_of(self, each.operator, each.workload)
 
 
 if TYPE_CHECKING:
