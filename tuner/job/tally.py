@@ -61,13 +61,16 @@ class Tally:
         return {"config": config, "time_us": time_us, "gflops": flops / time_us * 1e-3}
 
     def why_nothing_worked(self) -> str:
-        """Return a sentence with the counts of failures and the first error."""
+        """Return a sentence with the counts of failures, the first error and, if all gave too large
+        an error, a way out."""
         if not self.failures:
             return "there is no configuration to try: the space is empty"
         counts = ", ".join(f"{n} {status}" for status, n in self.failures.most_common())
         total = self.failures.total()
         first = self._first_error[:ERROR_CHARACTERS]
-        return f"none of {total} configurations worked ({counts}); first: {first}"
+        inexact = list(self.failures) == ["wrong_answer"]
+        way_out = "; order a larger max_error, if one will do" if inexact else ""
+        return f"none of {total} configurations worked ({counts}); first: {first}{way_out}"
 
     def _note_failure(self, status: str, error: str | None) -> None:
         if status != "ok":

@@ -20,6 +20,16 @@ def test_failures_of_all_jobs_are_told_with_the_first_reason() -> None:
     )
 
 
+def test_a_larger_error_is_the_way_out_if_all_are_inexact() -> None:
+    tally = Tally()
+    for knob in (1, 2):
+        tally.add({"knob": knob}, "wrong_answer", None, "error 2e-05, allowed 1e-05", own=True)
+    assert tally.why_nothing_worked() == (
+        "none of 2 configurations worked (2 wrong_answer); first: error 2e-05, allowed 1e-05; "
+        "order a larger max_error, if one will do"
+    )
+
+
 def test_the_fastest_of_all_jobs_is_the_best() -> None:
     tally = Tally()
     tally.add({"knob": 1}, "ok", 4.0, None, own=False)
