@@ -39,12 +39,16 @@ class BatchNorm:
 
         It does in training mode, or if its running mean and variance are gone.
         """
-        return bool(self.module.training) or self.module.running_mean is None
+        return bool(self.module.training) or self.tensors[2] is None
 
     @property
     def tensors(self) -> list[torch.Tensor | None]:
         """Its weight, bias, running mean and running variance; the first two may be None."""
-        module = self.module  # by attribute, because its parameters may be parametrised
+        module = self.module
+        own, kept = module._parameters, module._buffers
+        if "weight" in own and "bias" in own and "running_mean" in kept and "running_var" in kept:
+            return [own["weight"], own["bias"], kept["running_mean"], kept["running_var"]]
+        # one is parametrised or a plain attribute; attributes of a module take long
         return [module.weight, module.bias, module.running_mean, module.running_var]
 
     def has(self, tensors: Sequence[torch.Tensor | None]) -> bool:
