@@ -25,9 +25,9 @@ class FusedModules:
 
     ``fused`` are those modules: each returns its input while the layer computes for it. ``own``
     are the layer's places, as (parent, name). ``places``, as (parent, name, module), are those of
-    the modules taken in, of their parts and of what lies between. ``known`` says which activation
-    each computes, by default that of now. References to the layer and to parents are weak, so that
-    this object does not keep the model alive.
+    the modules taken in, of their parts and of what lies between. ``known`` has those of them that
+    are activations, with which one each is, by default now. References to the layer and to parents
+    are weak, so that this object does not keep the model alive.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class FusedModules:
         own: Sequence[tuple[torch.nn.Module, str]],
         fused: Sequence[torch.nn.Module],
         places: Sequence[tuple[torch.nn.Module, str, torch.nn.Module]],
-        known: Sequence[tuple[torch.nn.Module, Activation | None]] | None = None,
+        known: Sequence[tuple[torch.nn.Module, Activation]] | None = None,
     ) -> None:
         self._layer = weakref.ref(layer)
         self._own = [(weakref.ref(parent), name) for parent, name in own]
@@ -44,7 +44,11 @@ class FusedModules:
         self._places = [(weakref.ref(parent), name, module) for parent, name, module in places]
         if known is None:
             within = dict.fromkeys((*fused, *(module for _, _, module in places)))
-            known = [(each, activations.of(each)) for each in within]
+            known = [
+                (each, activation)
+                for each in within
+                if (activation := activations.of(each)) not in (None, "none")
+            ]
         self._activations = known
         self._hooks: tuple[Any, ...] | None = None
         self._forwards: tuple[dict[str, Any], ...] = ()
@@ -88,7 +92,7 @@ class FusedModules:
             parent = place()
             if parent is not None and parent._modules.get(name) is not module:
                 return True
-        if any(activations.of(module) != before for module, before in self._activations):
+        if self._has_other_activation():
             return True
         return any(type(each.get("forward")) is not PassThrough for each in self._forwards)
 
@@ -101,9 +105,12 @@ class FusedModules:
                 return f"another module stands in the place of {name}"
             if any(_output_hooks(module) if module is layer else _all_hooks(module)):
                 return f"{name} has hooks"
-        if any(activations.of(module) != before for module, before in self._activations):
+        if self._has_other_activation():
             return "an activation that it took in is another one now"
         return "what it took in has a forward of its own"
+
+    def _has_other_activation(self) -> bool:
+        return any(activations.of(module) != before for module, before in self._activations)
 
     def __getstate__(self) -> dict[str, Any]:
         own = [(place(), name) for place, name in self._own]
