@@ -11,13 +11,6 @@ from tuner.library import torch_transforms
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 NEEDS_GRAD = "grad is needed, and of this shape neither output nor gradients are tuned"
-NORM_NEEDS_GRAD = (
-    "grad is needed, and its batch norm was taken into the kernel, which has no gradients; call it "
-    "under torch.no_grad(), or call optimize_ with mode='training'"
-)
-NORM_REPLACED = (
-    "its batch norm was taken into the kernel, and the graph computes with other values of the norm"
-)
 
 
 def why_no_library(*given: Any) -> str | None:

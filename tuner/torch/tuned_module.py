@@ -17,19 +17,11 @@ from tuner.errors import WrongArgument
 from tuner.library.load import Library
 from tuner.torch import arguments, module_operator
 from tuner.torch.functional import activations, autocast
-from tuner.torch.functional.folding import BatchNorm
+from tuner.torch.functional.folding import NORM_NEEDS_GRAD, NORM_REPLACED, BatchNorm
 from tuner.torch.gradients import call as gradients
 from tuner.torch.gradients.shortcut import GradientShortcut
 from tuner.torch.in_place import InPlace
-from tuner.torch.pytorch_only import (
-    NEEDS_GRAD,
-    NORM_NEEDS_GRAD,
-    NORM_REPLACED,
-    PLAIN,
-    not_none,
-    trace_call,
-    why_pytorch,
-)
+from tuner.torch.pytorch_only import NEEDS_GRAD, PLAIN, not_none, trace_call, why_pytorch
 from tuner.torch.reason_log import ReasonLog
 from tuner.torch.shortcut import AxisOrder, Shortcut
 from tuner.torch.source_lookup import Found
@@ -344,14 +336,10 @@ class Tuned(InPlace, LookupMixin):
 
     def _why_not_ready(self, x: Any) -> str | None:
         """Return why no library may be called at the moment, or None."""
-        if self.norm is not None:
-            if self.norm.needs_grad and torch.is_grad_enabled():
-                return NORM_NEEDS_GRAD
-            if self.norm.training:
-                return "its batch norm normalises by what comes, as in training mode; call eval()"
-        if autocast.is_on(x.device.type):
+        unfoldable = None if self.norm is None else self.norm.why_unfoldable()
+        if unfoldable is None and autocast.is_on(x.device.type):
             return "autocast is on, and a batch norm is in it; call optimize_ under autocast, too"
-        return None
+        return unfoldable
 
     def _library(self, x: Any, residual: Any) -> Library | str:
         found = self.found_for(x, x.device, residual is not None)

@@ -131,6 +131,43 @@ def test_one_buffer_of_inference_mode(source: Local, x: Any) -> None:
     assert close(outputs(tuned, x), outputs(plain, x))
 
 
+def folded(model: Any) -> tuple[Any, Any]:
+    return model.conv.norm.folded(model.conv.weight, model.conv.bias)  # type: ignore[no-any-return]
+
+
+def test_new_values_are_folded_into_the_same_tensors(pair: Any, x: Any) -> None:
+    """A CUDA graph reads these tensors, so they must neither move nor get other models' values."""
+    plain, tuned = pair
+    with torch.no_grad():
+        tuned(x)
+        before, values = folded(tuned), [each.clone() for each in folded(tuned)]
+        other = other_values(plain)
+        assert close(functional_call(tuned, other, (x,)), functional_call(plain, other, (x,)))
+        for mine, kept, value in zip(folded(tuned), before, values, strict=True):
+            assert mine is kept
+            assert torch.equal(kept, value)
+        for model in pair:
+            model.bn.bias.add_(1.0)
+        assert close(tuned(x), plain(x))
+        assert all(mine is kept for mine, kept in zip(folded(tuned), before, strict=True))
+        for model in pair:
+            model.double().float()
+        assert close(tuned(x), plain(x))
+        assert not any(mine is kept for mine, kept in zip(folded(tuned), before, strict=True))
+
+
+def test_what_was_folded_from_temporary_tensors_is_dropped(pair: Any, x: Any) -> None:
+    plain, tuned = pair
+    with torch.no_grad():
+        for _ in range(3):
+            functional_call(tuned, other_values(plain), (x,))
+            tuned(x)
+        folded(tuned)
+        tuned.bn.bias.add_(1.0)
+        folded(tuned)
+    assert len(tuned.conv.norm._kept) == 1
+
+
 class Squared(nn.Module):
     def forward(self, weight: Any) -> Any:
         return weight * weight

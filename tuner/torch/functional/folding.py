@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 from torch.optim.optimizer import register_optimizer_step_post_hook
+
+NORM_NEEDS_GRAD = (
+    "grad is needed, and its batch norm was taken into the kernel, which has no gradients; call it "
+    "under torch.no_grad(), or call optimize_ with mode='training'"
+)
+NORM_REPLACED = (
+    "its batch norm was taken into the kernel, and the graph computes with other values of the norm"
+)
 
 _steps = 0
 """Steps of all optimisers in this process. A fused one's writes change no tensor's version."""
@@ -29,9 +39,7 @@ class BatchNorm:
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module: Any = module
-        self._folded: tuple[tuple[Any, ...], Any, Any] | None = None
-        # the tensors that were folded, held so that no other can be allocated at their addresses
-        self._of: tuple[Any, ...] = ()
+        self._kept: list[_Kept] = []
 
     @property
     def training(self) -> bool:
@@ -64,6 +72,14 @@ class BatchNorm:
         """Whether its weight or bias requires grad."""
         return any(each.requires_grad for each in self.tensors if each is not None)
 
+    def why_unfoldable(self) -> str | None:
+        """Return why it can't be folded at the moment, or None."""
+        if self.needs_grad and torch.is_grad_enabled():
+            return NORM_NEEDS_GRAD
+        if self.training:
+            return "its batch norm normalises by what comes, as in training mode; call eval()"
+        return None
+
     def normalised(
         self, y: torch.Tensor, tensors: Sequence[torch.Tensor | None] = ()
     ) -> torch.Tensor:
@@ -83,19 +99,31 @@ class BatchNorm:
     def folded(self, weight: Any, bias: Any) -> tuple[Any, Any]:
         """Return the weight and bias of one convolution that includes this norm.
 
-        They are kept until a tensor of the convolution or of the norm is written to or moves.
+        They are kept while the memory of all that was folded is in use. If something is written to
+        that memory, the next call writes the new values into the same two tensors, so that a CUDA
+        graph that reads them has the new values, too.
         """
         parts = (weight, bias, *self.tensors)
         # training changes the running mean and variance without their versions, but counts batches
         counted = *parts, self.module._buffers.get("num_batches_tracked")
         tensors = [each for each in counted if each is not None]
-        if any(each.is_inference() for each in tensors):  # nothing tells that they were written to
+        try:
+            state = self.module.eps, _steps, [each._version for each in tensors]
+        except RuntimeError:  # one was made in inference mode: nothing tells that it was written to
             return self._fold(*parts)
-        versions = [(each.data_ptr(), each._version) for each in tensors]
-        state = (self.module.eps, _steps, *versions)
-        if self._folded is None or self._folded[0] != state:
-            self._folded, self._of = (state, *self._fold(*parts)), parts
-        return self._folded[1:]
+        places = [each.data_ptr() for each in tensors]
+        kept = next((each for each in self._kept if each.places == places), None)
+        if kept is not None and kept.state == state and kept.is_in_use():
+            return kept.folded
+        folded = self._fold(*parts)
+        if weight.is_cuda and torch.cuda.is_current_stream_capturing():
+            return folded  # without values yet: the graph folds anew in each replay
+        self._kept = [each for each in self._kept if each.is_in_use()]
+        if kept not in self._kept:
+            kept = _Kept(tensors, places, folded)
+            self._kept.append(kept)
+        kept.write(folded, state)
+        return kept.folded
 
     def _fold(self, weight: Any, *others: Any) -> tuple[Any, Any]:
         """Return the weight and bias from those of the convolution and from :attr:`tensors`."""
@@ -108,7 +136,34 @@ class BatchNorm:
         return folded, offset
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"module": self.module, "_folded": None, "_of": ()}
+        return {"module": self.module, "_kept": []}
+
+
+class _Kept:
+    """The weight and bias folded from ``tensors``, which lie at the addresses ``places``."""
+
+    def __init__(
+        self, tensors: Sequence[torch.Tensor], places: list[int], like: tuple[Any, Any]
+    ) -> None:
+        self.places = places
+        self._storages = [StorageWeakRef(each.untyped_storage()) for each in tensors]
+        self.state: tuple[Any, ...] = ()
+        # in a thread of its own, because this one may be in inference mode, or warm up a CUDA graph
+        # of torch.compile: what it allocates then must not outlive that graph's call
+        with ThreadPoolExecutor(1) as thread:
+            weight, bias = thread.map(torch.empty_like, like)
+        self.folded: tuple[Any, Any] = weight, bias
+
+    def is_in_use(self) -> bool:
+        """Return whether all memory is still that of these tensors, and not allocated anew."""
+        return not any(map(StorageWeakRef.expired, self._storages))
+
+    def write(self, folded: tuple[Any, Any], state: tuple[Any, ...]) -> None:
+        """Write the values folded from the tensors in that state: norm and versions."""
+        with torch.no_grad():
+            for own, new in zip(self.folded, folded, strict=True):
+                own.copy_(new)
+        self.state = state
 
 
 def _same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
