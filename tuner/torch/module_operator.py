@@ -58,7 +58,7 @@ class OperatorModule(LayerWithShortcut, Protocol):
     """
 
     def recognised(
-        self, x: Tensor, weight: Tensor, bias: Tensor | None, in_graph: bool
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, in_graph: bool, of_norm: OfNorm
     ) -> Tensor | None:
         """Return the output if the call is like the last one that a kernel computed, else None."""
 
@@ -147,7 +147,7 @@ def _differentiated(
     convolution computes it, because it has all derivatives.
     """
     module = _module(number)
-    y = None if residual is not None else module.recognised(x, weight, bias, in_graph=True)
+    y = _output(module, x, weight, bias, residual, *of_norm)
     if y is not None:
         return y
     if not needs_derivative(x, weight, bias, residual, *of_norm):
@@ -268,7 +268,9 @@ def _output(
     module: OperatorModule, x: Tensor, weight: Tensor, bias: Tensor | None,
     residual: Tensor | None, *of_norm: Tensor | None,
 ) -> Tensor | None:  # fmt: skip
-    return None if residual is not None else module.recognised(x, weight, bias, in_graph=True)
+    if residual is not None:
+        return None
+    return module.recognised(x, weight, bias, in_graph=True, of_norm=of_norm)
 
 
 def _recognised_gradients(

@@ -16,6 +16,7 @@ from torch._C._dynamo import guards
 
 from tuner.library.load import Library
 from tuner.library.torch_transforms import is_recording
+from tuner.torch.functional.folding import BatchNorm
 from tuner.torch.pytorch_only import not_none
 
 AxisOrder = tuple[int, ...]
@@ -39,12 +40,14 @@ class DispatchGuard:
         self._check = guards.TensorGuards(
             *tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides
         ).check
+        self._count = len(tensors)
         self.gpu = tensors[0].device.index if tensors[0].is_cuda else None
 
     def __call__(self, *tensors: torch.Tensor) -> bool:
         """Return whether they are alike, and nothing would record a call on them."""
         here = self.gpu is None or _current_gpu() == self.gpu
-        return here and self._check(*tensors) and not is_recording(torch)
+        alike = here and len(tensors) == self._count and self._check(*tensors)
+        return alike and not is_recording(torch)
 
 
 class Shortcut:
@@ -61,59 +64,67 @@ class Shortcut:
         activation: str,
         orders: Mapping[str | None, tuple[AxisOrder, AxisOrder]],
         given: tuple[Any, Any, Any],
+        norm: BatchNorm | None,
         output: Any,
     ) -> Self | None:
         """Return a shortcut for calls like one in which the library gave that output.
 
-        ``given`` are the call's input, weight and bias or None. ``orders`` are the layer's, by the
-        layout of its input. Return None if the library can't do alone what the layer does.
+        ``given`` are the call's input, weight and bias or None, and ``norm`` what is folded into
+        the latter two. ``orders`` are the layer's, by the layout of its input. Return None if the
+        library can't do alone what the layer does.
         """
         x, weight, bias = given
         work: Any = library.workload
         first, second = library.arguments[:2]
+        has_bias = bias is not None or norm is not None
         if (
             torch.is_grad_enabled()
-            or (work.bias, work.activation) != (bias is not None, activation)
+            or (work.bias, work.activation) != (has_bias, activation)
             or weight.shape != second.shape
         ):
             return None
         order = orders.get(first.layout)
         if order is None and x.shape != first.shape:
             return None
-        return cls(not_none(x, weight, bias), output, library, order)
+        of_norm = () if norm is None else norm.tensors
+        return cls(not_none(x, weight, bias, *of_norm), bias is not None, output, library, order)
 
     def __init__(
         self,
         tensors: Sequence[Any],
+        has_bias: bool,
         output: Any,
         library: Library,
         orders: tuple[AxisOrder, AxisOrder] | None,
     ) -> None:
         """Remember a call on these tensors that gave that output, while no gradients are recorded.
 
-        ``tensors`` are input, weight and perhaps bias.
+        ``tensors`` are input, weight, perhaps bias, and those of a norm.
         """
         self._guard = DispatchGuard(tensors)
-        self._has_bias = len(tensors) > 2
+        self._has_bias = has_bias
         self._orders, self._compute = orders, library.of_tensors
         self._by_address = library.by_address(self._guard.gpu)
         self._empty = EMPTY_STRIDED[library.kind]
         self._like = tuple(output.shape), output.stride(), output.dtype
         self.reason: str = library.manifest["template"]
 
-    def __call__(self, x: Any, weight: Any, bias: Any) -> Any:
+    def __call__(self, x: Any, weight: Any, bias: Any, norm: BatchNorm | None = None) -> Any:
         """Return the output, or None if the call is not like the one remembered."""
         if torch.is_grad_enabled() or (bias is not None) is not self._has_bias:
             return None
         given = (weight, bias) if self._has_bias else (weight,)
-        if not self._guard(x, *given):
+        if norm is None:
+            if not self._guard(x, *given):
+                return None
+        elif norm.module.training or not self._guard(x, *given, *not_none(*norm.tensors)):
             return None
+        else:
+            given = norm.folded(weight, bias)
         if self._by_address is not None:
             y = self._empty(*self._like)
-            if self._has_bias:
-                self._by_address(x.data_ptr(), weight.data_ptr(), bias.data_ptr(), y.data_ptr())
-            else:
-                self._by_address(x.data_ptr(), weight.data_ptr(), y.data_ptr())
+            addresses = [each.data_ptr() for each in given]
+            self._by_address(x.data_ptr(), *addresses, y.data_ptr())
             return y
         if self._orders is None:
             return self._compute(x, *given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import abstractmethod
 from collections.abc import Sequence
 from copy import deepcopy
@@ -183,11 +184,19 @@ class Tuned(InPlace, LookupMixin):
         """Return the output for this weight and bias, by a tuned kernel if there is one."""
         return self._computed(x, weight, bias, residual, in_graph=False)
 
-    def recognised(self, x: Any, weight: Any, bias: Any, in_graph: bool) -> Any:
-        """Return the output if the call is like the last one that a kernel computed, else None."""
-        shortcut = self._shortcuts[in_graph]
-        y = shortcut and shortcut(x, weight, bias)
-        if shortcut is not None and y is not None and self.used != "tuned":
+    def recognised(
+        self, x: Any, weight: Any, bias: Any, in_graph: bool, of_norm: Sequence[Any] = ()
+    ) -> Any:
+        """Return the output if the call is like the last one that a kernel computed, else None.
+
+        ``of_norm`` are the norm's tensors in the graph, none of them if they are its own."""
+        shortcut, norm = self._shortcuts[in_graph], self.norm
+        if shortcut is None:
+            return None
+        if norm is not None and of_norm and not all(map(operator.is_, of_norm, norm.tensors)):
+            return None
+        y = shortcut(x, weight, bias, norm)
+        if y is not None and self.used != "tuned":
             self._record_use("tuned", shortcut.reason)
         return y
 
@@ -262,9 +271,10 @@ class Tuned(InPlace, LookupMixin):
         """Return a shortcut for calls like one by which a kernel gave y; None if more was done."""
         found = self._found.get(self._key(x, x.device, False))
         library: Any = found and found.library
-        if library is None or self.norm is not None or not self.is_dense(x):
+        if library is None or not self.is_dense(x):
             return None  # no library: forget() was called meanwhile
-        return Shortcut.of(library, self.activation, self.ORDERS, (x, weight, bias), y)
+        given = x, weight, bias
+        return Shortcut.of(library, self.activation, self.ORDERS, given, self.norm, y)
 
     def by_kernel(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """Return the output by a tuned kernel, in the layout of its input, or why there is none.

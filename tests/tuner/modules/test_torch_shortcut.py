@@ -10,7 +10,10 @@ import pytest
 from tuner.client.local import Local
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-from tuner.torch import module_operator  # noqa: E402
+from models import Block, close, scramble  # noqa: E402
+from torch.func import functional_call  # noqa: E402
+
+from tuner.torch import module_operator, optimize_  # noqa: E402
 from tuner.torch.modules import DepthwiseConv2d  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -135,3 +138,75 @@ def test_a_compiled_graph_computes_it_before_pytorch_dispatches(
             with monkeypatch.context() as patched:
                 patched.delattr(module_operator, "_module")
                 assert torch.allclose(compiled(x), plain(module, x), atol=1e-5)
+
+
+@pytest.fixture
+def pair(source: Local, x: Any) -> tuple[Any, Any]:
+    """Return a block with a batch norm as PyTorch computes it, and an optimised copy."""
+    plain = Block(lambda block, y: block.bn(y)).eval()
+    tuned = deepcopy(plain)
+    optimize_(tuned, x, source=source)
+    with torch.no_grad():
+        tuned(x)
+    return plain, tuned
+
+
+def test_a_layer_with_a_norm_has_one(pair: Any, x: Any, asked: list[bool]) -> None:
+    plain, tuned = pair
+    with torch.no_grad():
+        for change in (lambda model: None, scramble, lambda model: model.bn.bias.add_(1.0)):
+            for model in pair:
+                change(model)
+            assert close(tuned(x), plain(x))
+    with torch.inference_mode():
+        for model in pair:
+            model.conv.weight.mul_(2.0)
+        tuned(x)
+        assert close(tuned(x), plain(x))
+    assert asked == [True, True, True, False, True]
+    assert tuned.conv.used == "tuned"
+
+
+NORM_CHANGES: dict[str, Callable[[Any], Any]] = {
+    "training": lambda model: model.bn.train(),
+    "without statistics": lambda model: (
+        setattr(model.bn, "running_mean", None),
+        setattr(model.bn, "running_var", None),
+    ),
+    "another dtype": lambda model: model.double(),
+    "a view": lambda model: setattr(model.bn, "running_mean", torch._neg_view(torch.ones(6))),
+}
+
+
+@pytest.mark.parametrize("change", NORM_CHANGES)
+def test_a_changed_norm_goes_the_whole_way(
+    pair: Any, x: Any, asked: list[bool], change: str
+) -> None:
+    for model in pair:
+        NORM_CHANGES[change](model)
+    plain, tuned = pair
+    with torch.no_grad():
+        given = x.to(plain.conv.weight.dtype)
+        assert close(tuned(given), plain(given))
+    assert not any(asked)
+
+
+@pytest.mark.filterwarnings("ignore:::torch")
+def test_a_graph_with_a_norm_has_one(pair: Any, x: Any, asked: list[bool]) -> None:
+    """Calls of a graph with other values of the norm are not recognised."""
+    plain, tuned = pair
+    values = {name: each + 0.25 for name, each in plain.state_dict().items()}
+    with torch.no_grad():
+        compiled = torch.compile(tuned, fullgraph=True, backend="aot_eager")
+        for _ in range(4):  # the first call compiles
+            assert close(compiled(x), plain(x))
+        assert asked[-2:] == [True, True]
+        asked.clear()
+        called = torch.compile(
+            lambda given, x: functional_call(tuned, given, (x,)), backend="aot_eager"
+        )
+        for _ in range(3):
+            assert close(called(values, x), functional_call(plain, values, (x,)))
+        assert not any(asked)
+        assert close(compiled(x), plain(x))
+    torch.compiler.reset()
