@@ -1,5 +1,5 @@
-"""Benchmark of the host's time for a call from Python: PyTorch's function, its module and its
-operator by name, beside the module that runs a tuned kernel and convtune's operator by name.
+"""Benchmark of the host's time for a call from Python: PyTorch's function, its module, its operator
+by name and a model with a batch norm and ReLU6, beside convtune's of each kind.
 
 python -m tests.benchmarks.calls --device cuda --write docs/benchmarks/calls
 
@@ -9,6 +9,7 @@ The layer is so small that a GPU ends it before the next call. All calls take tu
 from __future__ import annotations
 
 import argparse
+import copy
 import logging
 import os
 import tempfile
@@ -36,8 +37,11 @@ FUNCTION, BAR_US = "F.conv2d", 5.0
 THEIRS = {
     "tuner.torch.DepthwiseConv2d": "nn.Conv2d",
     "torch.ops.convtune.depthwise_conv2d": "torch.ops.aten.conv2d",
+    "optimize_(model)": "model",
+    "torch.compile(optimize_(model))": "torch.compile(model)",
 }
-"""For each call of ours, PyTorch's of the same kind: of a module, or of an operator by name."""
+"""For each call of ours, PyTorch's of the same kind: of a module, of an operator by name, or of a
+model."""
 
 
 def main() -> None:
@@ -53,9 +57,12 @@ def main() -> None:
         os.environ["TUNER_DATABASE_URL"] = f"sqlite:///{folder}/calls.db"
         run = provenance(f"{MODULE} --device {options.device}", device_of(options.device))
         with Local() as source:
-            workload = {"operator": "depthwise_conv2d", "workload": LAYER, "calls": 1}
+            workloads = [
+                {"operator": "depthwise_conv2d", "workload": work, "calls": 1}
+                for work in (LAYER, LAYER | {"activation": "relu6"})
+            ]
             terms: dict[str, Any] = {"target": options.device, "trials": options.trials}
-            source.tune_model("calls", [workload], baselines="none", **terms)
+            source.tune_model("calls", workloads, baselines="none", **terms)
             result = {"run": run, "us": in_turns(_calls(options.device, source))}
     print(page(result))
     if options.write:
@@ -75,18 +82,28 @@ def _calls(device: str, source: Local) -> dict[str, Callable[[], Any]]:
     named = torch.ops.convtune.depthwise_conv2d
     theirs, steps = torch.ops.aten.conv2d, ([1, 1], [1, 1], [1, 1])
     last = own.weight.detach()
+    model = torch.nn.Sequential(own, torch.nn.BatchNorm2d(channels), torch.nn.ReLU6())
+    model.eval().to(device)
+    tuned = copy.deepcopy(model)
+    with torch.no_grad():
+        tuner.torch.optimize_(tuned, x, source=source)
+    compiled, compiled_tuned = torch.compile(model), torch.compile(tuned)
     calls = {
         FUNCTION: lambda: functional.conv2d(x, last, bias, padding=1, groups=channels),
         "nn.Conv2d": lambda: own(x),
         "torch.ops.aten.conv2d": lambda: theirs(x, last, bias, *steps, channels),
+        "model": lambda: model(x),
+        "torch.compile(model)": lambda: compiled(x),
         "tuner.torch.DepthwiseConv2d": lambda: module(x),
         "torch.ops.convtune.depthwise_conv2d": lambda: named(x, weight, bias, padding=1),
+        "optimize_(model)": lambda: tuned(x),
+        "torch.compile(optimize_(model))": lambda: compiled_tuned(x),
     }
     with torch.inference_mode():
-        wanted = calls[FUNCTION]()
-        for call in calls.values():
-            assert torch.allclose(call(), wanted, atol=1e-4)  # a time of a wrong call is worthless
-    assert module.used == "tuned", module.reason
+        for name, of_pytorch in THEIRS.items():  # a time of a wrong call is worthless
+            assert torch.allclose(calls[name](), calls[of_pytorch](), atol=1e-4), name
+    for layer in (module, tuned[0]):
+        assert layer.used == "tuned", layer.reason
     return calls
 
 
@@ -116,7 +133,8 @@ def page(result: dict[str, Any]) -> str:
         "",
         "What a call costs the host, for a layer so small that a GPU is done before the next: a "
         f"float32 NHWC depthwise layer of {LAYER['C']}×{LAYER['H']}² k{LAYER['K']} with bias, in "
-        "inference mode, medians of turns in one process.",
+        "inference mode, medians of turns in one process. A model is this layer with a batch norm "
+        "and ReLU6.",
         "",
         f"{stated(run, {})} `{run['command']}`",
         "",
