@@ -1,7 +1,11 @@
 """Layers that stand in the place of a model's convolution and also compute modules behind it.
 
 Users may change the model afterwards: replace a module, or register a hook. So before each call
-:class:`FusedModules` checks whether the layer may still compute those modules.
+:class:`FusedModules` checks whether the layer may still compute those modules. In a graph of
+``torch.compile`` each attribute that a check reads is compared in every call, which takes longer
+than the kernel. There the checks are made when the graph is compiled, and again if a module was put
+into one of the places meanwhile. A hook that is registered later is not seen, as with any module in
+a graph, nor is a ``forward`` that is set on a module in another graph than the layer's.
 """
 
 from __future__ import annotations
@@ -26,8 +30,8 @@ class FusedModules:
     ``fused`` are those modules: each returns its input while the layer computes for it. ``own``
     are the layer's places, as (parent, name). ``places``, as (parent, name, module), are those of
     the modules taken in, of their parts and of what lies between. ``known`` has those of them that
-    are activations, with which one each is, by default now. References to the layer and to parents
-    are weak, so that this object does not keep the model alive.
+    are activations and can be set to be others, with which one each is, by default now. References
+    to the layer and to parents are weak, so that this object does not keep the model alive.
     """
 
     def __init__(
@@ -47,11 +51,14 @@ class FusedModules:
             known = [
                 (each, activation)
                 for each in within
-                if (activation := activations.of(each)) not in (None, "none")
+                if activations.is_settable(each) and (activation := activations.of(each))
             ]
         self._activations = known
         self._hooks: tuple[Any, ...] | None = None
         self._forwards: tuple[dict[str, Any], ...] = ()
+        self.changes = 0
+        for parent in (*(parent for parent, _ in own), *(parent for parent, *_ in places)):
+            _watch(parent, self)
 
     def begin(self) -> None:
         """Make the modules return their input."""
@@ -75,26 +82,42 @@ class FusedModules:
                 return False
         return layer is not None
 
-    def must_unfuse(self, layer: torch.nn.Module) -> bool:
+    def must_unfuse(self) -> bool:
         """Return whether the layer must stop computing the modules. Asked before each call.
 
         It must if it or one of the modules got hooks that could see another value, if one of them
         was replaced, if a module got another ``forward``, or if an activation is another one now.
         """
+        return self._is_parted(self.changes) or self._has_other_activation()
+
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    def _is_parted(self, changes: int) -> bool:
+        """Return whether a module was replaced, has hooks or has another ``forward``.
+
+        A graph computes it once for each number of ``changes``."""
+        layer = self._layer()
+        if layer is None or not self.is_installed():
+            return True
         if self._hooks is None:
             self._forwards = tuple(map(vars, self._fused))
             others = (module for _, _, module in self._places)
             hooks = (hooks for each in others for hooks in _all_hooks(each))
             self._hooks = (*_output_hooks(layer), *hooks)
-        if any(self._hooks) or not self.is_installed():
+        if any(self._hooks):
             return True
         for place, name, module in self._places:
             parent = place()
             if parent is not None and parent._modules.get(name) is not module:
                 return True
-        if self._has_other_activation():
-            return True
         return any(type(each.get("forward")) is not PassThrough for each in self._forwards)
+
+    def count_change(self) -> None:
+        """Have graphs check again."""
+        self.changes += 1
+        for module in self._fused:
+            forward = vars(module).get("forward")
+            if type(forward) is PassThrough:
+                forward.changes = self.changes
 
     def why(self, layer: torch.nn.Module) -> str:
         """Return the reason why :meth:`must_unfuse` is true, for a warning."""
@@ -136,16 +159,43 @@ class PassThrough:
     def __init__(self, module: torch.nn.Module, fused_modules: FusedModules | None) -> None:
         self._module = weakref.ref(module)
         self._fused_modules: Any = _gone if fused_modules is None else weakref.ref(fused_modules)
+        self.changes = 0
 
     def __call__(self, input: Any) -> Any:  # noqa: A002
-        fused_modules = self._fused_modules()
-        if fused_modules is not None and fused_modules.is_installed():
+        if self._is_computed(self.changes):
             return input
         module: Any = self._module()
         return type(module).forward(module, input)
 
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    def _is_computed(self, changes: int) -> bool:
+        """Return whether the layer computes for the module. As for :class:`FusedModules`, a graph
+        computes it once for each number of ``changes``."""
+        fused_modules = self._fused_modules()
+        return fused_modules is not None and fused_modules.is_installed()
+
     def __reduce__(self) -> tuple[Any, ...]:
         return PassThrough, (self._module(), self._fused_modules())
+
+
+_watching: dict[int, weakref.WeakSet[FusedModules]] = {}
+"""By the id of a module, those that depend on what its places hold."""
+
+
+def _watch(parent: torch.nn.Module, fused_modules: FusedModules) -> None:
+    """Have changes counted if a module is put into one of the parent's places."""
+    if id(parent) not in _watching:
+        _watching[id(parent)] = weakref.WeakSet()
+        weakref.finalize(parent, _watching.pop, id(parent))
+    _watching[id(parent)].add(fused_modules)
+
+
+def _count_change(parent: torch.nn.Module, name: str, module: torch.nn.Module | None) -> None:
+    for each in _watching.get(id(parent), ()):
+        each.count_change()
+
+
+torch.nn.modules.module.register_module_module_registration_hook(_count_change)
 
 
 def _gone() -> None:
@@ -187,7 +237,9 @@ class InPlace(torch.nn.Module):
         vars(self).update(vars(self).pop("whole", {}))
         self.fuse(None, "none")
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @torch.compiler.disable(  # type: ignore[untyped-decorator]
+        reason="the model was changed, so the layer takes nothing in any more: call optimize_ again"
+    )
     def unfuse(self) -> None:
         """Compute the convolution alone from this call on, and warn why.
 

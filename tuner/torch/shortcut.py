@@ -86,7 +86,7 @@ class Shortcut:
         order = orders.get(first.layout)
         if order is None and x.shape != first.shape:
             return None
-        of_norm = () if norm is None else norm.tensors
+        of_norm = () if norm is None else norm.tensors()
         return cls(not_none(x, weight, bias, *of_norm), bias is not None, output, library, order)
 
     def __init__(
@@ -117,7 +117,7 @@ class Shortcut:
         if norm is None:
             if not self._guard(x, *given):
                 return None
-        elif norm.module.training or not self._guard(x, *given, *not_none(*norm.tensors)):
+        elif norm.module.training or not self._guard(x, *given, *not_none(*norm.tensors())):
             return None
         else:
             given = norm.folded(weight, bias)

@@ -124,7 +124,7 @@ class Tuned(InPlace, LookupMixin):
 
     def forward(self, input: Any, residual: Any = None) -> Any:  # noqa: A002
         """Return the output. ``residual`` has its shape, and is added before the activation."""
-        if self.fused_modules is not None and self.fused_modules.must_unfuse(self):
+        if self.fused_modules is not None and self.fused_modules.must_unfuse():
             self.unfuse()
         # the flag, because torch.compiler.is_exporting() is true in any graph in PyTorch 2.11
         if torch.compiler._is_exporting_flag or torch.compiler.is_compiling():
@@ -159,14 +159,14 @@ class Tuned(InPlace, LookupMixin):
         known = x.device.type in ("cpu", "cuda") and all(type(each) in PLAIN for each in given)
         forward = torch.autograd.forward_ad._current_level >= 0
         normed = self.norm is not None and (
-            self.norm.training
+            self.norm.is_training()
             or (torch.is_grad_enabled() and self._needs_grad(given))
             or torch.is_autocast_enabled(x.device.type)
         )
         if not known or forward or normed:
             return self.plain(x, weight, bias, residual)
         # all that the output depends on, as a graph may compute with other values of it
-        of_norm = [] if self.norm is None else self.norm.tensors
+        of_norm = [] if self.norm is None else self.norm.tensors()
         return module_operator.call(x, weight, bias, residual, of_norm, self._number)
 
     def plain(
@@ -193,7 +193,7 @@ class Tuned(InPlace, LookupMixin):
         shortcut, norm = self._shortcuts[in_graph], self.norm
         if shortcut is None:
             return None
-        if norm is not None and of_norm and not all(map(operator.is_, of_norm, norm.tensors)):
+        if norm is not None and of_norm and not all(map(operator.is_, of_norm, norm.tensors())):
             return None
         y = shortcut(x, weight, bias, norm)
         if y is not None and self.used != "tuned":

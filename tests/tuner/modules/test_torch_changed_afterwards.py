@@ -2,6 +2,7 @@
 model computes after the same change."""
 
 import copy
+import gc
 import io
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ from models import Block, close, outputs, usual  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.utils import parametrizations, parametrize, prune  # noqa: E402
 
-from tuner.torch import optimize_, restore_  # noqa: E402
+from tuner.torch import in_place, optimize_, restore_  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
@@ -216,17 +217,72 @@ def test_gradients_are_those_of_what_is_there(trained: Local, x: Any) -> None:
             torch.testing.assert_close(found, parameter.grad, atol=1e-3, rtol=1e-3)
 
 
-def test_a_graph_that_is_compiled_afterwards_is_right(source: Local, x: Any) -> None:
-    change = TAKEN_IN["another norm"]
-    model, plain = changed(change)
-    expected = outputs(model, x)
+def broken_before_the_norm(block: Block, y: Any) -> Any:
+    torch._dynamo.graph_break()
+    return passes(block, y)
+
+
+SEEN_BY_GRAPHS = [name for name in TAKEN_IN if not name.startswith("a hook")]
+BROKEN = [name for name in SEEN_BY_GRAPHS if name != "a forward of its own"]
+
+
+@pytest.mark.parametrize(
+    ("change", "call"),
+    [
+        *((change, passes) for change in SEEN_BY_GRAPHS),
+        *((change, broken_before_the_norm) for change in BROKEN),
+    ],
+)
+def test_a_compiled_model_is_changed(
+    source: Local, x: Any, change: str, call: Callable[[Block, Any], Any]
+) -> None:
+    """Graphs see a change, also if the layer and what it took in are in different ones."""
+    model, plain = changed(TAKEN_IN[change], call)
+    before = copy.deepcopy(model)
+    optimize_(model, x, source=source)
+    torch.compiler.reset()
+    compiled = torch.compile(model, backend="aot_eager")
+    for _ in range(2):
+        assert close(outputs(compiled, x), outputs(before, x))
+    assert model.conv.used == "tuned"
+    TAKEN_IN[change](model)
+    with pytest.warns(UserWarning, match="takes nothing in any more"):
+        assert close(outputs(compiled, x), outputs(plain, x))
+    assert close(outputs(compiled, x), outputs(plain, x))
+    torch.compiler.reset()
+
+
+def test_a_part_of_a_norm_is_replaced_in_a_compiled_model(source: Local, x: Any) -> None:
+    change = puts_into_the_norm("act")
+    model, plain = changed(change, lambda block, y: block.both(y))
     optimize_(model, x, source=source)
     compiled = torch.compile(model, backend="aot_eager")
-    assert close(outputs(compiled, x), expected)
+    outputs(compiled, x)
     change(model)
-    with pytest.warns(UserWarning, match="stands in the place of bn"):
+    with pytest.warns(UserWarning, match="stands in the place of act"):
         assert close(outputs(compiled, x), outputs(plain, x))
     torch.compiler.reset()
+
+
+def test_a_whole_graph_says_what_to_call(source: Local, x: Any) -> None:
+    model, _ = changed(lambda model: None)
+    optimize_(model, x, source=source)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    outputs(compiled, x)
+    TAKEN_IN["another activation"](model)
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="call optimize_ again"):
+        outputs(compiled, x)
+    torch.compiler.reset()
+
+
+def test_modules_that_are_gone_are_not_watched(source: Local, x: Any) -> None:
+    model, _ = changed(lambda model: None)
+    optimize_(model, x, source=source)
+    watched = id(model)
+    assert watched in in_place._watching
+    del model
+    gc.collect()
+    assert watched not in in_place._watching
 
 
 def test_a_frozen_graph_has_its_layers(source: Local, x: Any) -> None:

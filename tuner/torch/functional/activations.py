@@ -89,3 +89,8 @@ def of(module: Any) -> Activation | None:
     if activation == "relu6" and (module.min_val, module.max_val) != (0.0, 6.0):
         return None
     return activation
+
+
+def is_settable(module: Any) -> bool:
+    """Return whether an attribute of the module says which activation it computes."""
+    return isinstance(module, nn.ReLU6 | nn.GELU)

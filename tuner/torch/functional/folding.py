@@ -41,42 +41,43 @@ class BatchNorm:
         self.module: Any = module
         self._kept: list[_Kept] = []
 
-    @property
-    def training(self) -> bool:
-        """Whether it normalises by the batch's own mean and variance, so that it can't be folded.
+    # methods, and attributes read one by one: graphs of torch.compile compare less in each call
+
+    def is_training(self) -> bool:
+        """Return whether it normalises by the batch's own mean and variance, so that it can't be
+        folded.
 
         It does in training mode, or if its running mean and variance are gone.
         """
-        return bool(self.module.training) or self.tensors[2] is None
+        return bool(self.module.training) or self.tensors()[2] is None
 
-    @property
     def tensors(self) -> list[torch.Tensor | None]:
-        """Its weight, bias, running mean and running variance; the first two may be None."""
+        """Return its weight, bias, running mean and running variance; the first two may be None."""
         module = self.module
-        own, kept = module._parameters, module._buffers
-        if "weight" in own and "bias" in own and "running_mean" in kept and "running_var" in kept:
+        try:
+            own, kept = module._parameters, module._buffers
             return [own["weight"], own["bias"], kept["running_mean"], kept["running_var"]]
-        # one is parametrised or a plain attribute; attributes of a module take long
-        return [module.weight, module.bias, module.running_mean, module.running_var]
+        except KeyError:  # one is parametrised or a plain attribute, which takes longer to read
+            return [module.weight, module.bias, module.running_mean, module.running_var]
 
     def has(self, tensors: Sequence[torch.Tensor | None]) -> bool:
         """Return whether these are its own tensors, as they are now, and not other values that a
         graph computes with in their place."""
         return all(
             one is other or (one is not None and other is not None and _same_memory(one, other))
-            for one, other in zip(tensors, self.tensors, strict=True)
+            for one, other in zip(tensors, self.tensors(), strict=True)
         )
 
     @property
     def needs_grad(self) -> bool:
         """Whether its weight or bias requires grad."""
-        return any(each.requires_grad for each in self.tensors if each is not None)
+        return any(each.requires_grad for each in self.tensors() if each is not None)
 
     def why_unfoldable(self) -> str | None:
         """Return why it can't be folded at the moment, or None."""
         if self.needs_grad and torch.is_grad_enabled():
             return NORM_NEEDS_GRAD
-        if self.training:
+        if self.is_training():
             return "its batch norm normalises by what comes, as in training mode; call eval()"
         return None
 
@@ -103,7 +104,7 @@ class BatchNorm:
         that memory, the next call writes the new values into the same two tensors, so that a CUDA
         graph that reads them has the new values, too.
         """
-        parts = (weight, bias, *self.tensors)
+        parts = (weight, bias, *self.tensors())
         # training changes the running mean and variance without their versions, but counts batches
         counted = *parts, self.module._buffers.get("num_batches_tracked")
         tensors = [each for each in counted if each is not None]
