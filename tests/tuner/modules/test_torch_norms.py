@@ -2,6 +2,7 @@
 their present values, in eager mode and in graphs."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from models import Block, close, outputs, scramble, usual  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.func import functional_call  # noqa: E402
-from torch.nn.utils import parametrize  # noqa: E402
+from torch.nn.utils import parametrize, prune  # noqa: E402
 
 from tuner.torch import capture, optimize_  # noqa: E402
 
@@ -156,15 +157,65 @@ def test_new_values_are_folded_into_the_same_tensors(pair: Any, x: Any) -> None:
         assert not any(mine is kept for mine, kept in zip(folded(tuned), before, strict=True))
 
 
-def test_what_was_folded_from_temporary_tensors_is_dropped(pair: Any, x: Any) -> None:
+def test_what_was_folded_from_tensors_that_are_gone_is_dropped(pair: Any, x: Any) -> None:
     plain, tuned = pair
     with torch.no_grad():
         for _ in range(3):
-            functional_call(tuned, other_values(plain), (x,))
+            other = {name: nn.Parameter(value) for name, value in other_values(plain).items()}
+            functional_call(tuned, other, (x,))
             tuned(x)
-        folded(tuned)
+        del other
         tuned.bn.bias.add_(1.0)
-        folded(tuned)
+        tuned(x)
+    assert len(tuned.conv.norm._kept) == 1
+
+
+def test_a_view_at_the_same_address_is_another_weight(pair: Any, x: Any) -> None:
+    plain, tuned = pair
+    with torch.no_grad():
+        tuned(x)
+    for model in pair:
+        model.conv.weight = nn.Parameter(model.conv.weight.detach().mT)
+    assert close(outputs(tuned, x), outputs(plain, x))
+
+
+def test_a_weight_that_is_computed_is_not_kept(pair: Any, x: Any) -> None:
+    plain, tuned = pair
+    kept = folded(tuned)
+    for model in pair:
+        prune.l1_unstructured(model.conv, "weight", 0.5)
+    assert close(outputs(tuned, x), outputs(plain, x))
+    assert tuned.conv.used == "tuned"
+    assert [each.folded for each in tuned.conv.norm._kept] in ([], [kept])
+
+
+def test_another_process_may_write_to_shared_memory(pair: Any, x: Any) -> None:
+    plain, tuned = pair
+    for model in pair:
+        model.share_memory()
+    assert close(outputs(tuned, x), outputs(plain, x))
+    for model in pair:
+        # as another process does: the versions of this one's tensors stay
+        model.bn.bias.detach().numpy()[:] += 1.0
+    assert close(outputs(tuned, x), outputs(plain, x))
+
+
+def test_a_write_that_pytorch_does_not_record_is_told(pair: Any, x: Any) -> None:
+    plain, tuned = pair
+    assert close(outputs(tuned, x), outputs(plain, x))
+    for model in pair:
+        model.bn.bias.data += 1.0
+        model.load_state_dict(model.state_dict())
+    assert close(outputs(tuned, x), outputs(plain, x))
+
+
+def test_threads_fold_into_the_same_tensors(pair: Any, x: Any) -> None:
+    plain, tuned = pair
+    for model in pair:
+        model.double().float()
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: outputs(tuned, x), range(8)))
+    assert all(close(y, outputs(plain, x)) for y in found)
     assert len(tuned.conv.norm._kept) == 1
 
 

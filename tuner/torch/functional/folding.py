@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Any
 
 import torch
@@ -29,6 +30,8 @@ def _count_step(*_: Any) -> None:
 
 
 register_optimizer_step_post_hook(_count_step)
+_keeping = Lock()
+"""Held while folded tensors are made or written: a CUDA graph reads those of the first thread."""
 
 
 class BatchNorm:
@@ -100,30 +103,38 @@ class BatchNorm:
     def folded(self, weight: Any, bias: Any) -> tuple[Any, Any]:
         """Return the weight and bias of one convolution that includes this norm.
 
-        They are kept while the memory of all that was folded is in use. If something is written to
-        that memory, the next call writes the new values into the same two tensors, so that a CUDA
-        graph that reads them has the new values, too.
+        If the weights and biases are parameters, these are kept while the memory of all that was
+        folded is in use. If something is written to that memory, the next call writes the new
+        values into the same two tensors, so that a CUDA graph that reads them has the new values,
+        too.
         """
         parts = (weight, bias, *self.tensors())
         # training changes the running mean and variance without their versions, but counts batches
         counted = *parts, self.module._buffers.get("num_batches_tracked")
         tensors = [each for each in counted if each is not None]
         try:
-            state = self.module.eps, _steps, [each._version for each in tensors]
+            seen = [(each._version, each.data_ptr(), each.stride(), each.dtype) for each in tensors]
         except RuntimeError:  # one was made in inference mode: nothing tells that it was written to
             return self._fold(*parts)
-        places = [each.data_ptr() for each in tensors]
-        kept = next((each for each in self._kept if each.places == places), None)
-        if kept is not None and kept.state == state and kept.is_in_use():
-            return kept.folded
-        folded = self._fold(*parts)
+        state = self.module.eps, _steps, seen
+        for kept in self._kept:
+            if kept.state == state and kept.is_in_use():
+                return kept.folded
+        if not all(each is None or _is_lasting(each) for each in parts[:4]):
+            return self._fold(*parts)
         if weight.is_cuda and torch.cuda.is_current_stream_capturing():
-            return folded  # without values yet: the graph folds anew in each replay
-        self._kept = [each for each in self._kept if each.is_in_use()]
-        if kept not in self._kept:
-            kept = _Kept(tensors, places, folded)
-            self._kept.append(kept)
-        kept.write(folded, state)
+            return self._fold(*parts)  # so the graph folds anew in each replay
+        with _keeping:
+            places = [place for _, *place in seen]
+            self._kept = [each for each in self._kept if each.is_in_use()]
+            folded = self._fold(*parts)
+            for kept in self._kept:
+                if kept.places == places:
+                    break
+            else:
+                kept = _Kept(tensors, places, folded)
+                self._kept.append(kept)
+            kept.write(folded, state)
         return kept.folded
 
     def _fold(self, weight: Any, *others: Any) -> tuple[Any, Any]:
@@ -141,10 +152,10 @@ class BatchNorm:
 
 
 class _Kept:
-    """The weight and bias folded from ``tensors``, which lie at the addresses ``places``."""
+    """The weight and bias folded from ``tensors``, which lie in memory as ``places`` say."""
 
     def __init__(
-        self, tensors: Sequence[torch.Tensor], places: list[int], like: tuple[Any, Any]
+        self, tensors: Sequence[torch.Tensor], places: list[Any], like: tuple[Any, Any]
     ) -> None:
         self.places = places
         self._storages = [StorageWeakRef(each.untyped_storage()) for each in tensors]
@@ -169,3 +180,13 @@ class _Kept:
 
 def _same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.data_ptr() == other.data_ptr() and one.device == other.device
+
+
+def _is_lasting(tensor: torch.Tensor) -> bool:
+    """Return whether the next call may find this tensor, and its version if it was written to.
+
+    A weight that is parametrised or pruned is computed for each call. Another process may write to
+    shared memory; of a GPU's, PyTorch always says that it is shared.
+    """
+    parameter = isinstance(tensor, torch.nn.Parameter)
+    return parameter and not (tensor.is_cpu and tensor.is_shared())
