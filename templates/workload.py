@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
@@ -174,15 +174,21 @@ class Workload(BaseModel, ABC):
     def explicit_fields(self) -> dict[str, Any]:
         """Return the workload's fields without those that validation would fill in."""
         needed = self.model_dump()
+        usual = {name: field.default for name, field in type(self).model_fields.items()}
+        unusual = {name: value for name, value in needed.items() if value != usual[name]}
+        if self._follows_from(unusual):  # mostly, and then few are left to be tried one by one
+            needed = unusual
         for name in list(needed):
             rest = {each: value for each, value in needed.items() if each != name}
-            try:
-                same = type(self).model_validate(rest) == self
-            except ValidationError:
-                continue
-            if same:
+            if self._follows_from(rest):
                 needed = rest
         return needed
+
+    def _follows_from(self, fields: Mapping[str, Any]) -> bool:
+        try:
+            return type(self).model_validate(fields) == self
+        except ValidationError:
+            return False
 
     def reduced_to(self, signals: int, channels: int) -> Self:
         """Return a smaller workload whose tensors, repeated, can stand for tensors of this one.

@@ -60,15 +60,18 @@ def pending_job_for(
         .where(workloads.c.key == workload_key, JOINABLE)
         .order_by(jobs.c.state.desc(), jobs.c.seq)  # running comes after queued
     )
+    with reading(engine) as connection:
+        found = connection.execute(query).mappings().all()
+    if not found:
+        return None
     kinds = {each.name: each.kind for each in list_devices(engine)}
     name = None if device is None else device_name(engine, str(device))
-    with reading(engine) as connection:
-        for row in connection.execute(query).mappings():
-            ordered, ran = row["for_device"], row["device_id"]
-            on_kind = kind in (None, row["target"], row["device_kind"], kinds.get(ordered))
-            there = ran is not None and str(device) in (str(ran), row["device_name"])
-            if on_kind and (name in (None, ordered) or there):
-                return Job.from_row(row)
+    for row in found:
+        ordered, ran = row["for_device"], row["device_id"]
+        on_kind = kind in (None, row["target"], row["device_kind"], kinds.get(ordered))
+        there = ran is not None and str(device) in (str(ran), row["device_name"])
+        if on_kind and (name in (None, ordered) or there):
+            return Job.from_row(row)
     return None
 
 

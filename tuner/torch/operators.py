@@ -32,7 +32,7 @@ from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.torch_transforms import is_inactive
-from tuner.torch import arguments
+from tuner.torch import arguments, bounded
 from tuner.torch.functional import activations, autocast, convolutions
 from tuner.torch.gradients.by_name import CallArguments, OperatorGradients
 from tuner.torch.module_operator import needs_derivative
@@ -48,8 +48,6 @@ _SCHEMA = (
     "int[{n}] dilation=1, {groups}, *, Tensor? residual=None, str activation='none', "
     "float? max_error=None) -> Tensor"
 )
-MOST_SHORTCUTS = 1024
-"""The most shortcuts that an operator keeps, because a program may call it with ever new shapes."""
 Ints = Sequence[int]
 _source: Source | None = None
 
@@ -133,10 +131,9 @@ class _Operator:
         if isinstance(y, str):
             y = self.kind.in_layout_of(layer.by_pytorch(x, weight, bias, residual, y), x)
         elif residual is None and not trained:
-            if len(shortcuts) >= MOST_SHORTCUTS:
-                shortcuts.clear()
             named = stride, padding, dilation, groups, activation, max_error
-            shortcuts[_shortcut_key(x, weight, bias, *named)] = layer.shortcut(x, weight, bias, y)
+            key = _shortcut_key(x, weight, bias, *named)
+            bounded.put(shortcuts, key, layer.shortcut(x, weight, bias, y))
         return y  # type: ignore[no-any-return]
 
     def _recognised(

@@ -6,6 +6,8 @@ import logging
 import re
 from typing import Literal
 
+from tuner.torch import bounded
+
 _logger = logging.getLogger("tuner.torch.modules")
 _NUMBER = re.compile(r"\d+")
 
@@ -22,7 +24,7 @@ class ReasonLog:
         if layers > 1:
             of = f"the {layers} replaced layers of {model}"
             self._once = f" (said once for {of}; each has its own .reason)"
-        self._reasons: set[str] = set()
+        self._reasons: dict[str, None] = {}
 
     def log(self, kind: str, used: Literal["tuned", "pytorch"], reason: str) -> None:
         """Log what computes a module of class ``kind``, and why, unless that was logged before."""
@@ -32,11 +34,12 @@ class ReasonLog:
         if cause not in self._reasons:
             level = logging.INFO if used == "tuned" else logging.WARNING
             _logger.log(level, "%s is computed by %s: %s%s", kind, used, reason, self._once)
-        self._reasons |= {reason, cause}
+        for each in (reason, cause):
+            bounded.put(self._reasons, each, None)
 
     def forget(self) -> None:
         """Have every reason logged again."""
         self._reasons.clear()
 
     def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"_reasons": set()}
+        return vars(self) | {"_reasons": {}}

@@ -74,15 +74,15 @@ def best_of(source: Source, wanted: Workload, device: torch.device) -> Best:
 
     This CPU may have the other one's instructions; loading the library checks it. Raises NotTuned.
     """
-    gpu = gpu_name(device)
-    asked = filters(device)
-    shape = wanted.model_dump()
+    gpu, shape, asked = gpu_name(device), wanted.model_dump(), filters(device)
+    best = source.best(wanted.operator, shape, device=gpu, **asked)
+    own = cpu_facts.name()
+    if gpu is not None or best.device.name == own:
+        return best
     try:
-        return source.best(wanted.operator, shape, device=gpu or cpu_facts.name(), **asked)
+        return source.best(wanted.operator, shape, device=own, **asked)
     except NotTuned:
-        if gpu is not None:
-            raise
-        return source.best(wanted.operator, shape, **asked)
+        return best
 
 
 def gpu_name(device: torch.device) -> str | None:

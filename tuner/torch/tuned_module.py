@@ -16,7 +16,7 @@ from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.load import Library
-from tuner.torch import arguments, module_operator
+from tuner.torch import arguments, bounded, module_operator
 from tuner.torch.functional import activations, autocast
 from tuner.torch.functional.folding import NORM_NEEDS_GRAD, NORM_REPLACED, BatchNorm
 from tuner.torch.gradients import call as gradients
@@ -84,7 +84,7 @@ class Tuned(InPlace, LookupMixin):
         self._found: dict[Any, Found] = {}
         self.reason_log.forget()
         # for eager mode and for graphs, in which PyTorch's dispatch state is another one
-        self._shortcuts: list[Shortcut | None] = [None, None]
+        self._shortcuts: tuple[dict[Any, Shortcut], dict[Any, Shortcut]] = ({}, {})
         self.gradient_shortcut: GradientShortcut | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -99,9 +99,8 @@ class Tuned(InPlace, LookupMixin):
 
     def __getstate__(self) -> dict[str, Any]:
         # libraries are loaded in this process only
-        own: dict[str, Any] = {"_found": {}, "_shortcuts": [None, None]}
-        own |= {"gradient_shortcut": None, "source": SharedSource(self.source)}
-        return self.__dict__ | own
+        own: dict[str, Any] = {"_found": {}, "_shortcuts": ({}, {}), "gradient_shortcut": None}
+        return self.__dict__ | own | {"source": SharedSource(self.source)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(  # type: ignore[no-untyped-call]
@@ -190,10 +189,13 @@ class Tuned(InPlace, LookupMixin):
         """Return the output if the call is like the last one that a kernel computed, else None.
 
         ``of_norm`` are the norm's tensors in the graph, none of them if they are its own."""
-        shortcut, norm = self._shortcuts[in_graph], self.norm
-        if shortcut is None:
+        norm = self.norm
+        try:
+            shortcut = self._shortcuts[in_graph].get(x.shape)
+        except TypeError:  # a graph's symbolic sizes have no hash
             return None
-        if norm is not None and of_norm and not all(map(operator.is_, of_norm, norm.tensors())):
+        others = norm and of_norm and not all(map(operator.is_, of_norm, norm.tensors()))
+        if shortcut is None or others:
             return None
         y = shortcut(x, weight, bias, norm)
         if y is not None and self.used != "tuned":
@@ -223,8 +225,8 @@ class Tuned(InPlace, LookupMixin):
             y = reason or self.by_kernel(x, weight, bias, residual)
         if isinstance(y, str):
             y = self.by_pytorch(x, weight, bias, residual, y)
-        elif residual is None and reason is None:
-            self._shortcuts[in_graph] = self.shortcut(x, weight, bias, y)
+        elif residual is None and reason is None and (made := self.shortcut(x, weight, bias, y)):
+            bounded.put(self._shortcuts[in_graph], x.shape, made)
         return self.in_layout_of(y, x) if in_graph else y
 
     def with_gradients(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:

@@ -13,6 +13,7 @@ from templates.argument import Argument
 from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
+from tuner.torch import bounded
 from tuner.torch.gradients import at_once
 from tuner.torch.source_lookup import KINDS, Found, look_up
 
@@ -53,7 +54,8 @@ class LookupMixin(torch.nn.Module):
                 return Found(
                     reason="a CUDA graph is captured, and this shape was not called before"
                 )
-            found = self._found[key] = self._looked_up(x, device, residual, purpose)
+            found = self._looked_up(x, device, residual, purpose)
+            bounded.put(self._found, key, found)
         return found
 
     def _key(

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.tuner.small_libraries import workload
 from tuner.client.local import Local
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from models import Block, close, scramble  # noqa: E402
 from torch.func import functional_call  # noqa: E402
 
-from tuner.torch import module_operator, optimize_  # noqa: E402
+from tuner.torch import bounded, module_operator, optimize_  # noqa: E402
 from tuner.torch.modules import DepthwiseConv2d  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -27,7 +28,7 @@ def module(source: Local, x: Any) -> Any:
     made = DepthwiseConv2d(weight, torch.nn.Parameter(torch.randn(6)), source=source)
     with torch.no_grad():
         made(x)
-    assert made._shortcuts[False] is not None
+    assert made._shortcuts[False]
     return made
 
 
@@ -69,7 +70,7 @@ def test_another_call_goes_the_whole_way(
     with torch.no_grad():
         y = module(other)
         assert torch.allclose(y, plain(module, other), atol=1e-5)
-    assert asked == [False]
+    assert not any(asked)
 
 
 def test_a_call_with_gradients_has_none(module: Any, x: Any, asked: list[bool]) -> None:
@@ -107,10 +108,32 @@ def test_what_records_or_transforms_sees_the_call(module: Any, x: Any, asked: li
     assert not any(asked)
 
 
+def test_calls_on_two_shapes_in_turn(module: Any, source: Local, x: Any, asked: list[bool]) -> None:
+    smaller = x[:1]
+    shape = workload("biased").model_dump() | {"B": 1}
+    source.tune("depthwise_conv2d", shape, target="cpu", trials=1, baselines="none")
+    with torch.no_grad():
+        module(smaller)
+        asked.clear()
+        for each in (x, smaller, x, smaller):
+            assert torch.allclose(module(each), plain(module, each), atol=1e-5)
+    assert asked == [True] * 4
+
+
+def test_shapes_without_end_are_not_all_kept(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded, "MOST", 4)
+    with torch.no_grad():
+        for height in range(1, 12):
+            y = torch.randn(1, 6, height, 5).to(memory_format=torch.channels_last)
+            assert torch.allclose(module(y), plain(module, y), atol=1e-5)
+    assert len(module._found) <= 4
+    assert len(module.reason_log._reasons) <= 4
+
+
 def test_a_copy_and_what_is_forgotten_have_none(module: Any, x: Any) -> None:
-    assert deepcopy(module)._shortcuts == [None, None]
+    assert deepcopy(module)._shortcuts == ({}, {})
     module.forget()
-    assert module._shortcuts == [None, None]
+    assert module._shortcuts == ({}, {})
 
 
 def test_a_compiled_graph_has_its_own(module: Any, x: Any, asked: list[bool]) -> None:
