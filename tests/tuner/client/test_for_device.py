@@ -150,3 +150,17 @@ def test_a_prediction_is_ordered_for_the_device_that_is_asked_for(client: Client
 def test_what_is_no_name(name: str) -> None:
     with pytest.raises(BadOrder, match=r"^for_device: "):
         parse_terms({"for_device": name})
+
+
+@pytest.mark.torch
+def test_a_layer_takes_its_own_cpus_best_if_there_is_one(
+    other_best: Engine, settings: Settings
+) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    from tuner.torch.source_lookup import best_of
+
+    work, cpu = Conv1dWorkload(**SHAPE), torch.device("cpu")
+    with Local(settings) as source:
+        assert best_of(source, work, cpu).device.name == OTHER
+        source.tune("conv1d", SHAPE, target="cpu", trials=1, baselines="none")
+        assert best_of(source, work, cpu).device.name == cpu_facts.name()
