@@ -56,17 +56,19 @@ class Feed:
         self._page: tuple[int, list[TrialEvents]] = (0, [])  # a number, the trials after it
         self._fastest: tuple[int, float | None] = (-1, None)  # number; fastest up to it
 
-    async def refresh(self) -> None:
-        """Read the job again, and wake the listeners if it changed.
+    async def refresh(self) -> bool:
+        """Read the job again, wake the listeners if it changed, and return whether it did.
 
         Raise NotFound, DatabaseUnavailable."""
         async with self._reading:  # one at a time, so that the latest reading stays
             now = await run_sync(
                 events.snapshot, self._engine, self.snapshot.job.id, limiter=self._limiter
             )
-        if now != self.snapshot:
+        changed = now != self.snapshot
+        if changed:
             self.snapshot = now
             self._wake_listeners()
+        return changed
 
     def end(self) -> None:
         """Tell all listeners that nothing more comes."""
@@ -175,5 +177,5 @@ class Feeds:
             if seq not in marks:
                 feed.end()
             elif feed.mark != marks[seq]:
-                await feed.refresh()
-                feed.mark = marks[seq]
+                # what was read may be newer than the mark, and change back before the next poll
+                feed.mark = None if await feed.refresh() else marks[seq]

@@ -97,10 +97,11 @@ async def job_events(
 ) -> AsyncIterator[ServerSentEvent]:
     """Stream a job's events until the job ends.
 
-    The events are `state` (the job) when its state changes, `trial` for each trial in order, `best`
-    after a trial that was faster than all before, and `progress` when the job's counts change. A
-    `state` or `progress` that is outdated before it could be sent is left out.
+    The events are `state` (the job) when its state changes, or why it waits, `trial` for each trial
+    in order, `best` after a trial that was faster than all before, and `progress` when the job's
+    counts change. A `state` or `progress` that is outdated before it could be sent is left out.
 
+    waiting = feed.snapshot.waiting
     The last event is the `state` in which the job ended. If a stream breaks off, send the id of the
     last event as `Last-Event-ID`, and the new stream continues after it. A comment is sent after
     15 s of silence."""
@@ -109,8 +110,8 @@ async def job_events(
     feed, at = listener.feed, listener.at
     while not feed.over and await listener.may_continue():
         now = feed.snapshot
-        if at.stage < now.stage and not now.job.ended:
-            at = replace(at, stage=now.stage)
+        if (at.stage < now.stage or now.waiting != waiting) and not now.job.ended:
+            at, waiting = replace(at, stage=now.stage), now.waiting
             yield _state_event(now, at)
         async for place, event in _history(feed, at, now.last):
             at = place

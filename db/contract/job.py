@@ -137,8 +137,8 @@ class JobShown(Progress, EchoedTerms):
     worker: str | None = Field(None, description="who holds it, or held it last")
     waiting: str | None = Field(
         None,
-        description="of a queued job: why no living worker can take it, and what to do; null if "
-        "one can",
+        description="why no living worker can take the job, and what to do, or that its worker "
+        "gives no sign of life; null if one can take it or holds it",
     )
     error: str | None = None
     created_at: datetime
@@ -148,7 +148,7 @@ class JobShown(Progress, EchoedTerms):
 
 def job_fields(job: Job, device: object | None, waiting: str | None) -> dict[str, Any]:
     """Return the fields of JobShown. ``device`` is an object with the attributes of DeviceView, or
-    None if the job has run nowhere yet. ``waiting`` is why no living worker can take the job."""
+    None if the job has run nowhere yet. ``waiting`` is why it waits."""
     warmed = job.warmed or {}
     own = {name: getattr(job, name) for name in JobShown.model_fields if hasattr(job, name)}
     return own | {

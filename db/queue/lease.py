@@ -40,7 +40,8 @@ MAX_ATTEMPTS = 3
 SILENT_SECONDS = 5.0
 """If a call waited this long for the database, holders of leases could not renew them either."""
 
-_expired = and_(jobs.c.state == "running", jobs.c.lease_expires_at < now())
+expired = and_(jobs.c.state == "running", jobs.c.lease_expires_at < now())
+"""Whether a job's lease ran out: its worker died, hangs, or does not reach the database."""
 _exhausted = jobs.c.attempt - jobs.c.released >= MAX_ATTEMPTS
 _given_up = and_(jobs.c.state == "running", or_(_exhausted, jobs.c.cancel_requested))
 """Whether a job whose lease ran out must be ended, because it has used up its attempts or was to be
@@ -94,7 +95,7 @@ def _take(kinds: int, wanted: bool, spare_expired: bool) -> ReturningUpdate[Any]
     if spare_expired:
         open_ = and_(jobs.c.state == "queued", mine)
     else:
-        open_ = or_(and_(or_(jobs.c.state == "queued", _expired), mine), and_(_expired, _given_up))
+        open_ = or_(and_(or_(jobs.c.state == "queued", expired), mine), and_(expired, _given_up))
     oldest = (
         select(jobs.c.seq)
         # PostgreSQL estimates that the plain condition is rarely true, and would read and sort the

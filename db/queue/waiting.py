@@ -1,5 +1,5 @@
-"""Which workers can take a job, why a queued job waits in vain, and which job a caller may wait for
-if a workload has no best yet."""
+"""Which workers can take a job, why a job waits in vain, and which job a caller may wait for if a
+workload has no best yet."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +10,7 @@ from db.contract.job import Job
 from db.fleet.devices import Device, device_name, list_devices
 from db.fleet.workers import ALIVE_SECONDS
 from db.queue.jobs import job_columns
+from db.queue.lease import expired
 from db.sql.columns import now
 from db.sql.tables import JOINABLE, devices, jobs, workers, workloads
 from db.sql.transaction import reading
@@ -29,19 +30,25 @@ def devices_and_waiting_reasons(
 
 
 def waiting_reason(connection: Connection, job: Job) -> str | None:
-    """Return why no living worker can take this job, and what to do about it. Return None if one
-    can, busy or not, and if the job is not queued."""
+    """Return why no living worker can take this job, and what to do about it, or that its worker
+    gives no sign of life. Return None if a living one can take it, busy or not, or holds it."""
     return waiting_reasons(connection, [job]).get(job.id)
 
 
 def waiting_reasons(connection: Connection, listed: Iterable[Job]) -> dict[str, str]:
     """Return the `waiting_reason` of each job, by its id; jobs that have none are left out."""
-    queued = [job for job in listed if job.state == "queued"]
-    if not queued:
+    listed = list(listed)
+    silent = _silent(connection, [job.id for job in listed if job.state == "running"])
+    unheld = [job for job in listed if job.state == "queued" or job.id in silent]
+    if not unheld:
         return {}
     living = _living(connection)
-    reasons = ((job.id, _reason(job, living)) for job in queued)
-    return {job_id: reason for job_id, reason in reasons if reason is not None}
+    reasons = {job.id: _reason(job, living) for job in unheld}
+    for job in unheld:
+        if job.id in silent:
+            then = reasons[job.id] or "the next free worker goes on with it"
+            reasons[job.id] = f"its worker {job.worker} gives no sign of life; {then}"
+    return {job_id: reason for job_id, reason in reasons.items() if reason is not None}
 
 
 def pending_job_for(
@@ -73,6 +80,13 @@ def pending_job_for(
         if on_kind and (name in (None, ordered) or there):
             return Job.from_row(row)
     return None
+
+
+def _silent(connection: Connection, running: Sequence[str]) -> set[str]:
+    """Return those of these running jobs whose lease ran out."""
+    if not running:
+        return set()
+    return set(connection.scalars(select(jobs.c.id).where(jobs.c.id.in_(running), expired)))
 
 
 def _living(connection: Connection) -> list[tuple[Device, int]]:

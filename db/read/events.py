@@ -8,17 +8,26 @@ from sqlalchemy import Engine, Row, Select, Text, and_, case, func, or_, select,
 
 from db.contract.job import Job
 from db.fleet.devices import Device
+from db.fleet.workers import ALIVE_SECONDS
 from db.queue.jobs import job_columns, require_job_id
+from db.queue.lease import expired
 from db.queue.waiting import waiting_reason
 from db.results.trials import Trial, trial_columns
+from db.sql.columns import now
 from db.sql.errors import NotFound
-from db.sql.tables import devices, jobs, trials
+from db.sql.tables import devices, jobs, trials, workers
 from db.sql.transaction import reading
 
 _last_number = (
     select(func.coalesce(func.max(trials.c.number), 0))
     .where(trials.c.job_seq == jobs.c.seq)
     .correlate(jobs)
+    .scalar_subquery()
+)
+_living = (
+    select(func.count())
+    .select_from(workers)
+    .where(workers.c.seen_at >= now() - ALIVE_SECONDS)
     .scalar_subquery()
 )
 _ok = trials.c.status == "ok"
@@ -32,7 +41,7 @@ class Snapshot:
     job: Job
     device: Device | None
     last: int  # the number of its last trial, 0 if there is none
-    waiting: str | None  # why no living worker can take it
+    waiting: str | None  # its `waiting_reason`
 
     @property
     def stage(self) -> int:
@@ -73,6 +82,8 @@ def marks(engine: Engine, seqs: Collection[int]) -> dict[int, Row[Any]]:
         jobs.c.attempt,
         jobs.c.released,
         jobs.c.cancel_requested,
+        expired.label("expired"),
+        _living.label("living"),
         jobs.c.device_id,
         jobs.c.trials_measured,
         jobs.c.trials_ok,

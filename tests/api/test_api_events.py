@@ -343,3 +343,21 @@ def test_what_can_not_be_listened_to(url: str, engine: Engine) -> None:
     path = f"{url}/jobs/{job.id}/events"
     problem(httpx2.get(f"{path}?after=-1"), 422, "invalid-request", "after")
     problem(httpx2.get(f"{path}?after=1"), 400, "invalid-event-id")
+
+
+def test_it_is_told_that_a_worker_gives_no_sign_of_life(url: str, engine: Engine) -> None:
+    job = order(engine)
+    claimed = queue.claim(engine, "worker-1", ["cuda"])
+    assert claimed is not None
+    with closing(Stream(url, job.id)) as stream:
+        got = iter(stream)
+        assert [next(got).kind for _ in range(2)] == ["state", "progress"]
+        queue.heartbeat(engine, job.id, claimed.attempt, lease_seconds=-1)
+        event = next(got)
+        assert (event.kind, event.data["state"]) == ("state", "running")
+        assert event.data["waiting"].startswith("its worker worker-1 gives no sign of life; ")
+        queue.heartbeat(engine, job.id, claimed.attempt)
+        assert next(got).data["waiting"] is None
+        queue.cancel(engine, job.id)
+        queue.finish(engine, job.id, claimed.attempt, "cancelled")
+        assert list(got)[-1].data["state"] == "cancelled"

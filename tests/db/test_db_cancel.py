@@ -5,7 +5,7 @@ from sqlalchemy import Engine
 from storage_rows import claimed, everything, submitted
 
 from db import queue
-from db.sql.errors import JobEnded, NotFound
+from db.sql.errors import JobEnded, LeaseLost, NotFound
 
 
 def test_a_queued_job_is_cancelled_at_once(engine: Engine) -> None:
@@ -29,12 +29,24 @@ def test_a_running_job_hears_of_it_by_its_heartbeat(engine: Engine) -> None:
 
 def test_a_cancelled_job_whose_worker_died_is_not_started_again(engine: Engine) -> None:
     submitted(engine, target="cuda")
-    job = claimed(engine, seconds=-1)
+    job = claimed(engine)
     queue.cancel(engine, job.id)
+    queue.heartbeat(engine, job.id, job.attempt, lease_seconds=-1)
     assert queue.claim(engine, "worker", ["cpu"]) is None  # a claim of any kind ends the job
     ended = queue.get(engine, job.id)
     assert (ended.state, ended.error) == ("cancelled", None)
     assert ended.finished_at is not None
+
+
+def test_a_job_whose_worker_died_is_cancelled_at_once(engine: Engine) -> None:
+    submitted(engine)
+    job = claimed(engine, seconds=-1)
+    ended = queue.cancel(engine, job.id)
+    assert (ended.state, ended.error, ended.eta_seconds) == ("cancelled", None, None)
+    assert ended.finished_at is not None
+    with pytest.raises(LeaseLost):  # if it was only paused, it learns of it
+        queue.heartbeat(engine, job.id, job.attempt)
+    assert queue.claim(engine, "worker", ["cuda"]) is None
 
 
 def test_a_cancelled_job_that_is_given_back_ends(engine: Engine) -> None:

@@ -100,3 +100,16 @@ def test_a_job_that_ended_or_is_being_cancelled_answers_nobody(engine: Engine, e
     else:
         queue.cancel(engine, job.id)
     assert waiting.pending_job_for(engine, order().workload_key) is None
+
+
+def test_a_worker_gives_no_sign_of_life(engine: Engine) -> None:
+    submitted(engine)
+    job = claimed(engine)
+    assert reason(engine, job) is None
+    queue.heartbeat(engine, job.id, job.attempt, lease_seconds=-1)
+    silent = f"its worker {job.worker} gives no sign of life; "
+    assert (reason(engine, job) or "").startswith(f"{silent}no worker is alive")
+    beat(engine, "other", "cpu")
+    assert reason(engine, job) == f"{silent}the next free worker goes on with it"
+    queue.heartbeat(engine, job.id, job.attempt)
+    assert reason(engine, job) is None

@@ -347,9 +347,12 @@ class Client(ModelCalls, Source):
             return
         with JobListener(self._http, self.url, current) as listener:
             while not current.ended and (later := listener.next(deadline)) is not None:
-                if later != current:
-                    current = later
-                    yield current
+                if later == current:
+                    continue
+                current = later
+                if current.waiting:
+                    log_waiting_reason(current.id, current.waiting)
+                yield current
 
     def _ask(self, kind: type[A], method: str, path: str, *, kept: bool = False, **given: Any) -> A:
         request = self._http.build_request(method, path, **given)
