@@ -6,6 +6,7 @@ Without it, only the last field of ``state=queued&state=running`` would count, a
 from __future__ import annotations
 
 from fastapi import Depends, Request
+from fastapi.dependencies.models import Dependant
 from starlette.datastructures import QueryParams
 
 from api.problems.messages import FieldError, shortened, summary
@@ -21,10 +22,14 @@ def repeated_fields(query: QueryParams) -> list[FieldError]:
     ]
 
 
+def _takes_query(dependant: Dependant) -> bool:
+    return bool(dependant.query_params) or any(map(_takes_query, dependant.dependencies))
+
+
 async def _refuse_stray_fields(request: Request) -> None:
     query = request.query_params
     wrong = repeated_fields(query)
-    if not request.scope["route"].dependant.query_params:
+    if not _takes_query(request.scope["route"].dependant):
         path = request.url.path
         message = f"is not taken here: {request.method} {path} has no query; remove it"
         wrong = [FieldError(field=shortened(name), message=message) for name in query]

@@ -9,11 +9,12 @@ from fastapi import APIRouter, Header, Path, Response
 from api.dependencies import EngineDep, IfNoneMatch
 from api.problems.problems import problem_responses
 from api.route_helpers.conditional import byte_range, matches
+from api.route_helpers.strict_query import StrictQuery
 from api.schemas.common import SHA256
 from db.results import artifacts, signers
 from db.results.artifacts import ArtifactInfo
 
-router = APIRouter(tags=["artifacts"])
+router = APIRouter(tags=["artifacts"], dependencies=[StrictQuery])
 
 _SUFFIXES = {"library": ".so", "manifest": ".json", "record": ".json", "signature": ".sig"}
 _SOURCE_SUFFIXES = {

@@ -15,12 +15,13 @@ from api.access.access import Access, Caller
 from api.events.event_id import PATTERN, EventId
 from api.events.feeds import POLL_SECONDS, Feed, Feeds
 from api.problems.problems import Problem, problem_responses
-from api.schemas.events import ProgressEvent
+from api.route_helpers.strict_query import StrictQuery
+from api.schemas.events import EventsQuery, ProgressEvent
 from api.schemas.jobs import JobView
 from db.read.events import Snapshot
 from db.sql.errors import DatabaseUnavailable
 
-router = APIRouter(tags=["jobs"])
+router = APIRouter(tags=["jobs"], dependencies=[StrictQuery])
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ async def _listener(
     job_id: str,
     request: Request,
     response: Response,
+    query: Annotated[EventsQuery, Query()],
     last_event_id: Annotated[
         str | None,
         Header(
@@ -45,18 +47,10 @@ async def _listener(
             json_schema_extra={"pattern": PATTERN},
         ),
     ] = None,
-    after: Annotated[
-        int,
-        Query(
-            ge=0,
-            lt=10**9,
-            description="leave out trials up to this number; Last-Event-ID comes first",
-        ),
-    ] = 0,
 ) -> AsyncIterator[Listener]:
     """Yield the listener. Raise NotFound, or Problem if its place is not in the job's stream."""
     feeds: Feeds = request.app.state.feeds
-    at = EventId.parse(last_event_id) if last_event_id else EventId(after)
+    at = EventId.parse(last_event_id) if last_event_id else EventId(query.after)
     async with feeds.listen(job_id) as feed:
         now = feed.snapshot
         if at.trial > now.last or at.stage > now.stage:
@@ -101,13 +95,13 @@ async def job_events(
     in order, `best` after a trial that was faster than all before, and `progress` when the job's
     counts change. A `state` or `progress` that is outdated before it could be sent is left out.
 
-    waiting = feed.snapshot.waiting
     The last event is the `state` in which the job ended. If a stream breaks off, send the id of the
     last event as `Last-Event-ID`, and the new stream continues after it. A comment is sent after
     15 s of silence."""
     if listener.headers_only:
         return
     feed, at = listener.feed, listener.at
+    waiting = feed.snapshot.waiting
     while not feed.over and await listener.may_continue():
         now = feed.snapshot
         if (at.stage < now.stage or now.waiting != waiting) and not now.job.ended:

@@ -1,4 +1,5 @@
-"""The JSON of a job's events ``best`` and ``progress``; the others carry jobs and trials."""
+"""The query of a job's events, and the JSON of ``best`` and ``progress``; the others carry jobs and
+trials."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.schemas.common import CONFIG, DEVICE
+from api.schemas.common import CONFIG, DEVICE, BlankableQuery
 from db.contract.job import Job, Progress, job_fields
 from db.fleet.devices import Device
 from db.results.trials import Trial
@@ -18,6 +19,17 @@ _PROGRESS: dict[str, Any] = {
     "best": {"config": CONFIG, "time_us": 1.71, "gflops": 614.3},
     "eta_seconds": 7.5,
 }
+
+
+class EventsQuery(BlankableQuery):
+    """The query of a job's events."""
+
+    after: int = Field(
+        0,
+        ge=0,
+        lt=10**9,
+        description="leave out trials up to this number; Last-Event-ID comes first",
+    )
 
 
 class BestEvent(BaseModel):

@@ -118,3 +118,7 @@ def test_damaged_bytes_are_not_served(client: TestClient, engine: Engine) -> Non
     for headers in ({}, {"Range": "bytes=0-9"}):
         document = problem(client.get(URL, headers=headers), 500, "corrupt-artifact")
         assert SHA256 in document["detail"]
+
+
+def test_there_is_no_query(client: TestClient) -> None:
+    problem(client.get(f"{URL}?x=1"), 422, "invalid-request", "x")

@@ -361,3 +361,10 @@ def test_it_is_told_that_a_worker_gives_no_sign_of_life(url: str, engine: Engine
         queue.cancel(engine, job.id)
         queue.finish(engine, job.id, claimed.attempt, "cancelled")
         assert list(got)[-1].data["state"] == "cancelled"
+
+
+@pytest.mark.parametrize("query", ["aftr=4", "after=0&after=4", "after=4&x=1"])
+def test_a_query_that_it_does_not_take(url: str, engine: Engine, query: str) -> None:
+    answer = httpx2.get(f"{url}/jobs/{order(engine).id}/events?{query}", timeout=5)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] in query
