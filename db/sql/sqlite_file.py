@@ -120,12 +120,12 @@ def examine(path: Path, shown: Path) -> str:
 
 
 @contextmanager
-def exclusive_access(path: Path, *, force: bool) -> Iterator[None]:
-    """Keep other processes from opening the database while the context lasts. All of its content is
-    then in its main file.
+def exclusive_access(path: Path, *, force: bool) -> Iterator[bool]:
+    """Keep other processes from opening the database while the context lasts, and yield True. All
+    of its content is then in its main file.
 
-    Raises BackupRefused if workers hold jobs in it or a process has it open. With `force` it goes
-    on even so, and others may then still use the database."""
+    Raises BackupRefused if workers hold jobs in it or a process has it open. With `force` it
+    yields False then, and others may still use the database."""
     with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
         if not force:
             holders = _holders(connection, path)
@@ -134,12 +134,13 @@ def exclusive_access(path: Path, *, force: bool) -> Iterator[None]:
                     f"workers hold jobs in {path}: {', '.join(holders)}; stop them, or give "
                     "--force where they are gone already"
                 )
-        if not _locked(connection) and not force:
+        alone = _locked(connection)
+        if not alone and not force:
             raise BackupRefused(
                 f"a service or a worker has {path} open; stop it first (with --force it would go "
                 "on with the old database)"
             )
-        yield
+        yield alone
 
 
 def _holders(connection: sqlite3.Connection, path: Path) -> list[str]:

@@ -103,9 +103,9 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
             _bring_up_to_date(part)
             _as_before(path if there else file, part)
             sync_to_disk(part)
-            with exclusive_access(path, force=force) if there else nullcontext():
+            with exclusive_access(path, force=force) if there else nullcontext() as alone:
                 if there:
-                    aside = _set_aside(path)
+                    aside = _set_aside(path, with_side_files=not alone)
                 # files of the old database, which SQLite would replay into the new one
                 for suffix in SIDE_FILE_SUFFIXES:
                     with_suffix_added(path, suffix).unlink(missing_ok=True)
@@ -173,12 +173,12 @@ def _bring_up_to_date(part: Path) -> None:
         engine.dispose()  # the last connection to close merges the -wal into the file
 
 
-def _set_aside(path: Path) -> Path:
+def _set_aside(path: Path, *, with_side_files: bool) -> Path:
     """Give the database a second name, so that its first can be replaced in one step. Return the
-    second."""
+    second. Its side files are needed if another process writes to it; else all is in one file."""
     aside = with_suffix_added(path, f".before-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
     os.link(path, aside)
-    for suffix in SIDE_FILE_SUFFIXES:  # there only if the database is in use and `force` is set
+    for suffix in SIDE_FILE_SUFFIXES if with_side_files else ():
         if with_suffix_added(path, suffix).exists():
             with_suffix_added(path, suffix).replace(with_suffix_added(aside, suffix))
     return aside

@@ -85,7 +85,10 @@ def test_there_and_back(engine: Engine, url: str, tmp_path: Path) -> None:
     engine.dispose()
     assert done.aside is not None
     assert contents(done.aside) == later
-    kept = {"convtune.db", "copy.db", done.aside.name}
+    again = restore(url, made.file)  # now the database that is replaced has no WAL file
+    assert again.aside is not None
+    engine.dispose()
+    kept = {"convtune.db", "copy.db", done.aside.name, again.aside.name}
     assert {each.name for each in tmp_path.iterdir()} == kept
 
 
