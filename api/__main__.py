@@ -15,7 +15,7 @@ STOP_SECONDS = 5  # for unfinished answers: a client that reads nothing would bl
 
 
 def main() -> int:
-    """Serve until a signal ends the process. Return the exit status: 1 if the start failed."""
+    """Serve until a signal ends the process. Return the exit status: not 0 if the start failed."""
     try:
         settings = read_settings()
         check_port_free(settings.host, settings.port)

@@ -20,6 +20,7 @@ from templates.workload import Workload, is_extent
 Model = TypeVar("Model", bound=BaseModel)
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class BestFilters(BaseModel):
@@ -144,9 +145,6 @@ def _value(field: FieldInfo, text: str) -> Any:
         return int(text)
     if field.annotation is bool:
         return {"true": True, "false": False}.get(text.lower(), text)
-    if field.annotation is float:
-        try:
-            return float(text)
-        except ValueError:
-            return text
+    if field.annotation is float and _NUMBER.fullmatch(text):
+        return float(text)
     return text

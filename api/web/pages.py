@@ -198,6 +198,10 @@ async def sent_form(request: Request) -> dict[str, str]:
         )
     try:
         text = (await request.body()).decode()
-        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
+        sent = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="strict")
     except ValueError as error:  # UnicodeDecodeError is one
         raise Problem("bad-request", "the form can't be read; send it from its page") from error
+    fields = dict(sent)
+    if len(fields) < len(sent):
+        raise Problem("bad-request", "the form has a field twice; send it from its page")
+    return fields

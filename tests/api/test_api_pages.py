@@ -333,3 +333,17 @@ def test_a_host_whose_clock_is_behind_the_databases_shows_no_time_below_0(
     with writing(engine) as connection:
         connection.execute(update(jobs).values(created_at=jobs.c.created_at + 300))
     assert ">0 s ago</time>" in page(client, "/")
+
+
+@pytest.mark.parametrize("body", ["workload.M=64&workload.M=65", "label=%ff%fe"])
+def test_a_form_that_no_page_sends(client: TestClient, engine: Engine, body: str) -> None:
+    answer = client.post(
+        "/ui/jobs",
+        content=f"operator=conv1d&workload.N=3&{body}",
+        headers={
+            "sec-fetch-site": "same-origin",
+            "content-type": "application/x-www-form-urlencoded",
+        },
+    )
+    assert (answer.status_code, "send it from its page" in answer.text) == (400, True)
+    assert not queue.list_jobs(engine).items
