@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
+from stored_best import store_on_another_cpu
 
 from db import queue
 from db.contract.order import PREDICTED, JobFilter
 from db.fleet import devices, workers
-from db.results import best, trials
 from db.sql.engine import migrate, open_engine
 from templates.conv1d.workload import Conv1dWorkload
 from tests.tuner.shell import said
@@ -38,26 +38,7 @@ def other_best(settings: Settings) -> Engine:
     """Return a database in which another CPU has a fast best for SHAPE, after four trials."""
     engine = open_engine(settings.database_url)
     migrate(engine)
-    facts = cpu_facts.device().fingerprint() | {"name": OTHER}
-    there = devices.upsert_device(engine, facts)
-    work = Conv1dWorkload(**SHAPE)
-    queue.submit(engine, queue.JobOrder.of(work, trials=4))
-    job = queue.claim(engine, "worker", ["cpu"])
-    assert job is not None
-    config = {"template": "direct"}
-    tried = trials.NewTrial(
-        device_id=there.id, config=config, template="direct", template_version=1,
-        tvm_version="0", status="ok", time_us=0.001, timing={}, max_error=0.0, error=None,
-        seconds={},
-    )  # fmt: skip
-    trials.add(engine, job.id, job.attempt, [tried])
-    found = best.NewBest(
-        operator="conv1d", workload_key=work.key, workload=work.model_dump(), device_id=there.id,
-        template="direct", template_version=1, tvm_version="0", config=config, time_us=0.001,
-        timing={}, gflops=1.0, roofline={}, max_error=0.0, baselines=[], trials_measured=1,
-        versions={},
-    )  # fmt: skip
-    best.finish_with_bests(engine, job.id, job.attempt, [best.BestWithFiles(found, [])])
+    store_on_another_cpu(engine, Conv1dWorkload(**SHAPE), OTHER)
     return engine
 
 
@@ -150,17 +131,3 @@ def test_a_prediction_is_ordered_for_the_device_that_is_asked_for(client: Client
 def test_what_is_no_name(name: str) -> None:
     with pytest.raises(BadOrder, match=r"^for_device: "):
         parse_terms({"for_device": name})
-
-
-@pytest.mark.torch
-def test_a_layer_takes_its_own_cpus_best_if_there_is_one(
-    other_best: Engine, settings: Settings
-) -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    from tuner.torch.source_lookup import best_of
-
-    work, cpu = Conv1dWorkload(**SHAPE), torch.device("cpu")
-    with Local(settings) as source:
-        assert best_of(source, work, cpu).device.name == OTHER
-        source.tune("conv1d", SHAPE, target="cpu", trials=1, baselines="none")
-        assert best_of(source, work, cpu).device.name == cpu_facts.name()
