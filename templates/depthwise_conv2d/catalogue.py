@@ -8,7 +8,6 @@ from templates.depthwise_conv2d.cpu.weight_channels import CpuWeightChannels
 from templates.depthwise_conv2d.cpu.weight_pieces import CpuWeightPieces
 from templates.depthwise_conv2d.cuda.channels import CudaChannels
 from templates.depthwise_conv2d.cuda.channels_planes import CudaChannelsPlanes
-from templates.depthwise_conv2d.cuda.channels_sparse import CudaChannelsSparse
 from templates.depthwise_conv2d.cuda.channels_toeplitz import CudaChannelsToeplitz
 from templates.depthwise_conv2d.cuda.direct import CudaDirect
 from templates.depthwise_conv2d.cuda.gradients.input_channels import (
@@ -37,7 +36,6 @@ TEMPLATES = (
     CudaTiled(),
     CudaChannels(),
     CudaChannelsToeplitz(),
-    CudaChannelsSparse(),
     CudaChannelsPlanes(),
     CudaDirect(),
     CudaRows(),
