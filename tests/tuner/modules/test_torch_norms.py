@@ -106,6 +106,19 @@ def test_a_graph_of_the_model_itself_calls_the_kernel(pair: Any, x: Any) -> None
                 model.bn.bias.add_(1.0)
 
 
+def test_a_graph_without_comparisons_of_modules(pair: Any, x: Any) -> None:
+    plain, tuned = pair
+    options = {"guard_filter_fn": torch.compiler.skip_guard_on_all_nn_modules_unsafe}
+    compiled = torch.compile(tuned, backend="aot_eager", fullgraph=True, options=options)
+    with torch.no_grad():
+        for _ in range(3):
+            tuned.conv.used = None
+            assert close(compiled(x), plain(x))
+            assert tuned.conv.used == "tuned"
+            for model in pair:
+                model.bn.bias.add_(1.0)
+
+
 def test_tensors_of_inference_mode_are_written_to(source: Local, x: Any) -> None:
     """PyTorch does not record writes to tensors that were made in inference mode."""
     with torch.inference_mode():
