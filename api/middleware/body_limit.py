@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anyio import move_on_after
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -11,7 +12,10 @@ from api.problems.problems import Problem
 MAX_BODY_BYTES = 64 * 1024
 MAX_MODEL_BYTES = 256 * 1024
 MAX_LOG_BYTES = 8 * 1024 * 1024
-
+LINGER_BYTES = 16 * 1024 * 1024
+LINGER_SECONDS = 1.0
+"""How much more of a body is read, and for how long, if an answer does not wait for it. A client
+that sends the whole body before it reads would else see a reset connection, not the answer."""
 
 _MORE = {("POST", "/models"): MAX_MODEL_BYTES, ("POST", "/records"): MAX_LOG_BYTES}
 """The routes that take larger bodies: orders of many workloads, and logs."""
@@ -45,6 +49,7 @@ class BodyLimitMiddleware:
         request, limit = Request(scope), _limit(scope)
         announced = request.headers.get("content-length", "")
         if announced.isdecimal() and (len(announced) > 15 or int(announced) > limit):
+            await _is_discarded(request, receive)
             await body_too_large(request).response(request)(scope, receive, send)
             return
         received, coming = 0, announced not in {"", "0"} or "transfer-encoding" in request.headers
@@ -59,9 +64,22 @@ class BodyLimitMiddleware:
             return message
 
         async def answering(message: Message) -> None:
-            if message["type"] == "http.response.start" and coming:
+            is_start = message["type"] == "http.response.start"
+            if is_start and coming and not await _is_discarded(request, receive):
                 # otherwise the rest of the body would be read, however long the client sends
                 MutableHeaders(scope=message)["Connection"] = "close"
             await send(message)
 
         await self.app(scope, limited, answering)
+
+
+async def _is_discarded(request: Request, receive: Receive) -> bool:
+    """Read on, up to the limits above, and return whether that was the rest of the body."""
+    left = 0 if "expect" in request.headers else LINGER_BYTES  # to read asks for what is expected
+    with move_on_after(LINGER_SECONDS):
+        while left > 0:
+            message = await receive()
+            if not message.get("more_body", False):
+                return True
+            left -= len(message.get("body", b""))
+    return False

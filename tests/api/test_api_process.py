@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from queue import Queue
 from statistics import median
@@ -232,6 +233,20 @@ def test_a_body_is_refused_while_it_comes_in(running: Service) -> None:
     answer = unfinished(running.url, "/jobs", "application/json", chunks=17)  # more than 64 KiB
     assert answer.startswith(b"HTTP/1.1 413")
     assert b"application/problem+json" in answer
+
+
+@pytest.mark.parametrize(
+    ("path", "size", "status"),
+    [("/jobs", 9_000_000, 413), ("/records", 9_000_000, 413), ("/records", 8_000_000, 415)],
+)
+def test_a_client_that_sends_all_before_it_reads_is_answered(
+    running: Service, path: str, size: int, status: int
+) -> None:
+    with closing(HTTPConnection(running.url.removeprefix("http://"), timeout=30)) as client:
+        client.request("POST", path, bytes(size), {"content-type": "text/plain"})
+        with client.getresponse() as answer:
+            assert answer.status == status
+            assert json.loads(answer.read())["status"] == status
 
 
 @pytest.mark.parametrize(
