@@ -26,6 +26,8 @@ from tuner.process.confine import Confinement
 from tuner.process.fork_server import Forked, ForkFailed, ForkServer
 from tuner.process.stopping import check_stopped
 
+OWN_SIGNAL_SECONDS = 1.0
+"""How long a child's end by SIGTERM may come before this process's own SIGTERM."""
 START_SECONDS = 60.0
 ANSWER_BYTES = 64 << 20
 STDERR_TAIL = 2000
@@ -118,7 +120,7 @@ class Child:
             self.close()
             raise ChildCrashed(f"killed for an answer that is none: {error}") from error
         except (EOFError, ConnectionError) as error:
-            raise self._post_mortem() from error
+            raise self._post_mortem(check) from error
 
     def kill(self) -> None:
         """End the process for good. The running call and all later ones raise ChildCrashed. Any
@@ -221,17 +223,23 @@ class Child:
             self.close()
             raise MachineError(f"the child did not start within {START_SECONDS:g} s") from error
         except (EOFError, ConnectionError) as error:
-            raise self._post_mortem() from error
+            raise self._post_mortem(check) from error
 
-    def _post_mortem(self) -> ChildCrashed:
+    def _post_mortem(self, check: Callable[[], None]) -> ChildCrashed:
         """Return an error that says how the process ended, with the end of its standard error.
-        Close it."""
+        Close it. If it ended by SIGTERM, call ``check()`` for a while."""
         assert self._process is not None  # noqa: S101  # only called with a process
         code = self._process.wait(timeout=5)
         self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, self._stderr.tell() - STDERR_TAIL))
         said = self._stderr.read().decode(errors="replace").strip()
         self.close()
+        if code == -signal.SIGTERM:
+            # who stops a service sends this to all of its processes, to this one perhaps later
+            deadline = time.monotonic() + OWN_SIGNAL_SECONDS
+            while time.monotonic() < deadline:
+                check()
+                time.sleep(0.05)
         how = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
         if code == -signal.SIGKILL and not self._interrupted:
             how += ", which the kernel sends if memory runs out"

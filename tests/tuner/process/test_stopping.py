@@ -174,6 +174,16 @@ def test_it_is_seen_in_a_childs_call_and_ends_it(soon: Callable[[], None]) -> No
         assert child.pid is None and gone(hanging)
 
 
+def test_a_childs_end_by_it_comes_first(soon: Callable[[], None]) -> None:
+    """Who sends the signal to all processes may reach a child before this process."""
+    with closing(Child()) as child:
+        hanging = child.call(remote.pid, timeout=LONG)
+        soon()
+        Timer(0.1, os.kill, (hanging, signal.SIGTERM)).start()
+        with pytest.raises(Stopped):
+            child.call(remote.hang, timeout=LONG)
+
+
 def test_it_is_seen_between_calls_that_take_no_time(soon: Callable[[], None]) -> None:
     with closing(Child()) as child, pytest.raises(Stopped):
         child.call(remote.pid, timeout=LONG)
