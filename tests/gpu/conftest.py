@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from tuner.build.builder import Builder
+from tuner.client.local import Local
 from tuner.device import cuda_facts
 from tuner.device.detect import detect
 from tuner.device.device import Device
 from tuner.process.child import Child
+from tuner.settings import Settings
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -41,3 +43,12 @@ def builder(device: Device) -> Iterator[Builder]:
     at_once = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     with Builder(workers=max(1, (os.cpu_count() or 1) // at_once)) as builder:
         yield builder
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    """Yield an empty database, in which models are tuned."""
+    folder = tmp_path_factory.mktemp("models")
+    settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
+    with Local(settings, cache=folder / "cache") as opened:
+        yield opened

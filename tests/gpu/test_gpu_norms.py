@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tuner.client.local import Local
-from tuner.settings import Settings
 
 pytestmark = [
     pytest.mark.gpu,
@@ -20,14 +19,6 @@ from torch import nn  # noqa: E402
 from torch.func import functional_call  # noqa: E402
 
 from tuner.torch import optimize_  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
-    folder = tmp_path_factory.mktemp("norms")
-    settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
-    with Local(settings, cache=folder / "cache") as opened:
-        yield opened
 
 
 @pytest.fixture(autouse=True)

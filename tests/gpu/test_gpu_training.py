@@ -8,7 +8,6 @@ import pytest
 
 from tuner.client.local import Local
 from tuner.library.load import Library
-from tuner.settings import Settings
 
 pytestmark = [
     pytest.mark.gpu,
@@ -25,14 +24,6 @@ SHAPE, CLASSES = (8, 3, 56, 56), 10
 WARM_UP = 4
 TOLERANCE = 3e-2
 """Relative tolerance of losses, which are computed in bfloat16."""
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
-    folder = tmp_path_factory.mktemp("training")
-    settings = Settings(database_url=f"sqlite:///{folder / 'convtune.db'}")
-    with Local(settings, cache=folder / "cache") as opened:
-        yield opened
 
 
 @pytest.fixture(autouse=True)
