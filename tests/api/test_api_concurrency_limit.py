@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -16,7 +17,9 @@ from service_rows import long_log
 from api.concurrency_limit import MAX_EXPORTS, MAX_WRITES, ConcurrencyLimit
 from api.main import create_app
 from api.settings import Settings
+from tests.no_tls import NO_TLS
 
+get, post = (partial(each, verify=NO_TLS) for each in (httpx2.get, httpx2.post))
 ORDERS = 60
 READ_SECONDS = 10.0
 """Time limit of a read: a third of the longest time for which an order waits for the lock."""
@@ -31,7 +34,7 @@ def url(app: FastAPI) -> Iterator[str]:
 def order(url: str, length: int) -> int:
     """Order a job and return the status of the answer."""
     asked = {"operator": "conv1d", "workload": {"M": length, "N": 3}}
-    return httpx2.post(f"{url}/jobs", json=asked, timeout=60).status_code
+    return post(f"{url}/jobs", json=asked, timeout=60).status_code
 
 
 def test_orders_that_wait_for_the_writer_keep_nobody_from_reading(
@@ -42,11 +45,11 @@ def test_orders_that_wait_for_the_writer_keep_nobody_from_reading(
             writer.execute("BEGIN IMMEDIATE")
             orders = [customers.submit(order, url, 100 + n) for n in range(ORDERS)]
             for path in ("/jobs", "/workers", "/readyz", "/jobs"):
-                assert httpx2.get(url + path, timeout=READ_SECONDS).status_code == 200
+                assert get(url + path, timeout=READ_SECONDS).status_code == 200
             assert not any(each.done() for each in orders)
             writer.execute("ROLLBACK")
         assert {each.result() for each in orders} == {201}
-    assert len(httpx2.get(f"{url}/jobs?limit=100").json()["items"]) == ORDERS
+    assert len(get(f"{url}/jobs?limit=100").json()["items"]) == ORDERS
 
 
 @pytest.mark.parametrize(
@@ -83,14 +86,14 @@ def test_exports_take_turns(url: str, app: FastAPI) -> None:
             idle = stack.enter_context(socket.create_connection(address(url)))
             idle.sendall(b"GET /records HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert idle.recv(15) == b"HTTP/1.1 200 OK"
-        refused = httpx2.get(f"{url}/records")
+        refused = get(f"{url}/records")
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
         assert refused.json()["type"].endswith(":busy")
         assert "at most 2 exports" in refused.json()["detail"]
-        assert httpx2.get(f"{url}/jobs", timeout=READ_SECONDS).status_code == 200
+        assert get(f"{url}/jobs", timeout=READ_SECONDS).status_code == 200
     app.state.export_limit = ConcurrencyLimit("exports", MAX_EXPORTS, READ_SECONDS)
     with ThreadPoolExecutor(12) as readers:
-        for answer in readers.map(lambda _: httpx2.get(f"{url}/records?status=ok"), range(24)):
+        for answer in readers.map(lambda _: get(f"{url}/records?status=ok"), range(24)):
             assert answer.status_code == 200
 
 
@@ -101,10 +104,10 @@ def test_a_turn_ends_whatever_becomes_of_it(database_url: str) -> None:
         app.state.export_limit = ConcurrencyLimit("exports", 1, READ_SECONDS)
         app.state.write_limit = ConcurrencyLimit("orders", 1, READ_SECONDS)
         for _ in range(3):
-            assert httpx2.get(f"{url}/records?job={'0' * 32}").status_code == 404
-            assert httpx2.post(f"{url}/jobs/{'0' * 32}/cancel").status_code == 404
+            assert get(f"{url}/records?job={'0' * 32}").status_code == 404
+            assert post(f"{url}/jobs/{'0' * 32}/cancel").status_code == 404
             assert order(url, 0) == 422
             with socket.create_connection(address(url)) as gone:
                 gone.sendall(b"GET /records HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert httpx2.get(f"{url}/records").status_code == 200
+        assert get(f"{url}/records").status_code == 200
         assert order(url, 100) == 201

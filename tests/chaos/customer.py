@@ -14,6 +14,8 @@ from typing import Any
 
 import httpx2
 
+from tests.no_tls import NO_TLS
+
 LONGEST_CALM = 1.0
 TRIALS = (3, 12)
 
@@ -44,7 +46,7 @@ class Customer(threading.Thread):
         super().__init__(name=f"customer {number}", daemon=True)
         self.memory = Memory()
         self._number, self._tell = number, tell
-        self._client = httpx2.Client(base_url=url, timeout=60)
+        self._client = httpx2.Client(base_url=url, timeout=60, verify=NO_TLS)
         self._draw = random.Random(seed * 100 + number)  # noqa: S311  # repeatable
         self._sent: set[str] = set()
         self._leaving = threading.Event()

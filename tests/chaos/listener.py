@@ -11,6 +11,8 @@ from typing import Any
 
 import httpx2
 
+from tests.no_tls import NO_TLS
+
 SECONDS = 120.0
 
 
@@ -58,7 +60,7 @@ class Listener(threading.Thread):
         super().__init__(name=f"listener {number}", daemon=True)
         self.told: SimpleQueue[str | None] = SimpleQueue()
         self.heard: list[Heard] = []
-        self._client = httpx2.Client(base_url=url, timeout=30)
+        self._client = httpx2.Client(base_url=url, timeout=30, verify=NO_TLS)
 
     def run(self) -> None:
         with self._client:

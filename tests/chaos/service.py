@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx2
 
+from tests.no_tls import NO_TLS
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +47,7 @@ class Service:
                 stderr=log,
             )
         deadline = time.monotonic() + START_SECONDS
-        with httpx2.Client(base_url=self.url) as client:
+        with httpx2.Client(base_url=self.url, verify=NO_TLS) as client:
             while True:
                 try:
                     client.get("/healthz")

@@ -21,6 +21,7 @@ from typing import Any
 
 import httpx2
 
+from tests.no_tls import NO_TLS
 from tests.ports import free_port
 from tuner.client.client import Client
 from tuner.device import cuda_facts
@@ -198,7 +199,7 @@ class Room:
 
     def _at_work(self) -> bool:
         try:
-            workers = httpx2.get(f"http://127.0.0.1:{self.port}/workers", timeout=5)
+            workers = httpx2.get(f"http://127.0.0.1:{self.port}/workers", timeout=5, verify=NO_TLS)
         except httpx2.TransportError:
             return False
         return bool(workers.is_success and workers.json()["items"])

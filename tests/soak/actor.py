@@ -11,6 +11,7 @@ from threading import Event, Thread
 
 import httpx2
 
+from tests.no_tls import NO_TLS
 from tests.soak.tally import Tally
 from tuner.client.client import Client
 from tuner.errors import ServiceUnreachable
@@ -32,7 +33,7 @@ class Site:
 
     def http(self, key: str | None = None) -> httpx2.Client:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        return httpx2.Client(base_url=self.url, headers=headers, timeout=30.0)
+        return httpx2.Client(base_url=self.url, headers=headers, timeout=30.0, verify=NO_TLS)
 
     def client(self) -> Client:
         return Client(self.url, key=self.submit_key, cache=self.folder / "cache")

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 
 import httpx2
 
+from tests.no_tls import NO_TLS
 from tests.soak.installation import Installation
 from tests.soak.samples import take
 from tests.soak.traffic import DRAIN_SECONDS, open_jobs
@@ -62,7 +63,10 @@ def rested(installation: Installation, seconds: float) -> Idle:
     """
     time.sleep(seconds)
     for _ in range(2):
-        with suppress(httpx2.TransportError), httpx2.Client(base_url=installation.url) as http:
+        with (
+            suppress(httpx2.TransportError),
+            httpx2.Client(base_url=installation.url, verify=NO_TLS) as http,
+        ):
             http.get("/readyz")
     looks = []
     for _ in range(LOOKS):

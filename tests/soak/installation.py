@@ -13,6 +13,7 @@ import psutil
 
 from db.access import keys
 from db.sql.engine import migrate, open_engine
+from tests.no_tls import NO_TLS
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +70,7 @@ class Installation:
         Raise RuntimeError if one of them ends, TimeoutError after START_SECONDS.
         """
         deadline = time.monotonic() + START_SECONDS
-        with httpx2.Client(base_url=self.url) as http:
+        with httpx2.Client(base_url=self.url, verify=NO_TLS) as http:
             while time.monotonic() < deadline:
                 self.see_that_it_lives()
                 try:
