@@ -35,7 +35,7 @@ class Codec:
         config: Config = {}
         for knob, worth in self._digits:
             digit, code = divmod(code, worth)
-            if knob.present(config):
+            if not knob.when or knob.present(config):
                 config[knob.name] = copied(knob.values[digit])
         return config
 
