@@ -6,6 +6,10 @@ Users may change the model afterwards: replace a module, or register a hook. So 
 than the kernel. There the checks are made when the graph is compiled, and again if a module was put
 into one of the places meanwhile. A hook that is registered later is not seen, as with any module in
 a graph, nor is a ``forward`` that is set on a module in another graph than the layer's.
+
+PyTorch needs not compare one by one what a graph reads of a model, but only whether dictionaries
+have changed, if the graph reads nothing of it but modules, dictionaries, tensors and constants. A
+single other object makes that impossible for the whole model. So what is read here is of these.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from tuner.errors import WrongArgument
 from tuner.torch.functional import activations
 
 
-class FusedModules:
+class FusedModules(torch.nn.Module):
     """The modules that a layer has taken in, and the places in the model on which this depends.
 
     ``fused`` are those modules: each returns its input while the layer computes for it. ``own``
@@ -42,6 +46,7 @@ class FusedModules:
         places: Sequence[tuple[torch.nn.Module, str, torch.nn.Module]],
         known: Sequence[tuple[torch.nn.Module, Activation]] | None = None,
     ) -> None:
+        super().__init__()
         self._layer = weakref.ref(layer)
         self._own = [(weakref.ref(parent), name) for parent, name in own]
         self._fused = tuple(fused)
@@ -53,7 +58,8 @@ class FusedModules:
                 for each in within
                 if activations.is_settable(each) and (activation := activations.of(each))
             ]
-        self._activations = known
+        self._activations = dict(enumerate(module for module, _ in known))
+        self._before = dict(enumerate(activation for _, activation in known))
         self._hooks: tuple[Any, ...] | None = None
         self._forwards: tuple[dict[str, Any], ...] = ()
         self.changes = 0
@@ -133,7 +139,10 @@ class FusedModules:
         return "what it took in has a forward of its own"
 
     def _has_other_activation(self) -> bool:
-        return any(activations.of(module) != before for module, before in self._activations)
+        return any(
+            activations.of(module) != self._before[number]
+            for number, module in self._activations.items()
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         own = [(place(), name) for place, name in self._own]
@@ -143,20 +152,21 @@ class FusedModules:
             "own": [each for each in own if each[0]],
             "fused": self._fused,
             "places": [each for each in places if each[0]],
-            "known": self._activations,
+            "known": [*zip(self._activations.values(), self._before.values(), strict=True)],
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         FusedModules.__init__(self, **state)
 
 
-class PassThrough:
+class PassThrough(torch.nn.Module):
     """The ``forward`` of a module that a layer has taken in: it returns its input.
 
     If the layer does not stand in the model any more, it computes as the module's class does.
     """
 
     def __init__(self, module: torch.nn.Module, fused_modules: FusedModules | None) -> None:
+        super().__init__()
         self._module = weakref.ref(module)
         self._fused_modules: Any = _gone if fused_modules is None else weakref.ref(fused_modules)
         self.changes = 0
@@ -208,6 +218,10 @@ def restore_forward_(module: torch.nn.Module) -> None:
         del vars(module)["forward"]
 
 
+HIDDEN = ("norm", "fused_modules")
+"""Attributes of a layer that are modules, but none of its own: PyTorch must not register them."""
+
+
 class InPlace(torch.nn.Module):
     """A layer that may stand in a model in the place of a module.
 
@@ -223,6 +237,9 @@ class InPlace(torch.nn.Module):
     whole: Mapping[str, Any] = MappingProxyType({})
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name in HIDDEN:
+            vars(self)[name] = value
+            return
         if name in self.fixed and value != getattr(self, name):
             raise WrongArgument(
                 f"{name} of a layer that stands in the place of another is {getattr(self, name)}, "

@@ -16,7 +16,7 @@ from torch._C._dynamo import guards
 
 from tuner.library.load import Library
 from tuner.library.torch_transforms import is_recording
-from tuner.torch.functional.folding import BatchNorm
+from tuner.torch.functional.folding import BatchNorm, Fold
 from tuner.torch.pytorch_only import not_none
 
 AxisOrder = tuple[int, ...]
@@ -103,6 +103,7 @@ class Shortcut:
         """
         self._guard = DispatchGuard(tensors)
         self._has_bias = has_bias
+        self._fold: Fold | None = None  # of the last call, whose tensors passed the same guard
         self._orders, self._compute = orders, library.of_tensors
         self._by_address = library.by_address(self._guard.gpu)
         self._empty = EMPTY_STRIDED[library.kind]
@@ -120,7 +121,8 @@ class Shortcut:
         elif norm.module.training or not self._guard(x, *given, *not_none(*norm.tensors())):
             return None
         else:
-            given = norm.folded(weight, bias)
+            self._fold = norm.fold(weight, bias, self._fold)
+            given = self._fold.values
         if self._by_address is not None:
             y = self._empty(*self._like)
             addresses = [each.data_ptr() for each in given]

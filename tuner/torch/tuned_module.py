@@ -155,7 +155,7 @@ class Tuned(InPlace, LookupMixin):
         can, in forward-mode differentiation, and a batch norm that is in training mode, needs
         gradients or is under autocast."""
         given = not_none(x, weight, bias, residual)
-        known = x.device.type in ("cpu", "cuda") and all(type(each) in PLAIN for each in given)
+        known = x.device.type in ("cpu", "cuda") and self._are_plain(given)
         forward = torch.autograd.forward_ad._current_level >= 0
         normed = self.norm is not None and (
             self.norm.is_training()
@@ -167,6 +167,17 @@ class Tuned(InPlace, LookupMixin):
         # all that the output depends on, as a graph may compute with other values of it
         of_norm = [] if self.norm is None else self.norm.tensors()
         return module_operator.call(x, weight, bias, residual, of_norm, self._number)
+
+    def _are_plain(self, given: Sequence[Any]) -> bool:
+        """Return whether a graph's tensors are of no other class. It compares the classes of this
+        layer's own parameters in each call anyway; to ask for them would do so twice."""
+        own = [*self._parameters.values()]
+        others = [each for each in given if not any(each is parameter for parameter in own)]
+        return all(type(each) in PLAIN for each in others) and self._has_plain_parameters()
+
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    def _has_plain_parameters(self) -> bool:
+        return all(type(each) in PLAIN for each in not_none(*self._parameters.values()))
 
     def plain(
         self, x: Any, weight: Any, bias: Any, residual: Any = None, of_norm: Sequence[Any] = ()

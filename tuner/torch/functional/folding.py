@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -32,17 +32,24 @@ def _count_step(*_: Any) -> None:
 register_optimizer_step_post_hook(_count_step)
 _keeping = Lock()
 """Held while folded tensors are made or written: a CUDA graph reads those of the first thread."""
+_expired: Any = torch.UntypedStorage._expired
+"""What :meth:`StorageWeakRef.expired` calls by way of a class method, in a third of its time."""
 
 
-class BatchNorm:
+class BatchNorm(torch.nn.Module):
     """A batch norm that can be folded into the convolution before it.
 
-    The module keeps its place in the model, and its parameters their names.
+    The ``module`` keeps its place in the model, and its parameters their names. This is a module
+    only for graphs of ``torch.compile``, as :mod:`tuner.torch.in_place` tells.
     """
 
+    module: Any
+
     def __init__(self, module: torch.nn.Module) -> None:
-        self.module: Any = module
-        self._kept: list[_Kept] = []
+        super().__init__()
+        vars(self)["module"] = module  # it is a part of the model alone
+        self.folds: list[Fold] = []
+        """The folds that are kept: one for each memory of the tensors that they are made of."""
 
     # methods, and attributes read one by one: graphs of torch.compile compare less in each call
 
@@ -108,36 +115,46 @@ class BatchNorm:
         values into the same two tensors, so that a CUDA graph that reads them has the new values,
         too.
         """
+        return self.fold(weight, bias).values
+
+    def fold(self, weight: Any, bias: Any, last: Fold | None = None) -> Fold:
+        """Return what :meth:`folded` does, as a :class:`Fold`.
+
+        ``last`` is what an earlier call returned for tensors of the same dtypes and strides: that
+        it is still right takes less time to see than which of several it is.
+        """
         parts = (weight, bias, *self.tensors())
         # training changes the running mean and variance without their versions, but counts batches
         counted = *parts, self.module._buffers.get("num_batches_tracked")
         tensors = [each for each in counted if each is not None]
         try:
-            seen = [(each._version, each.data_ptr(), each.stride(), each.dtype) for each in tensors]
+            written = [(each._version, each.data_ptr()) for each in tensors]
         except RuntimeError:  # one was made in inference mode: nothing tells that it was written to
-            return self._fold(*parts)
-        state = self.module.eps, _steps, seen
-        for kept in self._kept:
-            if kept.state == state and kept.is_in_use():
-                return kept.folded
+            return Fold(self._computed(*parts))
+        state = self.module.eps, _steps, written
+        if last is not None and last.is_current(state):
+            return last
+        places = [(each.data_ptr(), each.stride(), each.dtype) for each in tensors]
+        for fold in self.folds:
+            if fold.places == places and fold.is_current(state):
+                return fold
         if not all(each is None or _is_lasting(each) for each in parts[:4]):
-            return self._fold(*parts)
+            return Fold(self._computed(*parts))
         if weight.is_cuda and torch.cuda.is_current_stream_capturing():
-            return self._fold(*parts)  # so the graph folds anew in each replay
+            return Fold(self._computed(*parts))  # so the graph folds anew in each replay
         with _keeping:
-            places = [place for _, *place in seen]
-            self._kept = [each for each in self._kept if each.is_in_use()]
-            folded = self._fold(*parts)
-            for kept in self._kept:
-                if kept.places == places:
+            self.folds = [each for each in self.folds if each.is_in_use()]
+            values = self._computed(*parts)
+            for fold in self.folds:
+                if fold.places == places:
                     break
             else:
-                kept = _Kept(tensors, places, folded)
-                self._kept.append(kept)
-            kept.write(folded, state)
-        return kept.folded
+                fold = Fold.kept(values, tensors, places)
+                self.folds.append(fold)
+            fold.write(values, state)
+        return fold
 
-    def _fold(self, weight: Any, *others: Any) -> tuple[Any, Any]:
+    def _computed(self, weight: Any, *others: Any) -> tuple[Any, Any]:
         """Return the weight and bias from those of the convolution and from :attr:`tensors`."""
         values: list[Any] = [
             None if each is None else each.detach().float() for each in (weight, *others)
@@ -148,34 +165,55 @@ class BatchNorm:
         return folded, offset
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"module": self.module, "_kept": []}
+        return vars(self) | {"folds": []}
 
 
-class _Kept:
-    """The weight and bias folded from ``tensors``, which lie in memory as ``places`` say."""
+class Fold:
+    """The weight and bias of a convolution with a norm folded in.
 
-    def __init__(
-        self, tensors: Sequence[torch.Tensor], places: list[Any], like: tuple[Any, Any]
-    ) -> None:
-        self.places = places
-        self._storages = [StorageWeakRef(each.untyped_storage()) for each in tensors]
-        self.state: tuple[Any, ...] = ()
+    They are for one call, unless :meth:`kept` has made them.
+    """
+
+    def __init__(self, values: tuple[Any, Any]) -> None:
+        self.values = values
+        self.places: list[Any] = []
+        self._storages: list[StorageWeakRef] = []
+        self._numbers: list[int] = []
+        self._state: tuple[Any, ...] | None = None
+
+    @classmethod
+    def kept(
+        cls, like: tuple[Any, Any], tensors: Sequence[torch.Tensor], places: list[Any]
+    ) -> Self:
+        """Return tensors like those given, to be written to and kept.
+
+        They are folded from ``tensors``, which lie in memory as ``places`` say.
+        """
         # in a thread of its own, because this one may be in inference mode, or warm up a CUDA graph
         # of torch.compile: what it allocates then must not outlive that graph's call
         with ThreadPoolExecutor(1) as thread:
             weight, bias = thread.map(torch.empty_like, like)
-        self.folded: tuple[Any, Any] = weight, bias
+        made = cls((weight, bias))
+        made.places = places
+        made._storages = [StorageWeakRef(each.untyped_storage()) for each in tensors]
+        made._numbers = [each.cdata for each in made._storages]
+        return made
+
+    def is_current(self, state: tuple[Any, ...]) -> bool:
+        """Return whether the values are those of the norm, and of the versions and addresses of
+        tensors, of that state."""
+        return self._state == state and self.is_in_use()
 
     def is_in_use(self) -> bool:
         """Return whether all memory is still that of these tensors, and not allocated anew."""
-        return not any(map(StorageWeakRef.expired, self._storages))
+        return True not in map(_expired, self._numbers)
 
-    def write(self, folded: tuple[Any, Any], state: tuple[Any, ...]) -> None:
-        """Write the values folded from the tensors in that state: norm and versions."""
+    def write(self, values: tuple[Any, Any], state: tuple[Any, ...]) -> None:
+        """Write the values folded from the tensors in that state."""
         with torch.no_grad():
-            for own, new in zip(self.folded, folded, strict=True):
+            for own, new in zip(self.values, values, strict=True):
                 own.copy_(new)
-        self.state = state
+        self._state = state
 
 
 def _same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
