@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.errors import WrongArgument
+from tuner.torch.lookup.workload_lookup import Purpose
 from tuner.torch.modules import Conv1d
 from tuner.torch.pytorch_only import NEEDS_GRAD
-from tuner.torch.workload_lookup import Purpose
 
 
 class GatedConv1d(Conv1d):

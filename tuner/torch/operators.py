@@ -32,9 +32,10 @@ from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.torch_transforms import is_inactive
-from tuner.torch import arguments, bounded
+from tuner.torch import arguments
 from tuner.torch.functional import activations, autocast, convolutions
 from tuner.torch.gradients.by_name import CallArguments, OperatorGradients
+from tuner.torch.lookup import bounded
 from tuner.torch.module_operator import needs_derivative
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
 from tuner.torch.pytorch_only import NEEDS_GRAD, why_no_library, why_pytorch

@@ -16,17 +16,18 @@ from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
 from tuner.library.load import Library
-from tuner.torch import arguments, bounded, module_operator
+from tuner.torch import arguments, module_operator
 from tuner.torch.functional import activations, autocast
 from tuner.torch.functional.folding import NORM_NEEDS_GRAD, NORM_REPLACED, BatchNorm
 from tuner.torch.gradients import call as gradients
 from tuner.torch.gradients.shortcut import GradientShortcut
 from tuner.torch.in_place import InPlace
+from tuner.torch.lookup import bounded
+from tuner.torch.lookup.reason_log import ReasonLog
+from tuner.torch.lookup.source_lookup import Found
+from tuner.torch.lookup.workload_lookup import LookupMixin, Purpose, SharedSource
 from tuner.torch.pytorch_only import NEEDS_GRAD, PLAIN, not_none, trace_call, why_pytorch
-from tuner.torch.reason_log import ReasonLog
 from tuner.torch.shortcut import AxisOrder, Shortcut
-from tuner.torch.source_lookup import Found
-from tuner.torch.workload_lookup import LookupMixin, Purpose, SharedSource
 
 
 class Tuned(InPlace, LookupMixin):

@@ -12,7 +12,7 @@ from tuner.device import cpu_facts
 from tuner.settings import Settings
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-from tuner.torch.source_lookup import best_of  # noqa: E402
+from tuner.torch.lookup.source_lookup import best_of  # noqa: E402
 
 pytestmark = pytest.mark.torch
 OTHER = "CPU of another host"

@@ -14,7 +14,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from models import Block, close, scramble  # noqa: E402
 from torch.func import functional_call  # noqa: E402
 
-from tuner.torch import bounded, module_operator, optimize_  # noqa: E402
+from tuner.torch import module_operator, optimize_  # noqa: E402
+from tuner.torch.lookup import bounded  # noqa: E402
 from tuner.torch.modules import DepthwiseConv2d  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from templates.conv1d.combinations import SMOOTH
 from templates.conv1d.workload import Conv1dWorkload
 from templates.epilogue import Activation
-from tuner.torch.source_lookup import workload_of
+from tuner.torch.lookup.source_lookup import workload_of
 
 MOST_SPAN = 9
 """The most samples that taps may reach. Beyond it, a kernel for each gradient is faster."""

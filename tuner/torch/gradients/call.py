@@ -14,8 +14,8 @@ from templates.argument import Argument
 from templates.epilogue import Activation
 from tuner.library.load import Library
 from tuner.torch.functional import activations
+from tuner.torch.lookup.workload_lookup import Purpose
 from tuner.torch.pytorch_only import not_none, why_pytorch
-from tuner.torch.workload_lookup import Purpose
 
 
 class PerTensor(NamedTuple):

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from tuner.library.load import Library
 from tuner.torch.gradients.call import Layer, PerTensor, Saved
+from tuner.torch.lookup.workload_lookup import Purpose
 from tuner.torch.shortcut import EMPTY_STRIDED, AxisOrder, DispatchGuard
-from tuner.torch.workload_lookup import Purpose
 
 
 class LayerWithShortcut(Layer, Protocol):

@@ -12,13 +12,13 @@ from torch import nn
 from templates.workload import Workload
 from tuner.errors import WrongArgument
 from tuner.torch import arguments
+from tuner.torch.lookup.source_lookup import workload_of
+from tuner.torch.lookup.workload_lookup import Purpose
 from tuner.torch.model.dataflow import run
 from tuner.torch.model.functions import layers_of
 from tuner.torch.model.survey import FUSE, Mode, ModelLayer, Terms, survey
 from tuner.torch.model.trial_calls import exclude_harmful_layers
-from tuner.torch.source_lookup import workload_of
 from tuner.torch.tuned_module import Tuned
-from tuner.torch.workload_lookup import Purpose
 
 
 @dataclass

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from templates.dtypes import USUAL_ERROR
+from tuner.torch.lookup.workload_lookup import DTYPES
 from tuner.torch.model.functions import FunctionCall
 from tuner.torch.model.survey import ModelLayer
 from tuner.torch.tuned_module import Tuned
-from tuner.torch.workload_lookup import DTYPES
 
 ROUNDINGS = 3
 """The most roundings of the largest sum by which a kernel's output and PyTorch's may differ: one of

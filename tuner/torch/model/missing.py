@@ -14,7 +14,7 @@ from tuner.client.client import Client
 from tuner.client.source import SOURCE_ERRORS, UNREACHABLE_ERRORS, Source
 from tuner.errors import ModelFailed, NotTuned, WrongArgument
 from tuner.job.order import workload_of
-from tuner.torch.source_lookup import best_of, filters, gpu_name
+from tuner.torch.lookup.source_lookup import best_of, filters, gpu_name
 
 OnMissing = Literal["fallback", "nearest", "predicted", "tune", "raise"]
 Wanted = tuple[Workload, torch.device]

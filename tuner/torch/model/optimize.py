@@ -14,6 +14,8 @@ from torch import nn
 from tuner.client.source import UNREACHABLE_ERRORS, Source
 from tuner.errors import WrongArgument
 from tuner.torch import arguments
+from tuner.torch.lookup.source_lookup import KINDS
+from tuner.torch.lookup.workload_lookup import Purpose
 from tuner.torch.model import missing as untuned
 from tuner.torch.model.capture import workload_for
 from tuner.torch.model.dataflow import ConvolutionCall, run
@@ -34,8 +36,6 @@ from tuner.torch.model.survey import (
 from tuner.torch.model.swap import restore_, swaps_of
 from tuner.torch.model.timing import in_turns, step
 from tuner.torch.model.trial_calls import exclude_harmful_layers, unusable_kernels
-from tuner.torch.source_lookup import KINDS
-from tuner.torch.workload_lookup import Purpose
 
 
 def optimize_(

@@ -8,9 +8,9 @@ from typing import Any, Literal, Self
 
 from templates.workload import Workload
 from tuner.client.pytorch_comparison import fastest_pytorch
+from tuner.torch.lookup.source_lookup import Found
 from tuner.torch.model.picture import picture
 from tuner.torch.model.survey import Mode, ModelLayer
-from tuner.torch.source_lookup import Found
 
 _WHOLE = (
     "mode", "before_ms", "after_ms", "error", "training", "tuned", "expected_gain_us",

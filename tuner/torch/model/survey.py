@@ -18,12 +18,12 @@ from tuner.torch.functional import activations
 from tuner.torch.functional.folding import BatchNorm
 from tuner.torch.gated import GatedConv1d
 from tuner.torch.gradients import at_once
+from tuner.torch.lookup.workload_lookup import Purpose
 from tuner.torch.model.dataflow import HEAD, ConvolutionCall, Dataflow, record_dataflow, run
 from tuner.torch.model.functions import MANY, FunctionCall
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
 from tuner.torch.replaced import hooks_of
 from tuner.torch.tuned_module import Tuned
-from tuner.torch.workload_lookup import Purpose
 
 FUSE = ("bn", "bias", "act", "gate")
 """The parts that a kernel may take in: a batch norm, the bias, an activation, and the gates before

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from templates.dtypes import USUAL_ERROR
+from tuner.torch.lookup.workload_lookup import DTYPES
 from tuner.torch.model.dataflow import ConvolutionCall
 from tuner.torch.model.functions import FunctionCall
 from tuner.torch.model.kernel_check import compare_gates, compare_kernels
@@ -25,7 +26,6 @@ from tuner.torch.model.outputs import difference
 from tuner.torch.model.report import in_a_line
 from tuner.torch.model.survey import ModelLayer
 from tuner.torch.model.swap import swaps_of
-from tuner.torch.workload_lookup import DTYPES
 
 
 def exclude_harmful_layers(

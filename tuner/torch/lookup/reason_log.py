@@ -6,7 +6,7 @@ import logging
 import re
 from typing import Literal
 
-from tuner.torch import bounded
+from tuner.torch.lookup import bounded
 
 _logger = logging.getLogger("tuner.torch.modules")
 _NUMBER = re.compile(r"\d+")

@@ -13,9 +13,9 @@ from templates.argument import Argument
 from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
-from tuner.torch import bounded
 from tuner.torch.gradients import at_once
-from tuner.torch.source_lookup import KINDS, Found, look_up
+from tuner.torch.lookup import bounded
+from tuner.torch.lookup.source_lookup import KINDS, Found, look_up
 
 DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
