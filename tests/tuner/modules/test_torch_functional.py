@@ -1,5 +1,6 @@
 """Convolutions that a model calls as functions, not as modules: tuned layers compute them too."""
 
+import inspect
 import pickle
 from collections.abc import Callable
 from copy import deepcopy
@@ -318,6 +319,27 @@ def test_each_form_is_computed_by_its_layer(called: Local, form: str, last: bool
     assert tuned.used == "pytorch"
     swap.undo()
     assert type(model) is Formed
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 1, 3))
+
+    def forward(self, x: Any, scale: float = 2.0) -> Any:
+        return functional.conv1d(x, self.weight, padding=1, groups=4) * scale
+
+
+def test_the_signature_stays(called: Local) -> None:
+    model, x = Scaled().eval(), torch.randn(2, 4, 9)
+    plain, signature = model(x), inspect.signature(model.forward)
+    (swap,) = swaps_of(model, survey(model, (x,), {}, Terms(called))[0])
+    swap.apply()
+    assert inspect.signature(model.forward) == signature
+    assert torch.equal(torch.fx.symbolic_trace(model)(x), plain)
+    batch = {"x": {0: torch.export.Dim("batch")}}
+    assert torch.equal(torch.export.export(model, (x,), dynamic_shapes=batch).module()(x), plain)
+    swap.undo()
 
 
 class Several(nn.Module):

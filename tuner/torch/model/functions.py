@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import torch
@@ -167,17 +167,24 @@ class FunctionCaller(nn.Module):
     their signatures.
     """
 
-    def forward(self, *given: Any, **named: Any) -> Any:
-        own = self.__dict__
-        if own[_ONLY_COMPILED] and not torch.compiler.is_compiling():
-            return super().forward(*given, **named)
-        with _LayerDispatchMode(own[_LAYERS]):
-            return super().forward(*given, **named)
-
     def __reduce_ex__(self, protocol: Any) -> Any:
         # the class is made at run time, so a copy or a file must make it again
         state = self.__getstate__()  # type: ignore[no-untyped-call]
         return _empty_caller, (_own_class(self),), state
+
+
+def _dispatching(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a ``forward`` of :class:`FunctionCaller`, with the signature of a class's own."""
+
+    @wraps(forward)
+    def called(self: nn.Module, *given: Any, **named: Any) -> Any:
+        own = self.__dict__
+        if own[_ONLY_COMPILED] and not torch.compiler.is_compiling():
+            return forward(self, *given, **named)
+        with _LayerDispatchMode(own[_LAYERS]):
+            return forward(self, *given, **named)
+
+    return called
 
 
 class _LayerDispatchMode(TorchFunctionMode):
@@ -289,7 +296,9 @@ def _own_class(module: FunctionCaller) -> Any:
 @cache
 def _caller_class(kind: Any) -> type[nn.Module]:
     names = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
-    return type(kind.__name__, (FunctionCaller, kind), names)
+    return type(
+        kind.__name__, (FunctionCaller, kind), names | {"forward": _dispatching(kind.forward)}
+    )
 
 
 def _empty_caller(kind: Any) -> nn.Module:
