@@ -10,6 +10,10 @@ from torch.nn.utils import parametrize
 from tuner.errors import WrongArgument
 
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+_STATE_HOOKS = (
+    *("_state_dict_hooks", "_state_dict_pre_hooks"),
+    *("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"),
+)
 _SET_UP = frozenset(
     {
         *("__init__", "reset_parameters", "extra_repr"),
@@ -76,7 +80,7 @@ def hooks_of(module: Module) -> list[Any]:
 
 
 def take_over(module: Module, replacement: Module) -> None:
-    """Give the replacement the module's parametrisations, mode and constants.
+    """Give the replacement the module's parametrisations, mode, constants and hooks of its state.
 
     The replacement was made with the module's weight and bias. The constants are attributes that
     describe the shape, since a model may ask for ``conv.stride[0]``; they can't be changed.
@@ -88,6 +92,8 @@ def take_over(module: Module, replacement: Module) -> None:
     replacement.train(module.training)
     parametrize.transfer_parametrizations_and_params(module, replacement)
     vars(replacement)["fixed"] = frozenset(names)
+    for name in _STATE_HOOKS:
+        vars(replacement)[name] = vars(module)[name]
 
 
 def hand_back(replacement: Module, module: Module) -> None:

@@ -307,3 +307,23 @@ def test_what_a_parametrisation_learns_in_training_stays(source: Local, change: 
     for each in (optimize_, change, lambda model, *_, **__: restore_(model)):
         each(model, x, source=source)
         assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+
+
+def test_hooks_of_its_state_stay(source: Local, x: Any) -> None:
+    def rename(module: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
+        state[prefix + "weight"] = state.pop(prefix + "kernel", None)
+
+    def add(module: Any, state: dict[str, Any], prefix: str, _: Any) -> None:
+        state[prefix + "kernel"] = state.pop(prefix + "weight")
+
+    conv = torch.nn.Conv2d(6, 6, 3, padding=1, groups=6, bias=False)
+    model = torch.nn.Sequential(conv, torch.nn.BatchNorm2d(6), torch.nn.ReLU6()).eval()
+    model[0].register_load_state_dict_pre_hook(rename)
+    model[0].register_state_dict_post_hook(add)
+    replace = lambda model: optimize_(model, x, source=source)  # noqa: E731
+    for change in (id, replace, restore_):
+        change(model)
+        assert (model[0] is conv) is (change is not replace)
+        state = model.state_dict()
+        assert "0.kernel" in state
+        assert str(model.load_state_dict(state)) == "<All keys matched successfully>"
