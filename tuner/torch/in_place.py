@@ -26,6 +26,8 @@ import torch
 from templates.epilogue import Activation
 from tuner.errors import WrongArgument
 from tuner.torch.functional import activations
+from tuner.torch.layer_calls import Calls, calls_of
+from tuner.torch.pytorch_only import PLAIN, not_none
 
 
 class FusedModules(torch.nn.Module):
@@ -60,6 +62,8 @@ class FusedModules(torch.nn.Module):
             ]
         self._activations = dict(enumerate(module for module, _ in known))
         self._before = dict(enumerate(activation for _, activation in known))
+        self._classes = tuple(map(type, fused))
+        self.calls = calls_of([*map(id, fused)])
         self._hooks: tuple[Any, ...] | None = None
         self._forwards: tuple[dict[str, Any], ...] = ()
         self.changes = 0
@@ -75,6 +79,12 @@ class FusedModules(torch.nn.Module):
         """Make the modules compute again."""
         for module in self._fused:
             restore_forward_(module)
+
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    def announce_in_graph(self) -> bool:
+        """Note while a graph is made that the layer is called in it. Return True."""
+        self.calls.announce_in_graph()
+        return True
 
     def is_installed(self) -> bool:
         """Return whether the layer exists and is where it was put. Asked before each call.
@@ -102,7 +112,7 @@ class FusedModules(torch.nn.Module):
 
         A graph computes it once for each number of ``changes``."""
         layer = self._layer()
-        if layer is None or not self.is_installed():
+        if layer is None or not self.is_installed() or "forward" in vars(layer):
             return True
         if self._hooks is None:
             self._forwards = tuple(map(vars, self._fused))
@@ -115,6 +125,8 @@ class FusedModules(torch.nn.Module):
             parent = place()
             if parent is not None and parent._modules.get(name) is not module:
                 return True
+        if tuple(map(type, self._fused)) != self._classes:
+            return True
         return any(type(each.get("forward")) is not PassThrough for each in self._forwards)
 
     def count_change(self) -> None:
@@ -136,6 +148,8 @@ class FusedModules(torch.nn.Module):
                 return f"{name} has hooks"
         if self._has_other_activation():
             return "an activation that it took in is another one now"
+        if "forward" in vars(layer):
+            return "it has a forward of its own"
         return "what it took in has a forward of its own"
 
     def _has_other_activation(self) -> bool:
@@ -160,29 +174,50 @@ class FusedModules(torch.nn.Module):
 
 
 class PassThrough(torch.nn.Module):
-    """The ``forward`` of a module that a layer has taken in: it returns its input.
+    """The ``forward`` of a module that a layer has taken in: it returns the layer's output.
 
-    If the layer does not stand in the model any more, it computes as the module's class does.
+    If anything else is given, because another model has the module too, or if the layer does not
+    stand in the model any more, it computes as the module's class does.
     """
 
     def __init__(self, module: torch.nn.Module, fused_modules: FusedModules | None) -> None:
         super().__init__()
-        self._module = weakref.ref(module)
+        self._module, self._id = weakref.ref(module), id(module)
         self._fused_modules: Any = _gone if fused_modules is None else weakref.ref(fused_modules)
         self.changes = 0
 
     def __call__(self, input: Any) -> Any:  # noqa: A002
-        if self._is_computed(self.changes):
-            return input
+        if torch.compiler._is_exporting_flag or torch.compiler.is_compiling():
+            computed = self._is_computed_in_graph(self.changes)
+            if computed is None:
+                return self._outside_graphs(input)
+        else:
+            computed = self._is_computed(input)
+        return input if computed else self._compute(input)
+
+    def _is_computed(self, given: Any) -> bool:
+        fused_modules = self._fused_modules()
+        return fused_modules is not None and fused_modules.calls.comes_next(self._id, given)
+
+    def _compute(self, given: Any) -> Any:
         module: Any = self._module()
-        return type(module).forward(module, input)
+        return type(module).forward(module, given)
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-    def _is_computed(self, changes: int) -> bool:
-        """Return whether the layer computes for the module. As for :class:`FusedModules`, a graph
-        computes it once for each number of ``changes``."""
+    def _is_computed_in_graph(self, changes: int) -> bool | None:
+        """Return whether the layer computes for the module, or None if no graph can tell. As for
+        :class:`FusedModules`, a graph computes it once for each number of ``changes``."""
         fused_modules = self._fused_modules()
-        return fused_modules is not None and fused_modules.is_installed()
+        if fused_modules is None or not fused_modules.is_installed():
+            return False
+        calls: Calls = fused_modules.calls
+        return calls.comes_next_in_graph(self._id)
+
+    @torch.compiler.disable(  # type: ignore[untyped-decorator]
+        reason="a tuned layer that computes this module in one model is not in this graph"
+    )
+    def _outside_graphs(self, given: Any) -> Any:
+        return given if self._is_computed(given) else self._compute(given)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PassThrough, (self._module(), self._fused_modules())
@@ -240,6 +275,8 @@ class InPlace(torch.nn.Module):
         if name in HIDDEN:
             vars(self)[name] = value
             return
+        if name == "forward" and self.fused_modules is not None:
+            self.fused_modules.count_change()
         if name in self.fixed and value != getattr(self, name):
             raise WrongArgument(
                 f"{name} of a layer that stands in the place of another is {getattr(self, name)}, "
@@ -247,6 +284,11 @@ class InPlace(torch.nn.Module):
                 "optimize_ again"
             )
         super().__setattr__(name, value)
+
+    def leave_graph(self, y: Any) -> None:
+        """Note that this is an output of a call in a graph."""
+        if self.fused_modules is not None:
+            self.fused_modules.calls.leave_graph(y)
 
     def stand_alone(self) -> None:
         """Compute the convolution alone, nothing that was taken in, and all of its output."""
@@ -274,6 +316,17 @@ class InPlace(torch.nn.Module):
             "should, but what was taken in by itself: call optimize_ again",
             stacklevel=2,
         )
+
+    def _are_plain(self, given: Sequence[Any]) -> bool:
+        """Return whether a graph's tensors are of no other class. It compares the classes of this
+        layer's own parameters in each call anyway; to ask for them would do so twice."""
+        own = [*self._parameters.values()]
+        others = [each for each in given if not any(each is parameter for parameter in own)]
+        return all(type(each) in PLAIN for each in others) and self._has_plain_parameters()
+
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    def _has_plain_parameters(self) -> bool:
+        return all(type(each) in PLAIN for each in not_none(*self._parameters.values()))
 
     @abstractmethod
     def fuse(self, norm: Any, activation: Any) -> None: ...

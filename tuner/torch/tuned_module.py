@@ -26,7 +26,7 @@ from tuner.torch.lookup import bounded
 from tuner.torch.lookup.reason_log import ReasonLog
 from tuner.torch.lookup.source_lookup import Found
 from tuner.torch.lookup.workload_lookup import LookupMixin, Purpose, SharedSource
-from tuner.torch.pytorch_only import NEEDS_GRAD, PLAIN, not_none, trace_call, why_pytorch
+from tuner.torch.pytorch_only import NEEDS_GRAD, not_none, trace_call, why_pytorch
 from tuner.torch.shortcut import AxisOrder, Shortcut
 
 
@@ -128,10 +128,16 @@ class Tuned(InPlace, LookupMixin):
             self.unfuse()
         # the flag, because torch.compiler.is_exporting() is true in any graph in PyTorch 2.11
         if torch.compiler._is_exporting_flag or torch.compiler.is_compiling():
+            if self.fused_modules is not None:
+                self.fused_modules.announce_in_graph()
             return self.call_with(input, self.weight, self.bias, residual)
         if isinstance(input, torch.fx.Proxy):
-            return trace_call(self, input, residual)
-        return self.call_with(input, self._current("weight"), self._current("bias"), residual)
+            y = trace_call(self, input, residual)
+        else:
+            y = self.call_with(input, self._current("weight"), self._current("bias"), residual)
+        if self.fused_modules is not None:
+            self.fused_modules.calls.announce(y)
+        return y
 
     def call_with(self, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
         """Return the output for this weight and bias, in eager mode, in a graph or in an export."""
@@ -169,17 +175,6 @@ class Tuned(InPlace, LookupMixin):
         of_norm = [] if self.norm is None else self.norm.tensors()
         return module_operator.call(x, weight, bias, residual, of_norm, self._number)
 
-    def _are_plain(self, given: Sequence[Any]) -> bool:
-        """Return whether a graph's tensors are of no other class. It compares the classes of this
-        layer's own parameters in each call anyway; to ask for them would do so twice."""
-        own = [*self._parameters.values()]
-        others = [each for each in given if not any(each is parameter for parameter in own)]
-        return all(type(each) in PLAIN for each in others) and self._has_plain_parameters()
-
-    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-    def _has_plain_parameters(self) -> bool:
-        return all(type(each) in PLAIN for each in not_none(*self._parameters.values()))
-
     def plain(
         self, x: Any, weight: Any, bias: Any, residual: Any = None, of_norm: Sequence[Any] = ()
     ) -> Any:
@@ -210,8 +205,11 @@ class Tuned(InPlace, LookupMixin):
         if shortcut is None or others:
             return None
         y = shortcut(x, weight, bias, norm)
-        if y is not None and self.used != "tuned":
-            self._record_use("tuned", shortcut.reason)
+        if y is not None:
+            if self.used != "tuned":
+                self._record_use("tuned", shortcut.reason)
+            if in_graph:
+                self.leave_graph(y)
         return y
 
     def computed_in_graph(
@@ -230,7 +228,8 @@ class Tuned(InPlace, LookupMixin):
         y = self.recognised(x, weight, bias, in_graph) if residual is None else None
         if y is not None:
             return y
-        reason = why_pytorch(x, weight, bias, residual)
+        of_norm = () if self.norm is None else self.norm.tensors()
+        reason = why_pytorch(x, weight, bias, residual, *of_norm)
         if reason is NEEDS_GRAD:
             y = self.with_gradients(x, weight, bias, residual)
         else:
@@ -239,15 +238,20 @@ class Tuned(InPlace, LookupMixin):
             y = self.by_pytorch(x, weight, bias, residual, y)
         elif residual is None and reason is None and (made := self.shortcut(x, weight, bias, y)):
             bounded.put(self._shortcuts[in_graph], x.shape, made)
-        return self.in_layout_of(y, x) if in_graph else y
+        if in_graph:
+            y = self.in_layout_of(y, x)
+            self.leave_graph(y)
+        return y
 
     def with_gradients(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """Return the output with gradients if a kernel computes it or one of them, else why none
         does."""
+        if self.norm is not None:
+            return self.norm.why_unfoldable(x.device.type) or NORM_NEEDS_GRAD
         x = self.as_dense(x)
-        unready = self._why_not_ready(x) or self._why_unfit(x, weight)
-        if unready is not None:
-            return unready
+        unfit = self._why_unfit(x, weight)
+        if unfit is not None:
+            return unfit
         asked: list[tuple[bool, Purpose]] = [(residual is not None, "forward")]
         if x.requires_grad:
             asked.append((False, "backward_input"))
@@ -255,8 +259,8 @@ class Tuned(InPlace, LookupMixin):
             asked.append((False, "backward_weight"))
         if x.requires_grad and weight.requires_grad:
             asked.append((False, "backward"))
-        if self.norm is not None:
-            return NORM_NEEDS_GRAD
+        if module_operator.is_transformed():
+            return "torch.func transforms the call, and gradients are not tuned for that"
         if not any(self.found_for(x, x.device, *each).library for each in asked):
             return NEEDS_GRAD
         backward = partial(gradients.compute_gradients, self)
@@ -265,12 +269,6 @@ class Tuned(InPlace, LookupMixin):
         )
         apply: Any = gradients.Differentiated.apply
         return apply(calls, x, weight, bias, residual)
-
-    def gradient_library(self, x: Any, weight: Any, purpose: Purpose) -> Library | None:
-        """Return the tuned kernel for that purpose, or None."""
-        if self._why_unfit(x, weight) is not None:
-            return None
-        return self.found_for(x, x.device, False, purpose).library
 
     def sums(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """Return the output before the activation."""
@@ -293,9 +291,8 @@ class Tuned(InPlace, LookupMixin):
     def by_kernel(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """Return the output by a tuned kernel, in the layout of its input, or why there is none.
         Only for tensors for which :func:`why_pytorch` returns None."""
-        unready = self._why_not_ready(x)
-        if unready is not None:
-            return unready
+        if self.norm is not None and (why := self.norm.why_unfoldable(x.device.type)):
+            return why
         x = self.as_dense(x)
         known = self._found.get(self._key(x, x.device, residual is not None))
         library: Any = known and known.library
@@ -357,17 +354,6 @@ class Tuned(InPlace, LookupMixin):
         return any(each.requires_grad for each in given) or (
             self.norm is not None and self.norm.needs_grad
         )
-
-    def _why_not_ready(self, x: Any) -> str | None:
-        """Return why no library may be called at the moment, or None."""
-        unfoldable = None if self.norm is None else self.norm.why_unfoldable()
-        if unfoldable is None and autocast.is_on(x.device.type):
-            return "autocast is on, and a batch norm is in it; call optimize_ under autocast, too"
-        return unfoldable
-
-    def _library(self, x: Any, residual: Any) -> Library | str:
-        found = self.found_for(x, x.device, residual is not None)
-        return found.library or found.reason
 
     def as_library_view(self, x: Any, argument: Argument) -> Any:
         """Return a view of the input, or of a tensor of the output's shape, as the library takes

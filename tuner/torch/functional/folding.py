@@ -12,6 +12,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from tuner.torch.functional import autocast
+
 NORM_NEEDS_GRAD = (
     "grad is needed, and its batch norm was taken into the kernel, which has no gradients; call it "
     "under torch.no_grad(), or call optimize_ with mode='training'"
@@ -83,12 +85,14 @@ class BatchNorm(torch.nn.Module):
         """Whether its weight or bias requires grad."""
         return any(each.requires_grad for each in self.tensors() if each is not None)
 
-    def why_unfoldable(self) -> str | None:
-        """Return why it can't be folded at the moment, or None."""
+    def why_unfoldable(self, device: str) -> str | None:
+        """Return why it can't be folded at the moment on that kind of device, or None."""
         if self.needs_grad and torch.is_grad_enabled():
             return NORM_NEEDS_GRAD
         if self.is_training():
             return "its batch norm normalises by what comes, as in training mode; call eval()"
+        if autocast.is_on(device):
+            return "autocast is on, and a batch norm is in it; call optimize_ under autocast, too"
         return None
 
     def normalised(

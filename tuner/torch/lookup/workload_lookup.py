@@ -13,6 +13,7 @@ from templates.argument import Argument
 from templates.epilogue import Activation
 from tuner.client.source import Source
 from tuner.errors import WrongArgument
+from tuner.library.load import Library
 from tuner.torch.gradients import at_once
 from tuner.torch.lookup import bounded
 from tuner.torch.lookup.source_lookup import KINDS, Found, look_up
@@ -165,6 +166,16 @@ class LookupMixin(torch.nn.Module):
         """Return a parameter or, if it is parametrised, the value that it has at the moment."""
         own = self._parameters
         return own[name] if name in own else getattr(self, name)
+
+    def gradient_library(self, x: Any, weight: Any, purpose: Purpose) -> Library | None:
+        """Return the tuned kernel for that purpose, or None."""
+        if self._why_unfit(x, weight) is not None:
+            return None
+        return self.found_for(x, x.device, False, purpose).library
+
+    def _library(self, x: Any, residual: Any) -> Library | str:
+        found = self.found_for(x, x.device, residual is not None)
+        return found.library or found.reason
 
     @property
     def _has_bias(self) -> bool:
