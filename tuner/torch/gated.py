@@ -73,4 +73,4 @@ class GatedConv1d(Conv1d):
         if self._has_bias and not self.bias_in_kernel:
             return "its bias must be in the kernel, before the gates"
         layout = "NWC" if x.mT.is_contiguous() else "NCW"
-        return self._fields_of(x.shape[0], x.shape[2], layout) | {"gated": True}
+        return self._fields_of(x, layout) | {"gated": True}

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import torch
@@ -47,6 +48,8 @@ class Conv1d(Tuned):
 
     operator = "conv1d"
     AXES = 1
+    _causal_lengths: frozenset[int] = frozenset()
+    """The lengths at which a layer computes a part of its output, if not at all."""
     ORDERS: ClassVar = {"NWC": ((0, 2, 1), (0, 2, 1))}
 
     def __init__(
@@ -116,15 +119,24 @@ class Conv1d(Tuned):
         torch_replaced.take_over(module, made)
         return made
 
-    def make_causal(self) -> bool:
+    def make_causal(self, lengths: Collection[int] = ()) -> bool:
         """Compute only as many outputs as there are samples, if the others are all that the zeros
-        behind the input give. Return whether this is so."""
+        behind the input give. Return whether this is so. If ``lengths`` are given, do so for inputs
+        of so many samples only."""
         zeros = (self.taps - 1) * self._dilation
         if self._padding != (zeros, zeros) or self._stride != 1:
             return False
-        self.whole = {"mode": self.mode, "_padding": self._padding}
-        self.mode, self._padding = "causal", None
+        names = ("mode", "_padding", "_causal_lengths")
+        self.whole = {name: getattr(self, name) for name in names}
+        self.mode, self._padding, self._causal_lengths = "causal", None, frozenset(lengths)
         return True
+
+    def _form(self, x: Any) -> tuple[Mode | None, tuple[int, int] | None]:
+        """Return the mode and the padding for that input, one of which is None."""
+        at = self._causal_lengths
+        if at and not any(x.shape[-1] == each for each in at):  # a graph's number has no hash
+            return self.whole["mode"], self.whole["_padding"]
+        return self.mode, self._padding
 
     def extra_repr(self) -> str:
         where = f"mode={self.mode}" if self._padding is None else f"padding={self._padding}"
@@ -138,7 +150,7 @@ class Conv1d(Tuned):
         bias = None if bias is None else bias.reshape(self.filters)
         if self.kind == "convolve":
             weight = weight.flip(-1)
-        causal = self.mode == "causal" and self._stride == 1
+        causal = self._form(x)[0] == "causal" and self._stride == 1
         zeros = (self.taps - 1) * self._dilation
         y = convolutions.conv1d(
             x,
@@ -160,7 +172,7 @@ class Conv1d(Tuned):
         taps = weight.reshape(self.filters, self.channels // self.groups, self.taps)
         taps = taps.flip(-1) if self.kind == "convolve" else taps
         ends = self._ends_for(x)
-        if self.mode == "causal" and self._stride == 1:
+        if self._form(x)[0] == "causal" and self._stride == 1:
             g, ends = torch.nn.functional.pad(g, (0, ends[0])), (ends[0], ends[0])
         dx, dw = convolutions.gradients(
             g,
@@ -179,9 +191,10 @@ class Conv1d(Tuned):
     def _ends_for(self, x: Any) -> tuple[int, int]:
         """Return the zeros before and behind that input."""
         span = (self.taps - 1) * self._dilation + 1
-        if self.mode is None:
-            return self._padding or (0, 0)
-        return padding_of(self.mode, x.shape[-1], span, self.kind)
+        mode, padding = self._form(x)
+        if mode is None:
+            return padding or (0, 0)
+        return padding_of(mode, x.shape[-1], span, self.kind)
 
     def _fields(self, x: Any) -> dict[str, Any] | str:
         channels = x.shape[-2] if x.ndim > 1 else 1
@@ -189,18 +202,18 @@ class Conv1d(Tuned):
             channels != self.channels
         ):
             return f"the input has shape {tuple(x.shape)}, not (B, {self.channels}, M)"
-        layout = "NCW" if x.is_contiguous() else "NWC"
-        return self._fields_of(x.shape[0] if x.ndim == 3 else 1, x.shape[-1], layout)
+        return self._fields_of(x, "NCW" if x.is_contiguous() else "NWC")
 
-    def _fields_of(self, signals: int, samples: int, layout: str) -> dict[str, Any]:
+    def _fields_of(self, x: Any, layout: str) -> dict[str, Any]:
+        mode, padding = self._form(x)
         return {
-            "B": signals,
+            "B": x.shape[0] if x.ndim == 3 else 1,
             "C": self.channels,
-            "M": samples,
+            "M": x.shape[-1],
             "F": self.filters,
             "N": self.taps,
-            "mode": self.mode,
-            "padding": self._padding,
+            "mode": mode,
+            "padding": padding,
             "kind": self.kind,
             "groups": self.groups,
             "stride": self._stride,

@@ -91,12 +91,14 @@ class _Output:
 class Dataflow:
     """A record of one call of a model.
 
-    ``calls`` are those of each convolution, also of those that modules call as functions. ``times``
-    counts the calls of each module, and ``functions`` how many functions of PyTorch's it called in
-    these. ``output`` has the tensors in the model's output.
+    ``calls`` are those of each convolution, also of those that modules call as functions. Of those
+    ``cut_at_any_length`` the model takes one output for each sample, however many there are.
+    ``times`` counts the calls of each module, and ``functions`` how many functions of PyTorch's it
+    called in these. ``output`` has the tensors in the model's output.
     """
 
     calls: dict[nn.Module | FunctionCall, list[ConvolutionCall]] = field(default_factory=dict)
+    cut_at_any_length: set[nn.Module | FunctionCall] = field(default_factory=set)
     times: Counter[nn.Module] = field(default_factory=Counter)
     functions: Counter[nn.Module] = field(default_factory=Counter)
     output: list[torch.Tensor] = field(default_factory=list)

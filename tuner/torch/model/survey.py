@@ -19,6 +19,7 @@ from tuner.torch.functional.folding import BatchNorm
 from tuner.torch.gated import GatedConv1d
 from tuner.torch.gradients import at_once
 from tuner.torch.lookup.workload_lookup import Purpose
+from tuner.torch.model.cuts import note_cuts
 from tuner.torch.model.dataflow import HEAD, ConvolutionCall, Dataflow, record_dataflow, run
 from tuner.torch.model.functions import MANY, FunctionCall
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
@@ -171,6 +172,7 @@ def survey(
     if any(map(is_lazy, model.parameters())):
         run(model, given, named)  # gives them their shapes
     flow = record_dataflow(model, given, named, is_operator, with_grad=terms.mode == "training")
+    note_cuts(flow, model, given, named, is_operator)
     layers = _layers(model, terms, flow)
     return [layers[each] for each in flow.calls if each in layers], flow.output
 
@@ -309,7 +311,11 @@ def _behind(
         return None, "none", []
     for module in behind:
         if module is HEAD:
-            if not (isinstance(layer.tuned, Conv1d) and layer.tuned.make_causal()):
+            lengths = {call.input.shape[-1] for call in layer.calls}
+            always = layer.convolution in flow.cut_at_any_length
+            if not isinstance(layer.tuned, Conv1d) or not layer.tuned.make_causal(
+                () if always else lengths
+            ):
                 break
             continue
         if flow.times[module] != len(layer.calls) or hooks_of(module) or "forward" in vars(module):

@@ -1,0 +1,77 @@
+"""An output that the model cuts off is computed in part only at lengths at which it is cut so."""
+
+from typing import Any
+
+import pytest
+
+from tuner.client.local import Local
+
+pytestmark = pytest.mark.torch
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from models import close, outputs  # noqa: E402
+from torch import nn  # noqa: E402
+
+from tuner.torch.model.survey import Terms, survey  # noqa: E402
+from tuner.torch.model.swap import swaps_of  # noqa: E402
+
+SAMPLES = 64
+
+
+class Cut(nn.Module):
+    """A causal convolution that is padded on both sides, and cut off behind ``fixed`` samples, or
+    behind as many as it is given."""
+
+    def __init__(self, fixed: int | None, fewest: int = 0) -> None:
+        super().__init__()
+        self.conv, self.act = nn.Conv1d(4, 4, 4, groups=4, padding=3), nn.SiLU()
+        self.fixed, self.fewest = fixed, fewest
+
+    def forward(self, x: Any) -> Any:
+        if x.shape[-1] < self.fewest:
+            raise ValueError("too few samples")
+        return self.act(self.conv(x)[..., : self.fixed or x.shape[-1]])
+
+
+def swapped(model: Cut, source: Local) -> Any:
+    """Put a layer in the place of the model's convolution and return the layer."""
+    example = torch.randn(2, 4, SAMPLES)
+    layers, _ = survey(model, (example,), {}, Terms(source))
+    (layer,) = layers
+    (swap,) = swaps_of(model, layers)
+    assert layer.fused == [model.act]
+    swap.apply()
+    return layer.tuned
+
+
+@pytest.mark.parametrize("samples", [SAMPLES, SAMPLES - 1, 20, 80])
+@pytest.mark.parametrize("fixed", [SAMPLES, None])
+def test_any_length_is_right(source: Local, fixed: int | None, samples: int) -> None:
+    model = Cut(fixed).eval()
+    x = torch.randn(2, 4, samples)
+    plain = outputs(model, x)
+    swapped(model, source)
+    assert model.conv.mode == "causal"
+    assert outputs(model, x).shape == plain.shape
+    assert close(outputs(model, x), plain)
+    for dynamic in (False, True):
+        compiled = torch.compile(model, backend="eager", dynamic=dynamic)
+        assert close(outputs(compiled, x), plain)
+    torch.compiler.reset()
+
+
+@pytest.mark.parametrize(
+    ("model", "mode"),
+    [
+        (Cut(None), "causal"),
+        (Cut(SAMPLES), None),
+        (Cut(None, fewest=SAMPLES), None),  # nothing shows what it would do
+    ],
+    ids=["with the length", "fixed", "of one length"],
+)
+def test_only_a_cut_that_follows_the_length_is_causal_at_others(
+    source: Local, model: Cut, mode: str | None
+) -> None:
+    layer = swapped(model.eval(), source)
+    (here,) = layer.wanted(torch.randn(2, 4, SAMPLES))[:1]
+    (elsewhere,) = layer.wanted(torch.randn(2, 4, 80))[:1]
+    assert (here["mode"], elsewhere["mode"]) == ("causal", mode)
