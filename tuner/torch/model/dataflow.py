@@ -266,6 +266,8 @@ class _Watch(TorchFunctionMode):
 
     def _close(self, module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
         if module in self._own:
+            if not may_follow(module) and any(output is each for each in given):
+                self._use(output, None)  # it may do otherwise in training mode
             self._gates.forget()
             _, before = self._stack.pop()
             self.flow.functions[module] += self._count - before
