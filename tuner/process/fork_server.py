@@ -110,10 +110,10 @@ class ForkServer:
         ``channel`` and the arguments, which must be JSON.
 
         The child has a process group of its own, the given environment and this process's working
-        folder. It writes what it prints to the descriptor ``output``. Raise as :class:`Forked`
-        does."""
+        folder, or the root if that was removed. It writes what it prints to the descriptor
+        ``output``. Raise as :class:`Forked` does."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        request = json.dumps([function, arguments, dict(environment), str(Path.cwd())]).encode()
+        request = json.dumps([function, arguments, dict(environment), _working_folder()]).encode()
         try:
             with theirs, self._lock:
                 socket.send_fds(self._started(), [request], [theirs.fileno(), output, channel])
@@ -141,12 +141,21 @@ class ForkServer:
     def _start(self, descriptor: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", __name__, str(descriptor), *self._modules],
+            cwd=_working_folder(),  # where there is none, Python refuses relative PYTHONPATHs
             env=self._environment,
             pass_fds=(descriptor,),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
+
+
+def _working_folder() -> str:
+    """Return this process's working folder; the root if somebody has removed it."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return "/"
 
 
 class _Server:

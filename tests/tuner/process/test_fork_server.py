@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.processes import until
+from tests.acceptance.processes import ROOT, until
 from tests.tuner.measure import remote
 from tests.tuner.measure.remote import gone
 from tuner.errors import ChildCrashed, ChildFailed
@@ -113,6 +113,20 @@ def test_a_child_works_where_its_parent_works(
     assert (tmp_path / "here").read_text() == "written"
     assert later.call(remote.variable, "LATER", timeout=LONG) == "seen"
     later.close()
+
+
+def test_a_child_of_a_process_whose_folder_was_removed_works_in_the_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}.")
+    removed = tmp_path / "removed"
+    removed.mkdir()
+    monkeypatch.chdir(removed)
+    removed.rmdir()
+    child = Child(importing=["no_other_server_has_this_either"])
+    child.call(remote.pid, timeout=LONG)
+    assert Path(f"/proc/{child.pid}/cwd").readlink() == Path("/")
+    child.close()
 
 
 def test_a_server_that_died_takes_its_children_along_and_is_replaced(child: Child) -> None:
