@@ -124,9 +124,11 @@ def test_tune_takes_over_from_a_worker_that_is_gone(database: Database, bench: B
 
 
 def test_a_job_that_fails_is_one_line(shell: Shell) -> None:
-    """The compiler links the empty library of the first check, but nothing else."""
+    """The compiler links the empty library of the checks, but no candidate."""
     compiler = shell.folder / "compiler"
-    compiler.write_text(f'#!/bin/sh\ncase "$*" in *"-x c"*) exec {linker()} "$@";; esac\nexit 1\n')
+    compiler.write_text(
+        f'#!/bin/sh\ncase "$*" in -c*|*"-x c"*) exec {linker()} "$@";; esac\nexit 1\n'
+    )
     compiler.chmod(0o755)
     shell.environment["CXX"] = str(compiler)
     assert "build_error" in refused(shell)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
@@ -18,10 +17,11 @@ from typing import Any
 import templates
 from templates.as_forward import AsForward, adapt
 from templates.conv1d.workload import Conv1dWorkload
-from tuner.build import build_cache, parameters
+from tuner.build import build_cache, linker, parameters
 from tuner.build.alignment import element_aligned
-from tuner.build.linker import LIBRARIES, identity, linker
-from tuner.process.out_of_memory import is_out_of_memory
+from tuner.build.linker import LIBRARIES, identity
+from tuner.errors import NoLinker
+from tuner.process.shortage import is_shortage
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,22 @@ def build(order: BuildOrder, cache: Path | None = None) -> Built:
         workspace = parameters.workspace(module, templates.parse_key(order.workload_key))
         source = compile_library(module, order.target, order.library, cache)
     except Exception as error:
-        said = _brief(error)
-        status = "machine_error" if is_out_of_memory(said) else "build_error"
-        return Built(status, order, error=said)
+        status = "machine_error" if _blames_machine(error) else "build_error"
+        return Built(status, order, error=_brief(error))
     seconds = {"schedule": middle - start, "build": time.perf_counter() - middle}
     return Built("ok", order, source=source, workspace=workspace, seconds=seconds)
+
+
+def _blames_machine(error: Exception) -> bool:
+    """Return whether a build's error says nothing of its program: memory or file descriptors ran
+    out, or the compiler was missing, or not even an empty library can be linked now."""
+    if isinstance(error, NoLinker) or is_shortage(str(error)):
+        return True
+    try:
+        linker.must_still_link()
+    except (NoLinker, OSError):
+        return True
+    return False
 
 
 def compile_library(
@@ -148,7 +159,9 @@ def compile_library(
         cuda_compile.install(target["arch"])
     executable = tvm.compile(aligned, target=tvm.target.Target(target))
     options = [*_object_files(LINKED[target["kind"]], library.parent, cache), *LIBRARIES]
-    executable.export_library(str(library), fcompile=cc.create_shared, cc=linker(), options=options)
+    executable.export_library(
+        str(library), fcompile=cc.create_shared, cc=linker.linker(), options=options
+    )
     source = str(executable.mod.imports[0].inspect_source()) if target["kind"] == "cuda" else ""
     if cache is not None:
         build_cache.write(cache, name, build_cache.Entry(library.read_bytes(), source))
@@ -181,8 +194,7 @@ def _object_files(sources: Sequence[Path], folder: Path, cache: Path | None) -> 
             if found is not None:
                 compiled.write_bytes(found.binary)
             else:
-                command = [linker(), "-c", "-O2", "-fPIC", str(source), "-o", str(compiled)]
-                subprocess.run(command, check=True, capture_output=True)
+                linker.run(linker.linker(), "-c", "-O2", "-fPIC", str(source), "-o", str(compiled))
                 if cache is not None:
                     build_cache.write(cache, name, build_cache.Entry(compiled.read_bytes(), ""))
             compiled.replace(path)

@@ -40,17 +40,28 @@ def must_link() -> None:
 
 @cache
 def _must_link(compiler: str) -> None:
-    """Link an empty library.
+    """Keep the answer for the process unless it raises, because a command asks first and its
+    builder once more."""
+    _link_empty_library(compiler)
 
-    The answer is cached for the process unless it raises, because a command asks first and its
-    builder once more.
-    """
+
+def must_still_link() -> None:
+    """Raise NoLinker as :func:`must_link` does, but ask anew each time."""
+    _link_empty_library(linker())
+
+
+def _link_empty_library(compiler: str) -> None:
     with TemporaryDirectory() as folder:
         to = ["-o", f"{folder}/empty.so", *LIBRARIES]
-        command = [compiler, "-shared", "-fPIC", "-x", "c", os.devnull, *to]
-        # where builds have theirs: a compiler takes TMPDIR even if it can't be written
-        environment = os.environ | {"TMPDIR": gettempdir()}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        run(compiler, "-shared", "-fPIC", "-x", "c", os.devnull, *to)
+
+
+def run(compiler: str, *arguments: str) -> None:
+    """Run the compiler on sources with which nothing is wrong. Raises NoLinker if it fails."""
+    # where builds have theirs: a compiler takes TMPDIR even if it can't be written
+    environment = os.environ | {"TMPDIR": gettempdir()}
+    command = [compiler, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise NoLinker(compiler, said[0])

@@ -34,7 +34,7 @@ from tuner.measure.trial import Measured, RunOrder, measure, warm_up, write_case
 from tuner.measure.versions import of_peers
 from tuner.peers import may_be_installed, shares_kernel_process
 from tuner.process.child import Child
-from tuner.process.out_of_memory import is_out_of_memory
+from tuner.process.shortage import is_shortage
 from tuner.process.stopping import wait_for
 
 RUN_SECONDS = 30.0
@@ -146,7 +146,7 @@ class Runner:
         except ChildError as error:
             self._child.close()  # after a CUDA error the process can't use the GPU any more
             said = str(error)
-            return Measured("machine_error" if is_out_of_memory(said) else "run_error", error=said)
+            return Measured("machine_error" if is_shortage(said) else "run_error", error=said)
         if measured.status == "wrong_answer" and self._device.kind == "cuda":
             self._child.close()  # the library may have overwritten the references on the device
         return measured

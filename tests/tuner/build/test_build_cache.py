@@ -73,7 +73,7 @@ def test_what_is_linked_into_each_library_is_compiled_once(
     again.mkdir()
     sources = LINKED["llvm"]
     compiled = [Path(path).read_bytes() for path in compiling._object_files(sources, first, cache)]
-    monkeypatch.setattr(compiling.subprocess, "run", None)
+    monkeypatch.setattr(compiling.linker, "run", None)
     assert [
         Path(path).read_bytes() for path in compiling._object_files(sources, again, cache)
     ] == compiled

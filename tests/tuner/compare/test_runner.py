@@ -1,10 +1,11 @@
 """The runner's results for libraries that are right, are wrong, crash, or never return."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,13 +106,24 @@ def test_a_library_that_can_not_be_loaded_is_an_error_in_one_line(
     assert "Traceback" not in measured.error
 
 
-def test_a_gpu_whose_memory_others_hold_blames_the_machine(
-    runner: Runner, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("find_none", "error"),
+    [
+        (remote.find_no_device_memory, "RuntimeError: CUDA: CUDA_ERROR_OUT_OF_MEMORY"),
+        (remote.find_no_descriptor, "OSError: [Errno 24] Too many open files"),
+    ],
+)
+def test_what_others_hold_blames_the_machine(
+    runner: Runner,
+    libraries: dict[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    find_none: Callable[[Any], None],
+    error: str,
 ) -> None:
-    monkeypatch.setattr(room, "measure", remote.find_no_device_memory)
+    """Others may hold the GPU's memory, or the machine's file descriptors."""
+    monkeypatch.setattr(room, "measure", find_none)
     measured = runner.measure(libraries["right"])
-    assert measured.status == "machine_error"
-    assert measured.error == "RuntimeError: CUDA: CUDA_ERROR_OUT_OF_MEMORY"
+    assert (measured.status, measured.error) == ("machine_error", error)
 
 
 def test_a_library_of_another_shape_is_an_error(device: Device, libraries: dict[str, Path]) -> None:

@@ -1,6 +1,7 @@
 """Functions that tests run in child processes, which import them by name."""
 
 import ctypes
+import errno
 import fcntl
 import importlib
 import os
@@ -47,6 +48,10 @@ def get_no_device(workload_key: str, directory: Path, kind: str, cache_bytes: in
 
 def find_no_device_memory(order: Any) -> None:
     raise RuntimeError("CUDA: CUDA_ERROR_OUT_OF_MEMORY")
+
+
+def find_no_descriptor(order: Any) -> None:
+    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def kill_itself() -> None:
