@@ -14,12 +14,13 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tuner.errors import NoDiskSpace
+from tuner.errors import NoDiskSpace, UnusableFile
 
 PREFIX = "convtune-"
 LOCK = ".lock"
@@ -27,30 +28,62 @@ WORKING_BYTES = 4 << 20
 """Disk space for the libraries that are built at once, and the files that they are linked from."""
 
 
+class Scratch:
+    """A folder for temporary files, ``folder``, and its lock. It is removed by its context."""
+
+    def __init__(self, lock: int, path: Path) -> None:
+        """Take over a lock that this process holds: its descriptor and its path."""
+        self.folder = path.with_suffix("")
+        self._lock, self._lock_path = lock, path
+
+    def ensure(self) -> None:
+        """Make the folder, and its lock, if they are missing.
+
+        What cleans temporary folders by the age of their files, such as systemd-tmpfiles, may have
+        removed them while nothing used them. Raises UnusableFile if something else took the
+        folder's place, OSError if it can't be made.
+        """
+        while os.fstat(self._lock).st_nlink == 0:
+            lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            if _holds(lock, self._lock_path):
+                os.close(self._lock)
+                self._lock = lock
+        try:
+            self.folder.mkdir(mode=0o700)
+        except FileExistsError:
+            found = self.folder.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+                why = "is not the folder that was made for temporary files: remove it"
+                raise UnusableFile(self.folder, why) from None
+
+    def close(self, *, remove: bool) -> None:
+        """Close the lock; ``remove`` it and the folder first, unless they are a parent's."""
+        if remove:
+            _remove(self._lock_path)
+        os.close(self._lock)
+
+
 @contextmanager
-def scratch() -> Iterator[Path]:
+def scratch() -> Iterator[Scratch]:
     """Yield a new folder, in which Python, TVM and the compiler put their temporary files. It is
     removed at the end."""
-    with scratch_folder() as folder, used_as_scratch(folder):
-        yield folder
+    with scratch_folder() as made, used_as_scratch(made.folder):
+        yield made
 
 
 @contextmanager
-def scratch_folder() -> Iterator[Path]:
+def scratch_folder() -> Iterator[Scratch]:
     """Yield a new folder, which is removed at the end. Nothing uses it by itself: see
     :func:`used_as_scratch`."""
     parent = Path(tempfile.gettempdir())
     _sweep(parent)
-    lock, path = _locked(parent)
+    made = Scratch(*_locked(parent))
     owner = os.getpid()
     try:
-        folder = path.with_suffix("")
-        folder.mkdir(mode=0o700)
-        yield folder
+        made.ensure()
+        yield made
     finally:
-        if os.getpid() == owner:  # and not a fork of it
-            _remove(path)
-        os.close(lock)
+        made.close(remove=os.getpid() == owner)  # and not a fork of it
 
 
 @contextmanager
@@ -99,12 +132,18 @@ def _locked(parent: Path) -> tuple[int, Path]:
     """Return a new lock that this process holds: its descriptor and its path."""
     while True:
         lock, name = tempfile.mkstemp(prefix=PREFIX, suffix=LOCK, dir=parent)
-        path = Path(name)
-        with suppress(BlockingIOError):  # another process's sweep has taken it first
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.exists():
-                return lock, path
-        os.close(lock)
+        if _holds(lock, Path(name)):
+            return lock, Path(name)
+
+
+def _holds(lock: int, path: Path) -> bool:
+    """Lock the new file and return True; or close it and return False if a sweep came first."""
+    with suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if path.exists():
+            return True
+    os.close(lock)
+    return False
 
 
 def _sweep(parent: Path) -> None:

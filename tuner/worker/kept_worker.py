@@ -67,7 +67,7 @@ class _WorkerWithScratch:
     def __init__(self, engine: Engine, settings: Settings, device: Device) -> None:
         self._device, self._process = device, os.getpid()
         with ExitStack() as stack:
-            self.folder = stack.enter_context(scratch_folder())
+            self.folder = stack.enter_context(scratch_folder()).folder
             with used_as_scratch(self.folder):
                 self.worker = Worker(engine, device, settings)
             stack.callback(self.worker.close)

@@ -37,6 +37,7 @@ from tuner.job.progress import Progress
 from tuner.job.publish import signer_of
 from tuner.library.signing_key import own_key, public_key_of
 from tuner.measure.confined import can_be_confined, probe_driver
+from tuner.process.scratch import Scratch
 from tuner.process.stopping import check_stopped, pause
 from tuner.settings import Settings
 from tuner.worker.metrics import WorkerMetrics
@@ -58,7 +59,9 @@ class Worker:
     """A worker for one device. It runs one job at a time and has a pool of builders.
 
     ``only`` restricts searches to the templates of these names. With a ``farm``, libraries are
-    measured on its servers. Raises BadSigningKey and MissingRuntime now rather than after a search.
+    measured on its servers. ``scratch``, in which this process has its temporary files, is made
+    anew before a job if it is gone. Raises BadSigningKey and MissingRuntime now rather than after a
+    search.
     """
 
     def __init__(
@@ -68,9 +71,10 @@ class Worker:
         settings: Settings,
         only: Collection[str] | None = None,
         farm: Farm | None = None,
+        scratch: Scratch | None = None,
     ) -> None:
         _must_have_docstrings()
-        self._only, self._farm = only, farm
+        self._only, self._farm, self._scratch = only, farm, scratch
         self._engine, self._device, self._settings = engine, device, settings
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self._key = own_key(settings.signing_key)
@@ -239,6 +243,8 @@ class Worker:
 
     def _run(self, job: Job, watch: Callable[[Progress], None]) -> None:
         self._beat(job.id)
+        if self._scratch is not None:
+            self._scratch.ensure()
         with Lease(self._engine, job, beat=lambda: self._beat(job.id)) as lease:
             run = JobRun(
                 self._engine,

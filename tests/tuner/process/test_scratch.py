@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.errors import NoDiskSpace
+from tuner.errors import NoDiskSpace, UnusableFile
 from tuner.process.scratch import LOCK, PREFIX, must_have_room, scratch
 
 ROOT = Path(__file__).parents[3]
@@ -24,8 +24,13 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def with_lock(folder: Path) -> set[Path]:
+    return {folder, folder.with_name(f"{folder.name}{LOCK}")}
+
+
 def test_this_process_and_its_children_write_there_until_it_ends(temporary: Path) -> None:
-    with scratch() as folder:
+    with scratch() as own:
+        folder = own.folder
         assert folder.parent == temporary
         say = "import tempfile; print(tempfile.mkdtemp())"
         theirs = subprocess.run(
@@ -53,8 +58,8 @@ def waiting(code: str) -> tuple[subprocess.Popen[str], str]:
 def test_what_a_killed_process_left_is_removed_by_the_next(temporary: Path) -> None:
     process, said = waiting(
         "from tuner.process.scratch import scratch\n"
-        "with scratch() as folder:\n"
-        "    (folder / 'large').write_text('x'); print(folder, flush=True); input()\n"
+        "with scratch() as own:\n"
+        "    (own.folder / 'large').touch(); print(own.folder, flush=True); input()\n"
     )
     left = Path(said)
     with scratch():
@@ -73,8 +78,8 @@ def test_what_a_killed_process_left_is_removed_by_the_next(temporary: Path) -> N
 def test_one_that_was_killed_before_it_made_its_folder_leaves_nothing(temporary: Path) -> None:
     """The lock of a process that was killed before it made its folder is removed."""
     (temporary / f"{PREFIX}young{LOCK}").touch()
-    with scratch() as folder:
-        assert {path.name for path in temporary.iterdir()} == {folder.name, f"{folder.name}{LOCK}"}
+    with scratch() as own:
+        assert set(temporary.iterdir()) == with_lock(own.folder)
 
 
 def test_whoever_starts_while_others_sweep_has_its_folder(temporary: Path) -> None:
@@ -82,8 +87,8 @@ def test_whoever_starts_while_others_sweep_has_its_folder(temporary: Path) -> No
     code = (
         "from tuner.process.scratch import scratch\n"
         "for _ in range(100):\n"
-        "    with scratch() as folder:\n"
-        "        (folder / 'file').touch()\n"
+        "    with scratch() as own:\n"
+        "        (own.folder / 'file').touch()\n"
         "print('done', flush=True)\n"
     )
     with ThreadPoolExecutor(4) as pool:
@@ -104,6 +109,30 @@ def test_a_lock_that_leads_elsewhere_is_left_alone(temporary: Path) -> None:
     with scratch():
         assert (temporary / f"{PREFIX}trap").exists()
         assert trap.is_symlink()
+
+
+@pytest.mark.parametrize("lock_too", [False, True])
+def test_what_others_have_removed_is_made_anew(temporary: Path, *, lock_too: bool) -> None:
+    with scratch() as own:
+        (own.folder / "kept").touch()
+        own.ensure()
+        assert (own.folder / "kept").exists()
+        shutil.rmtree(own.folder)
+        if lock_too:
+            (with_lock(own.folder) - {own.folder}).pop().unlink()
+        own.ensure()
+        assert set(temporary.iterdir()) == with_lock(own.folder)
+        with scratch():
+            assert own.folder.exists()  # its lock is held, so no sweep has removed it
+    assert list(temporary.iterdir()) == []
+
+
+def test_what_another_user_may_have_put_in_its_place_is_refused(temporary: Path) -> None:
+    with scratch() as own:
+        own.folder.rmdir()
+        own.folder.symlink_to(temporary)
+        with pytest.raises(UnusableFile, match="remove it"):
+            own.ensure()
 
 
 def test_what_the_disk_has_is_a_limit_too(temporary: Path) -> None:

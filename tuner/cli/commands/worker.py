@@ -64,8 +64,8 @@ def worker(
             farm = _farm(rpc_tracker, rpc_key, target, settings)
             device = detect(target.value) if farm is None else farm.device
             engine = stack.enter_context(database(settings))
-            stack.enter_context(scratch())
-            Worker(engine, device, settings, farm=farm).run(once)
+            folder = stack.enter_context(scratch())
+            Worker(engine, device, settings, farm=farm, scratch=folder).run(once)
         except Stopped:
             structlog.get_logger().info("worker_stopped")
 
