@@ -11,6 +11,7 @@ TunerError
 ├── NoCompiler           a shape was to be tuned here, and TVM's compiler is not installed
 ├── NoLinker             no C++ compiler is here to link a library with
 ├── NoDiskSpace          a job's temporary files need more disk space than is free or allowed
+├── NotReady             this machine lacks what each job needs, such as disk space or a compiler
 ├── NothingWorked        no configuration could be built, gave right numbers and was timed
 ├── UnusableFile         a file or folder can't be read or written, or holds something else
 ├── UnusableModel        a model that was named can't be built or called, or has nothing to tune
@@ -149,6 +150,16 @@ class NoDiskSpace(TunerError):
 
     def __init__(self, what: str, needed: int, limit: str) -> None:
         super().__init__(f"{what} take {needed} bytes of temporary files, and {limit}")
+
+
+class NotReady(TunerError):
+    """Give the machine what the message names. Jobs that it could not run wait in the queue."""
+
+    def __init__(self, error: Exception) -> None:
+        way_out = ""
+        if isinstance(error, OSError):
+            way_out = "; name a folder on a sound disk in TMPDIR, and allow more files (ulimit -n)"
+        super().__init__(f"no job can be run on this machine now: {error}{way_out}")
 
 
 class NothingWorked(TunerError):

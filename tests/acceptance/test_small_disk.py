@@ -1,4 +1,4 @@
-"""A full temporary folder fails the job, not the configurations that could not be built."""
+"""On a full temporary folder no configuration fails, and the job waits for another disk."""
 
 import os
 import subprocess
@@ -30,7 +30,7 @@ def tuned(database: Database, disk: Path, kilobytes: int) -> subprocess.Complete
 
 
 def test_they_are_tried_again_when_there_is_room(database: Database, tmp_path: Path) -> None:
-    """A job on a full disk stores no trials, so a later job measures the same configurations."""
+    """A job on a full disk stores no trials and is given back. The next command runs it."""
     disk = tmp_path / "disk"
     disk.mkdir()
     full = tuned(database, disk, 80)
@@ -38,5 +38,6 @@ def test_they_are_tried_again_when_there_is_room(database: Database, tmp_path: P
     assert f"temporary files, and {disk}" in full.stderr
     assert "make room there, or set TMPDIR to a larger disk" in full.stderr
     [job] = queue.list_jobs(database.engine).items
-    assert (job.state, database.trials(job)) == ("failed", [])
+    assert (job.state, database.trials(job)) == ("queued", [])
     assert tuned(database, disk, 80_000).returncode == 0
+    assert queue.get(database.engine, job.id).state == "succeeded"

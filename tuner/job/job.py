@@ -25,6 +25,7 @@ from db.results.trials import NewTrial, config_key
 from db.sql.choices import MACHINE_ERROR
 from db.sql.errors import DuplicateTrial
 from templates.template import Template
+from tuner.build.blame import blame_candidate
 from tuner.build.builder import Builder
 from tuner.build.compile import Built
 from tuner.compare.measuring import Measuring
@@ -53,8 +54,7 @@ from tuner.plan.listed import ListedPlan
 from tuner.plan.make_plan import make_plan
 from tuner.plan.plan import Config
 from tuner.plan.warm_start import warm_up
-from tuner.process.scratch import must_have_room, must_have_room_to_work
-from tuner.process.stopping import check_stopped
+from tuner.process.scratch import must_have_room
 from tuner.settings import Settings
 
 log = structlog.get_logger()
@@ -103,7 +103,8 @@ class JobRun:
         """Search, run the last round, store the bests and end the job as succeeded.
 
         Raises Cancelled or LeaseLost as the lease does, NothingWorked if there is no winner,
-        NoDiskSpace if there is no space for its files, NoServer if the farm has no server left.
+        NoDiskSpace if there is no space for its files, NoLinker if no library can be linked any
+        more, NoServer if the farm has no server left.
         """
         self._load_known_trials()
         self._warn_if_not_quiet()
@@ -354,9 +355,7 @@ class JobRun:
             error=result.error if result else built.error,
             seconds=(built.seconds or {}) | (result.seconds if result else {}),
         )
-        if trial.status in ("build_error", "run_error"):  # once stored, it is never tried again
-            check_stopped()  # a signal that ends this process may have ended its child first
-            must_have_room_to_work()
+        blame_candidate(trial.status)
         self._plan.tell([(config, trial.time_us)])
         own = True
         try:

@@ -69,8 +69,8 @@ def _is_running_elsewhere(engine: Engine, job: Job, device: Device) -> bool:
 def run_to_success(kept: KeptWorker, device: Device, job: Job, bar: JobBar | None = None) -> Job:
     """Run the job to its end in this process and return it once it has succeeded.
 
-    Raises TunerError if it does not succeed. If the run is interrupted and other workers continue
-    the job, a note of the exception says so.
+    Raises TunerError if it does not succeed; NotReady if this machine can run no job, so that this
+    one waits in the queue. If other workers continue the job, a note of the exception says so.
     """
     try:
         if not job.ended:
@@ -107,7 +107,8 @@ def cancel_hint(job: Job) -> str:
 def run_or_watch(engine: Engine, worker: Worker, job: Job, bar: JobBar | None = None) -> Job:
     """Run the job to its end, or watch it to its end while another worker holds it.
 
-    Return the job as it has ended; ``bar`` shows its progress.
+    Return the job as it has ended; ``bar`` shows its progress. Raises NotReady, and gives the job
+    back, if this machine can't run it.
     """
 
     def watch(progress: Progress) -> None:

@@ -26,10 +26,11 @@ from db.results import signed, signers
 from db.sql.errors import DatabaseUnavailable, LeaseLost
 from templates.template import Template
 from tuner import __version__
+from tuner.build.blame import blame_job, must_be_ready
 from tuner.build.builder import Builder
 from tuner.compare.peer_process import PeerProcesses
 from tuner.device.device import Device
-from tuner.errors import MissingRuntime, NoServer, TunerError
+from tuner.errors import MissingRuntime, NoServer, NotReady, TunerError
 from tuner.farm.farm import Farm
 from tuner.job.job import JobRun
 from tuner.job.lease import Cancelled, Lease
@@ -51,6 +52,8 @@ SETTLE_SECONDS = 15.0
 because their workers could not renew it. A heartbeat comes through in less time than that."""
 SERVER_SECONDS = 10.0
 """Seconds before a tracker without a free server is asked again."""
+READY_SECONDS = 10.0
+"""Seconds before a machine that could run no job is looked at again."""
 TRIALS_PER_READ = 100
 """How many newly stored trials are read at once, to be counted. A report usually follows one."""
 
@@ -85,6 +88,7 @@ class Worker:
         )
         self._peers = PeerProcesses(device.kind) if farm is None else None
         self._last_beat = -BEAT_SECONDS
+        self._ready = True  # False after a job that this machine could not run
         self._listed = False  # whether the database lists this worker as living
         self._silent_at = -math.inf  # when the database last did not answer
         self._abandoned_jobs: list[Job] = []  # lost because of that; to be uncharged
@@ -93,8 +97,9 @@ class Worker:
     def run(self, once: bool = False) -> None:
         """Take jobs until stopped; with ``once``, until no job waits.
 
-        If the database does not answer or the farm has no free server, it is asked again. With
-        ``once``, DatabaseUnavailable or NoServer is raised instead.
+        If the database does not answer, the farm has no free server or this machine can run no
+        job, that is asked again. With ``once``, DatabaseUnavailable, NoServer or NotReady is raised
+        instead.
         """
         signer = signed.fingerprint(public_key_of(self._key))
         log.info("worker_started", worker=self.name, device=self._device.name, signer=signer)
@@ -112,6 +117,8 @@ class Worker:
             check_stopped()
             try:
                 job = self._next()
+                if job is not None:
+                    self.take(job)
             except DatabaseUnavailable as error:
                 if once:
                     raise
@@ -125,11 +132,15 @@ class Worker:
                 log.warning("no_server", reason=str(error))
                 pause(SERVER_SECONDS)
                 continue
-            if job is not None:
-                self.take(job)
-            elif once:
-                return
-            else:
+            except NotReady as error:
+                if once:
+                    raise
+                log.warning("machine_not_ready", reason=str(error))
+                pause(READY_SECONDS)
+                continue
+            if job is None:
+                if once:
+                    return
                 pause(self._settings.poll_seconds)
 
     def take(self, job: Job, watch: Callable[[Progress], None] = lambda _: None) -> None:
@@ -138,7 +149,7 @@ class Worker:
         ``watch`` is called with each progress. If the database stops answering, the job is left
         until its lease runs out: the next worker to claim it continues from its trials, and this
         worker's next :meth:`claim` uncharges the attempt. If this process is asked to end, the job
-        is given back and the exception passes on.
+        is given back and the exception passes on; so does NotReady if this machine can't run it.
         """
         with structlog.contextvars.bound_contextvars(job_id=job.id, attempt=job.attempt):
             log.info("job_started", operator=job.operator, workload=job.workload)
@@ -160,6 +171,10 @@ class Worker:
                 log.warning("job_without_server", reason=str(error))
                 self._give_back(job)
                 pause(SERVER_SECONDS)
+            except NotReady:
+                self._ready = False
+                self._give_back(job)
+                raise
             finally:
                 self._metrics.job_ends(outcome)
 
@@ -194,6 +209,9 @@ class Worker:
             self._last_beat = time.monotonic()
         if self._farm is not None:
             self._farm.await_free()
+        if not self._ready:
+            must_be_ready(self._scratch)
+            self._ready = True
         job = self.claim(self._device.kind)
         if job is not None:
             self._last_beat = -BEAT_SECONDS
@@ -229,7 +247,7 @@ class Worker:
             log.info("job_succeeded")
         except Cancelled:
             return self._end(job, "cancelled")
-        except (LeaseLost, DatabaseUnavailable, NoServer):
+        except (LeaseLost, DatabaseUnavailable, NoServer, NotReady):
             raise
         except TunerError as error:
             return self._end(job, "failed", str(error))
@@ -243,8 +261,7 @@ class Worker:
 
     def _run(self, job: Job, watch: Callable[[Progress], None]) -> None:
         self._beat(job.id)
-        if self._scratch is not None:
-            self._scratch.ensure()
+        must_be_ready(self._scratch)
         with Lease(self._engine, job, beat=lambda: self._beat(job.id)) as lease:
             run = JobRun(
                 self._engine,
@@ -265,8 +282,9 @@ class Worker:
                 if lease.silent:
                     self._abandoned_jobs.append(job)
                 raise
-            except TunerError:
+            except (TunerError, OSError) as error:
                 check_stopped()  # a signal that ends this process may have ended its child first
+                blame_job(error)
                 raise
 
     def _counting_watch(

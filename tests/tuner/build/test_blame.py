@@ -1,0 +1,102 @@
+"""What ended a job is the machine's fault if no other job could be run there either."""
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tuner.build.blame import blame_candidate, blame_job, must_be_ready
+from tuner.errors import NoDiskSpace, NoLinker, NotReady, TunerError
+from tuner.process.scratch import Scratch, scratch
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scratch]:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with scratch() as own:
+        yield own
+
+
+@pytest.fixture
+def full_disk(own: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil._ntuple_diskusage(1000, 1000, 0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+
+
+def of_system(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TunerError("no configuration worked"),
+        NoDiskSpace("the inputs", 10**15, "there are fewer"),  # a small one has room
+        of_system(errno.ENOENT),
+        of_system(errno.ENOSPC),
+    ],
+)
+def test_on_a_machine_that_could_run_another_job_it_is_the_jobs(
+    own: Scratch, error: Exception
+) -> None:
+    blame_job(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NoLinker("/usr/bin/c++"),
+        *map(of_system, (errno.EMFILE, errno.ENFILE, errno.EIO)),
+    ],
+)
+def test_what_no_job_brings_about_is_the_machines(own: Scratch, error: Exception) -> None:
+    with pytest.raises(NotReady) as raised:
+        blame_job(error)
+    assert str(error) in str(raised.value)
+
+
+def test_a_trial_of_a_machine_that_lacks_something_is_not_stored(
+    own: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for status in ("ok", "build_error", "run_error", "machine_error"):
+        blame_candidate(status)
+    monkeypatch.setenv("CXX", "/nowhere/c++")
+    blame_candidate("wrong_answer")
+    with pytest.raises(NoLinker):
+        blame_candidate("machine_error")
+    own.folder.rmdir()
+    for status in ("build_error", "run_error", "machine_error"):
+        with pytest.raises(FileNotFoundError):
+            blame_candidate(status)
+
+
+def test_a_disk_that_is_full_without_the_jobs_files_is_the_machines(full_disk: None) -> None:
+    with pytest.raises(NotReady, match="make room there, or set TMPDIR to a larger disk"):
+        blame_job(of_system(errno.ENOSPC))
+
+
+def test_so_is_a_compiler_that_is_gone(own: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "/nowhere/c++")
+    with pytest.raises(NotReady, match="CXX is '/nowhere/c\\+\\+'"):
+        blame_job(TunerError("no configuration worked"))
+
+
+def test_so_is_a_scratch_folder_that_is_gone_and_is_then_made_anew(own: Scratch) -> None:
+    own.folder.rmdir()
+    with pytest.raises(NotReady, match=rf"{own.folder}.*TMPDIR"):
+        blame_job(TunerError("no configuration worked"))
+    must_be_ready(own)
+    blame_job(TunerError("no configuration worked"))
+
+
+def test_what_can_not_be_made_anew_is_told(own: Scratch) -> None:
+    own.folder.rmdir()
+    own.folder.touch()
+    with pytest.raises(NotReady, match="remove it"):
+        must_be_ready(own)
+    own.folder.unlink()

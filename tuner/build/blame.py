@@ -1,0 +1,55 @@
+"""Whose fault a failure is: a candidate's, its job's or this machine's.
+
+Only a candidate's own failure may be stored for good, and only a job's own ends it as failed: a
+worker whose machine lacks what each job needs would empty the queue.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from tuner.build.linker import must_still_link
+from tuner.errors import NoDiskSpace, NoLinker, NotReady, UnusableFile
+from tuner.process.scratch import Scratch, must_have_room_to_work
+from tuner.process.stopping import check_stopped
+
+MACHINES_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.EIO})
+"""Errors of the operating system that no job brings about. They may be over when one looks."""
+
+
+def blame_candidate(status: str) -> None:
+    """Return if a trial of this status may be stored, so that the job doesn't try it again.
+
+    Raises what :func:`check_stopped` raises, NoDiskSpace, and NoLinker if something else than the
+    candidate made it fail.
+    """
+    if status in ("build_error", "run_error", "machine_error"):
+        check_stopped()  # a signal that ends this process may have ended its child first
+        must_have_room_to_work()
+    if status == "machine_error":
+        must_still_link()
+
+
+def blame_job(error: Exception) -> None:
+    """Return if an error that ended a job is the job's own. Raises NotReady if it is the machine's.
+
+    The job's files must be gone: what is missing now would be missed by any other job, too.
+    """
+    of_system = isinstance(error, OSError) and error.errno in MACHINES_OWN
+    if of_system or isinstance(error, NoLinker):
+        raise NotReady(error) from error
+    must_be_ready()
+
+
+def must_be_ready(scratch: Scratch | None = None) -> None:
+    """Raise NotReady if there is no space for a library, or none can be linked.
+
+    ``scratch`` is made anew first if it is gone.
+    """
+    try:
+        if scratch is not None:
+            scratch.ensure()
+        must_have_room_to_work()
+        must_still_link()
+    except (NoDiskSpace, NoLinker, OSError, UnusableFile) as error:
+        raise NotReady(error) from error
