@@ -18,7 +18,7 @@ from sqlalchemy import URL
 from db.sql.engine import BUSY_SECONDS, open_engine
 from db.sql.errors import BackupRefused
 from db.sql.schema import migrate
-from db.sql.sqlite_file import (
+from db.upkeep.sqlite_file import (
     SIDE_FILE_SUFFIXES,
     examine,
     exclusive_access,

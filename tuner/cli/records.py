@@ -18,7 +18,7 @@ from db.records.imports import Stored
 from db.records.listed import ListedConfig, ListedOrder
 from db.records.records import Filters, read
 from db.sql.choices import Format, Kept
-from db.sql.sqlite_file import is_of_database, temporary_path_for
+from db.upkeep.sqlite_file import is_of_database, temporary_path_for
 from templates import logs
 from templates.logs import Log, Refused
 from tuner.errors import UnusableFile

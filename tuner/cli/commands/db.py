@@ -101,8 +101,8 @@ def check(as_json: JsonOption = False) -> None:
     The exit code is 1 if anything is wrong. Nothing is changed.
     """
     from db.sql.engine import open_engine
-    from db.sql.sqlite_file import require_database
     from db.upkeep.check import check as look
+    from db.upkeep.sqlite_file import require_database
     from tuner.settings import Settings
 
     url = Settings().database_url
