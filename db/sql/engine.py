@@ -17,6 +17,7 @@ from db.sql.columns import to_json
 from db.sql.errors import DatabaseDamaged, DatabaseUnavailable
 from db.sql.schema import check_schema, migrate, refuse_foreign
 from db.sql.sqlite_pool import replace_stale_connections
+from db.sql.sqlite_read_only import connect_read_only
 from db.sql.transaction import reading, writing
 from db.sql.url import without_passwords
 
@@ -43,16 +44,19 @@ packets is noticed after 20 s instead of a quarter of an hour or two. All are in
 tcp_user_timeout (milliseconds) and keepalives_count (packets)."""
 
 
-def open_engine(url: str | URL, busy_seconds: float = BUSY_SECONDS) -> Engine:
+def open_engine(
+    url: str | URL, busy_seconds: float = BUSY_SECONDS, *, read_only: bool = False
+) -> Engine:
     """Return an engine for `sqlite:///file` or `postgresql+psycopg://user:password@host/name`, and
-    connect once to see whether it works. `busy_seconds` is how long SQLite waits for a lock.
+    connect once to see whether it works. `busy_seconds` is how long SQLite waits for a lock. With
+    `read_only` no byte of a SQLite file is changed.
 
     Raises DatabaseUnavailable, which names the URL without its password and says what to do, and
     SchemaMismatch if a SQLite file has the tables of another program."""
     found = parsed(url)
     dialect = found.get_backend_name()
     if dialect == "sqlite":
-        return _connected(_sqlite(found, busy_seconds), found)
+        return _connected(_sqlite(found, busy_seconds, read_only=read_only), found)
     if dialect in ("postgresql", "postgres"):
         return _connected(_postgresql(found), found)
     raise DatabaseUnavailable(
@@ -126,7 +130,7 @@ def _postgresql(given: URL) -> Engine:
     return engine
 
 
-def _sqlite(url: URL, busy_seconds: float) -> Engine:
+def _sqlite(url: URL, busy_seconds: float, *, read_only: bool) -> Engine:
     if url.database in (None, "", ":memory:"):
         raise DatabaseUnavailable(
             without_passwords(url), "name a file: processes can't share one in memory"
@@ -156,9 +160,11 @@ def _sqlite(url: URL, busy_seconds: float) -> Engine:
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
         refuse_foreign([name for (name,) in tables])  # before anything is changed
-        _use_wal(connection, busy_seconds)
+        if not read_only:
+            _use_wal(connection, busy_seconds)
 
-    replace_stale_connections(engine, Path(url.database))
+    follow = connect_read_only if read_only else replace_stale_connections
+    follow(engine, Path(url.database))
     return engine
 
 

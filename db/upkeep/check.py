@@ -3,13 +3,16 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from sqlalchemy import JSON, Connection, Engine, exists, func, not_, select, text
 from sqlalchemy.exc import DatabaseError
 
 from db.results.totals import PRUNED
+from db.sql.engine import open_engine, parsed
 from db.sql.errors import DatabaseDamaged, SchemaMismatch
 from db.sql.schema import check_schema
+from db.sql.sqlite_read_only import unlocked_state
 from db.sql.tables import (
     artifacts,
     best_artifacts,
@@ -40,6 +43,21 @@ class Findings:
         self.wrong += found[:MOST]
         if len(found) > MOST:
             self.wrong.append(f"and {len(found) - MOST} more like the last")
+
+
+def check_read_only(url: str) -> Findings:
+    """Open a database and check it, without changing a byte of a SQLite file. A file that is read
+    without locks is checked again if it is written meanwhile."""
+    file = Path(parsed(url).database or "").resolve()
+    while True:
+        before = unlocked_state(file)
+        engine = open_engine(url, read_only=True)
+        try:
+            findings = check(engine)
+        finally:
+            engine.dispose()
+        if before is None or unlocked_state(file) == before:
+            return findings
 
 
 def check(engine: Engine) -> Findings:

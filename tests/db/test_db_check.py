@@ -21,7 +21,7 @@ from storage_rows import (
 from db import queue
 from db.results import artifacts, best, trials
 from db.sql import schema, tables
-from db.upkeep.check import MOST, check
+from db.upkeep.check import MOST, Findings, check, check_read_only
 
 Harm = Callable[[Connection], object]
 SET_REVISION = text("UPDATE alembic_version SET version_num = :revision")
@@ -175,6 +175,25 @@ def test_of_many_alike_not_all_are_named(engine: Engine, tuned: queue.Job) -> No
     wrong = harmed(engine, lambda to: to.execute(update(tables.artifacts).values(content=b"x")))
     assert len(wrong) == MOST + 1
     assert wrong[-1].endswith("more like the last")
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"])
+def test_a_file_that_is_written_meanwhile_is_checked_again(
+    engine: Engine, url: str, tuned: queue.Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.dispose()  # now all is in the file, which is read without locks
+    times = []
+
+    def checked(opened: Engine) -> Findings:
+        found = check(opened)
+        if not times:
+            artifacts.put(engine, b"an old one", "source", "text/plain")
+        times.append(found.notes)
+        return found
+
+    monkeypatch.setattr("db.upkeep.check.check", checked)
+    assert check_read_only(url).notes == times[1] != times[0]
+    assert len(times) == 2
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])

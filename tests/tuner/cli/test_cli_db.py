@@ -1,8 +1,10 @@
 """``tuner db``: backup, restore, pruning and checking, with what is printed and the exit codes."""
 
 import json
+import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,30 @@ def test_checking(engine: Engine, run: Run) -> None:
     assert "wrong: artifact " in run("check", code=1)
     found = json.loads(run("check", "--json", code=1))["wrong"]
     assert len([each for each in found if each.startswith("artifact ")]) == 5
+
+
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+def test_checking_changes_no_byte(engine: Engine, run: Run, tmp_path: Path, mode: str) -> None:
+    file = tmp_path / "convtune.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(f"PRAGMA journal_mode = {mode}")
+    before = file.read_bytes()
+    assert run("check").endswith("nothing is wrong\n")
+    assert file.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_checking_reads_what_is_not_in_the_file_yet(
+    engine: Engine, run: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "convtune.db"
+    before = file.read_bytes()
+    with writing(engine) as connection:
+        connection.execute(update(tables.artifacts).values(content=b"rot"))
+    wal = (tmp_path / "convtune.db-wal").read_bytes()
+    assert "wrong: artifact " in run("check", code=1)
+    assert (file.read_bytes(), (tmp_path / "convtune.db-wal").read_bytes()) == (before, wal)
+    engine.dispose()
 
 
 @pytest.mark.parametrize("arguments", ["check", "backup copy.db"])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from service_process import ROOT, Service
 
+from db.sql.engine import migrate, open_engine
 from tuner.library.signing_key import default_path, own_public_key
 
 LOAD = """
@@ -86,6 +87,26 @@ def test_a_command_in_a_folder_that_is_read_only(unwritable: Path, command: str,
     (said,) = run(unwritable, "-m", "tuner", *command.split(), cwd=unwritable)
     assert said.startswith("tuner: ")
     assert says in said
+
+
+@pytest.mark.parametrize("in_use", [False, True])
+def test_a_database_that_is_read_only_is_checked(
+    unwritable: Path, tmp_path: Path, in_use: bool
+) -> None:
+    file = tmp_path / "kept" / "convtune.db"
+    file.parent.mkdir()
+    engine = open_engine(f"sqlite:///{file}")
+    migrate(engine)
+    if not in_use:
+        engine.dispose()
+    there = sorted(file.parent.iterdir())
+    for path in (*there, file.parent):
+        path.chmod(0o555)
+    check = ("-m", "tuner", "db", "check")
+    assert run(unwritable, *check, TUNER_DATABASE_URL=engine.url) == ["nothing is wrong"]
+    assert sorted(file.parent.iterdir()) == there
+    file.parent.chmod(0o755)
+    engine.dispose()
 
 
 def test_a_search_for_a_user_whose_home_is_read_only(unwritable: Path, tmp_path: Path) -> None:

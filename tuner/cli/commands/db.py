@@ -100,18 +100,13 @@ def check(as_json: JsonOption = False) -> None:
 
     The exit code is 1 if anything is wrong. Nothing is changed.
     """
-    from db.sql.engine import open_engine
-    from db.upkeep.check import check as look
+    from db.upkeep.check import check_read_only
     from db.upkeep.sqlite_file import require_database
     from tuner.settings import Settings
 
     url = Settings().database_url
     require_database(url)
-    engine = open_engine(url)
-    try:
-        found = look(engine)
-    finally:
-        engine.dispose()
+    found = check_read_only(url)
     if as_json:
         print_json({"wrong": found.wrong, "notes": found.notes})
     else:
