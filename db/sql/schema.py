@@ -49,9 +49,15 @@ def check_schema(engine: Engine) -> None:
         revision = _revision(connection)
     _refuse_unknown(revision)
     if revision != _head():
+        way_out = "run `python -m db.migrations` with the same TUNER_DATABASE_URL"
+        if revision is None:
+            raise SchemaMismatch(
+                f"the database's schema is empty, this code needs {_head()}; {way_out}"
+            )
         raise SchemaMismatch(
-            f"the database's schema is {revision or 'empty'}, this code needs {_head()}; "
-            "run `python -m db.migrations` with the same TUNER_DATABASE_URL"
+            f"the database's schema is {revision}, an older version's; this code needs {_head()}; "
+            f"to upgrade it, {way_out}; leave a backup as it is, and check what `tuner db restore` "
+            "makes of it in another file"
         )
 
 

@@ -143,10 +143,13 @@ def test_another_schema(engine: Engine, tuned: queue.Job) -> None:
     assert head is not None
     try:
         [newer] = harmed(engine, lambda to: to.execute(SET_REVISION, {"revision": "9999"}))
+        [older] = harmed(engine, lambda to: to.execute(SET_REVISION, {"revision": "0012"}))
         [earlier] = harmed(engine, lambda to: to.execute(SET_REVISION, {"revision": "0005"}))
     finally:
         assert harmed(engine, lambda to: to.execute(SET_REVISION, {"revision": head})) == []
     assert "9999 is newer" in newer
+    assert "0012, an older version's" in older
+    assert "leave a backup as it is, and check what `tuner db restore` makes of it" in older
     assert "0005 was made by an earlier development version" in earlier
     assert everything(engine) == now
 
