@@ -54,6 +54,12 @@ class Caller:
         """Return whether the caller has this scope; without any key in the database, all have."""
         return not self.needs_key or (self.key is not None and self.key.may(scope))
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether the limits on requests and unfinished jobs apply: to all but keys of scope
+        admin."""
+        return self.key is None or not self.key.may("admin")
+
 
 class Access:
     """The access rules of one service."""
@@ -147,7 +153,7 @@ class Access:
 
     def orderer(self, caller: Caller) -> Orderer:
         """Return the orderer of the caller's jobs, with the limit on unfinished ones."""
-        return Orderer(caller.name, self._unfinished)
+        return Orderer(caller.name, self._unfinished if caller.is_limited else None)
 
     def _address(self, request: Request) -> str:
         """Return the caller's IP address, or UNKNOWN_ADDRESS.
@@ -165,7 +171,7 @@ class Access:
 
     def _count(self, caller: Caller) -> None:
         """Count a request of the caller. Raise Problem if there are too many."""
-        if self._rate_limiter is None:
+        if self._rate_limiter is None or not caller.is_limited:
             return
         wait = self._rate_limiter.acquire(caller.name)
         if wait > 0:

@@ -12,6 +12,7 @@ from api.access.rate_limiter import RateLimiter
 from api.main import create_app
 from api.settings import Settings
 from db.access import keys
+from db.sql.choices import Scope
 
 OWN = {"sec-fetch-site": "same-origin", "accept": "text/html"}
 FORM = {"operator": "conv1d", "workload.M": "9000", "workload.N": "3"}
@@ -21,9 +22,9 @@ def order(length: int) -> dict[str, Any]:
     return {"operator": "conv1d", "workload": {"M": length, "N": 3}}
 
 
-def headers_of_key(client: TestClient, name: str) -> dict[str, str]:
+def headers_of_key(client: TestClient, name: str, scope: Scope = "submit") -> dict[str, str]:
     app: Any = client.app
-    return {"authorization": f"Bearer {keys.create(app.state.engine, name, 'submit')[1]}"}
+    return {"authorization": f"Bearer {keys.create(app.state.engine, name, scope)[1]}"}
 
 
 def test_a_bucket_holds_ten_seconds_and_fills_at_its_rate() -> None:
@@ -137,6 +138,17 @@ def test_a_quota_of_unfinished_jobs(database_url: str, monkeypatch: pytest.Monke
         assert "at most 2 jobs" in page.text
         client.post(f"/jobs/{made[0].json()['id']}/cancel", headers=second)
         assert client.post("/jobs", json=order(13), headers=first).status_code == 201
+
+
+def test_a_key_of_scope_admin_has_no_limits(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keyring, "FRESH_SECONDS", 0.0)
+    settings = Settings(database_url=database_url, max_unfinished_jobs=1, requests_per_second=0.1)
+    with TestClient(create_app(settings)) as client:
+        root = headers_of_key(client, "root", "admin")
+        made = [client.post("/jobs", json=order(m), headers=root) for m in (10, 11, 12)]
+        assert [answer.status_code for answer in made] == [201, 201, 201]
 
 
 def test_an_address_has_a_quota_where_there_is_no_key(database_url: str) -> None:
