@@ -19,6 +19,8 @@ A = TypeVar("A", bound=Shown)
 
 MOST_BYTES = 64 << 20
 """The largest answer that is read as a whole, after decompression."""
+MOST_OF_ADDRESS = 80
+"""The most characters that are shown of an address which a service names."""
 ENCODINGS = ("identity", "gzip")
 """The accepted content encodings. Gzip expands a piece that is read at once at most about a
 thousandfold; other encodings have no such limit."""
@@ -69,6 +71,8 @@ def unexpected_answer(status: int | None, url: str, why: str) -> ServiceError:
 
 def error_from_response(answer: httpx2.Response, content: bytes) -> ServiceError:
     """Return the error that an unsuccessful answer means, by its problem document if it has one."""
+    if answer.next_request is not None:
+        return _redirect_error(answer.status_code, answer.url, answer.next_request.url)
     try:
         problem = json.loads(content)
         detail = problem["detail"]
@@ -86,3 +90,18 @@ def artifact_error(answer: httpx2.Response, content: bytes) -> TunerError:
     UntrustedSigner if it is the signature of a key that was withdrawn."""
     error = error_from_response(answer, content)
     return UntrustedSigner(str(error)) if error.type == _UNREGISTERED else error
+
+
+def _redirect_error(status: int, asked: httpx2.URL, leads_to: httpx2.URL) -> ServiceError:
+    """Return the error for a redirect, which is not followed: a key is for one address only."""
+    here, there = _origin(asked), _origin(leads_to)
+    if here == there:
+        way_out = "another path of its own; give the client the address of a convtune service"
+    else:
+        way_out = f"{there[:MOST_OF_ADDRESS]!r}; give the client that address"
+    return ServiceError(status, f"{here} redirects to {way_out}")
+
+
+def _origin(url: httpx2.URL) -> str:
+    """Return scheme, host and port: no user, password or path."""
+    return f"{url.scheme}://{url.netloc.decode('ascii')}"

@@ -27,9 +27,9 @@ HONEST = b"/jobs/1/events"
 
 class Answering(ThreadingHTTPServer):
     """A server that gives the same answer to every request; ``asked`` lists the requests' headers.
-    A test may change status, encoding and content."""
+    A test may change status, encoding, content and where a redirect leads."""
 
-    status, encoding, content = 200, "identity", JOB % HONEST
+    status, encoding, content, location = 200, "identity", JOB % HONEST, ""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answer)
@@ -44,6 +44,8 @@ class Answer(BaseHTTPRequestHandler):
         self.server.asked.append(dict(self.headers))
         self.send_response(self.server.status)
         self.send_header("Content-Encoding", self.server.encoding)
+        if self.server.location:
+            self.send_header("Location", self.server.location)
         self.send_header("Content-Length", str(len(self.server.content)))
         self.end_headers()
         self.wfile.write(self.server.content)
@@ -112,3 +114,24 @@ def test_a_nested_refusal_is_a_refusal(server: Answering, client: Client) -> Non
     server.status, server.content = 400, b"[" * 100_000
     with pytest.raises(ServiceError, match="HTTP 400"):
         client.job("1")
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        ("https://me:hush@tuner.example:8443/jobs/1?x=1", "'https://tuner.example:8443'; give the"),
+        ("https://" + "a" * 500, f"'https://{'a' * 72}'; give the"),
+        ("https://tün.example/", "'https://xn--tn-xka.example'; give the"),
+        ("/elsewhere", "another path of its own; give the"),
+    ],
+)
+def test_a_redirect_is_told_and_not_followed(
+    server: Answering, client: Client, status: int, location: str, shown: str
+) -> None:
+    server.status, server.location, server.content = status, location, b""
+    with pytest.raises(ServiceError) as refused:
+        client.job("1")
+    assert f"{server.url} redirects to {shown} client " in str(refused.value)
+    assert "hush" not in str(refused.value)
+    assert len(server.asked) == 1
