@@ -77,6 +77,11 @@ def test_all_bests(run: Run, tmp_path: Path) -> None:
     assert "my_kernels: is there already; name another folder, or remove it" in err
 
 
+def test_a_folder_that_a_shell_would_split(run: Run) -> None:
+    out, _ = run("my kernels; for a")
+    assert "pip install './my kernels; for a'; python -m my_kernels_for_a.check" in out
+
+
 def test_a_model_and_a_list(run: Run, url: tuple[str, Engine], tmp_path: Path) -> None:
     order = make_model_order("small", ordered("depthwise"), Terms(), "cpu")
     model, _ = models.submit(url[1], order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -130,7 +131,8 @@ def _package(
     devices = sorted({str(each.row["device"]) for each in found.kernels})
     show(f"{folder}: {len(found.kernels)} kernels for {', '.join(devices)}")
     where = folder if folder.is_absolute() else f"./{folder}"  # without ./ pip would ask an index
-    show(f"to use it: pip install {where}; python -m {name.replace('-', '_')}.check")
+    quoted = shlex.quote(str(where))
+    show(f"to use it: pip install {quoted}; python -m {name.replace('-', '_')}.check")
 
 
 def _workloads(model: str | None, file: Path | None) -> list[Workload] | None:
