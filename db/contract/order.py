@@ -20,11 +20,20 @@ MAX_TRIALS = 100_000
 MAX_BUDGET_SECONDS = 604_800  # a week
 MAX_SEED = 2**31 - 1
 
-_HIDDEN = r"\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
-PRINTABLE = rf"^[^{_HIDDEN}]*[^\s{_HIDDEN}][^{_HIDDEN}]*$"
-"""A pattern for names: no control characters, no line breaks, nothing invisible, and nothing that
-changes the direction of text. At least one character is not blank, because a name of blanks could
-be neither seen on a page nor followed as a link."""
+_HIDDEN = (
+    r"\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff0-\ufffb"
+)
+_BLANK = (
+    r"\s\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c\u200d\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Blanks, and what Unicode calls default ignorable: characters that join letters or choose their
+form, as in emoji, and that nobody sees by themselves. Those beyond U+FFFF stand for themselves,
+because Python, Rust and JavaScript have no common escape for them."""
+PRINTABLE = rf"^[^{_HIDDEN}]*[^{_BLANK}{_HIDDEN}][^{_HIDDEN}]*$"
+"""A pattern for names: no control characters, no line breaks, nothing that changes the direction of
+text, and nothing invisible that no script or emoji needs. At least one character can be seen,
+because a name without one could be neither seen on a page nor followed as a link."""
 
 NEVER_COMPARED = ("label",)
 ALWAYS_COMPARED = ("target", "trials", "search", "on_existing", "budget_seconds", "seed")

@@ -29,6 +29,19 @@ def test_it_is_shown_and_found(client: TestClient) -> None:
     assert len(client.get("/jobs?label=").json()["items"]) == 2
 
 
+BLANKS = (
+    "\u115f\u1160",
+    "\u180e",
+    "\u200c\u200d",
+    "\u2800",
+    "\u3164 \uffa0",
+    "\ufe0f",
+    "\U000e0041",
+)
+EMOJI = ("👩\u200d🚀", "❤\ufe0f", "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f")
+"""An astronaut, a red heart and the flag of England."""
+
+
 @pytest.mark.parametrize(
     ("label", "says"),
     [
@@ -38,6 +51,10 @@ def test_it_is_shown_and_found(client: TestClient) -> None:
         ("two\nlines", r"must not have '\n' in it, but is"),
         ("a\0", r"must not have '\x00' in it"),
         ("a\u202eb", r"must not have '\u202e' in it"),
+        ("a\u061cb", r"must not have '\u061c' in it"),
+        ("Mai\u00adland", r"must not have '\xad' in it"),
+        ("a\ufff9b", r"must not have '\ufff9' in it"),
+        *((blank, "must have more than blanks in it") for blank in BLANKS),
         (7, "must be a string"),
         ("\ud800", r'Unicode characters, but is "\ud800"'),
     ],
@@ -49,7 +66,8 @@ def test_what_is_no_label(client: TestClient, label: Any, says: str) -> None:
 
 
 def test_letters_of_every_language_are_printable(client: TestClient) -> None:
-    for seed, label in enumerate(("Ofen 1", "печь", "窯 🔥", "می‌خواهم", " a b ", "x" * 200)):
+    labels = ("Ofen 1", "печь", "窯 🔥", "می‌خواهم", " a b ", "x" * 200, *EMOJI)
+    for seed, label in enumerate(labels):
         assert ordered(client, label=label, seed=seed)["label"] == label
 
 
