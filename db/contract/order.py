@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
+from unicodedata import normalize
 
 from db.contract.spec import Spec
 from db.sql.choices import JobState
@@ -185,7 +186,13 @@ class JobOrder(Terms):
     def to_row(self) -> dict[str, Any]:
         """Return the values of the columns of table jobs that hold the terms."""
         row = {COLUMNS.get(name, name): value for name, value in terms_of(self).items()}
-        return row | {"label_folded": self.label and self.label.casefold()}
+        return row | {"label_folded": self.label and fold(self.label)}
+
+
+def fold(text: str) -> str:
+    """Return the text in the form in which labels are compared: any case and any of Unicode's
+    forms of the same characters are equal (NFKC)."""
+    return normalize("NFKC", normalize("NFKC", text).casefold())
 
 
 COLUMNS = {"trials": "trials_requested"}

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Select, select
+from sqlalchemy import Connection, Engine, Select, or_, select
 
 from db.contract.job import Job
-from db.contract.order import JobFilter
+from db.contract.order import JobFilter, fold
 from db.sql import ids
 from db.sql.columns import storable
 from db.sql.errors import NotFound
@@ -77,8 +77,11 @@ def list_jobs(
     if wanted.operator is not None:
         query = query.where(workloads.c.operator == wanted.operator)
     if wanted.label is not None:
-        part_of = wanted.label.casefold()
-        query = query.where(jobs.c.label_folded.contains(part_of, autoescape=True))
+        # the second finds rows that were stored when the case alone was folded
+        parts = (fold(wanted.label), wanted.label.casefold())
+        query = query.where(
+            or_(*(jobs.c.label_folded.contains(part, autoescape=True) for part in parts))
+        )
     if cursor is not None:
         query = query.where(jobs.c.seq < read_cursor("jobs", cursor))
     if not all(storable(text) for text in vars(wanted).values() if text is not None):

@@ -1,11 +1,13 @@
 """The label of a job is stored and found by any part of it, and is no part of the order's key."""
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, update
 from storage_rows import order, submitted
 
 from db import queue
 from db.contract.order import JobFilter
+from db.sql.tables import jobs
+from db.sql.transaction import writing
 
 
 def found(engine: Engine, label: str) -> list[str | None]:
@@ -34,6 +36,19 @@ def labelled(engine: Engine) -> Engine:
 )
 def test_a_part_of_it_in_any_case(labelled: Engine, part: str, labels: list[str]) -> None:
     assert found(labelled, part) == labels
+
+
+@pytest.mark.parametrize("part", ["CAFÉ", "cafe\u0301", "7 fi", "Ⅶ"])
+def test_a_part_of_it_in_any_form_of_unicode(engine: Engine, part: str) -> None:
+    submitted(engine, 64, label="cafe\u0301 ７ ﬁ vii")
+    assert found(engine, part) == ["cafe\u0301 ７ ﬁ vii"]
+
+
+def test_a_label_of_an_earlier_release_is_found_as_it_is_spelt(engine: Engine) -> None:
+    submitted(engine, 64, label="Cafe\u0301")
+    with writing(engine) as connection:
+        connection.execute(update(jobs).values(label_folded="cafe\u0301"))
+    assert found(engine, "CAFE\u0301") == ["Cafe\u0301"]
 
 
 def test_with_other_filters(labelled: Engine) -> None:
