@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from tests.benchmarks.models.causal import PREFIX, causal_model, tokens
-from tuner.torch.model.dataflow import record_dataflow
+from tuner.torch.model.flow.dataflow import record_dataflow
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 SETTLED_ON = 8

@@ -16,7 +16,7 @@ from torch.nn import functional  # noqa: E402
 
 from tuner.errors import WrongArgument  # noqa: E402
 from tuner.torch import capture, optimize_, restore_  # noqa: E402
-from tuner.torch.model.functions import MANY, layers_of  # noqa: E402
+from tuner.torch.model.flow.functions import MANY, layers_of  # noqa: E402
 from tuner.torch.model.survey import Terms, survey  # noqa: E402
 from tuner.torch.model.swap import swaps_of  # noqa: E402
 

@@ -16,7 +16,7 @@ from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from tuner.torch import GatedConv1d, capture, optimize_, restore_  # noqa: E402
-from tuner.torch.model.functions import layers_of  # noqa: E402
+from tuner.torch.model.flow.functions import layers_of  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

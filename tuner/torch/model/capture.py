@@ -14,8 +14,8 @@ from tuner.errors import WrongArgument
 from tuner.torch import arguments
 from tuner.torch.lookup.source_lookup import workload_of
 from tuner.torch.lookup.workload_lookup import Purpose
-from tuner.torch.model.dataflow import run
-from tuner.torch.model.functions import layers_of
+from tuner.torch.model.flow.dataflow import run
+from tuner.torch.model.flow.functions import layers_of
 from tuner.torch.model.survey import FUSE, Mode, ModelLayer, Terms, survey
 from tuner.torch.model.trial_calls import exclude_harmful_layers
 from tuner.torch.tuned_module import Tuned

@@ -11,7 +11,7 @@ import torch
 
 from templates.dtypes import USUAL_ERROR
 from tuner.torch.lookup.workload_lookup import DTYPES
-from tuner.torch.model.functions import FunctionCall
+from tuner.torch.model.flow.functions import FunctionCall
 from tuner.torch.model.survey import ModelLayer
 from tuner.torch.tuned_module import Tuned
 

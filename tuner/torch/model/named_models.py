@@ -20,7 +20,7 @@ from torch.nn.parameter import is_lazy
 
 from tuner.errors import BadOrder, MissingRuntime, UnusableModel
 from tuner.torch.model.capture import Captured, capture
-from tuner.torch.model.dataflow import run
+from tuner.torch.model.flow.dataflow import run
 from tuner.torch.model.report import in_a_line
 from tuner.torch.model.survey import Mode
 

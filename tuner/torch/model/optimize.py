@@ -18,8 +18,8 @@ from tuner.torch.lookup.source_lookup import KINDS
 from tuner.torch.lookup.workload_lookup import Purpose
 from tuner.torch.model import missing as untuned
 from tuner.torch.model.capture import workload_for
-from tuner.torch.model.dataflow import ConvolutionCall, run
-from tuner.torch.model.functions import FunctionCall
+from tuner.torch.model.flow.dataflow import ConvolutionCall, run
+from tuner.torch.model.flow.functions import FunctionCall
 from tuner.torch.model.missing import OnMissing, Wanted
 from tuner.torch.model.outputs import difference
 from tuner.torch.model.report import Report, Row

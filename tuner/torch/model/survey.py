@@ -19,9 +19,9 @@ from tuner.torch.functional.folding import BatchNorm
 from tuner.torch.gated import GatedConv1d
 from tuner.torch.gradients import at_once
 from tuner.torch.lookup.workload_lookup import Purpose
-from tuner.torch.model.cuts import note_cuts
-from tuner.torch.model.dataflow import HEAD, ConvolutionCall, Dataflow, record_dataflow, run
-from tuner.torch.model.functions import MANY, FunctionCall
+from tuner.torch.model.flow.cuts import note_cuts
+from tuner.torch.model.flow.dataflow import HEAD, ConvolutionCall, Dataflow, record_dataflow, run
+from tuner.torch.model.flow.functions import MANY, FunctionCall
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
 from tuner.torch.replaced import hooks_of
 from tuner.torch.tuned_module import Tuned

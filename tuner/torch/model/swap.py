@@ -10,8 +10,8 @@ from torch import nn
 from tuner.torch import arguments
 from tuner.torch.in_place import FusedModules, restore_forward_
 from tuner.torch.lookup.reason_log import ReasonLog
-from tuner.torch.model.dataflow import HEAD
-from tuner.torch.model.functions import FunctionCall, FunctionSwap, restore_class_
+from tuner.torch.model.flow.dataflow import HEAD
+from tuner.torch.model.flow.functions import FunctionCall, FunctionSwap, restore_class_
 from tuner.torch.model.survey import ModelLayer
 from tuner.torch.replaced import hand_back
 from tuner.torch.tuned_module import Tuned

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tuner.torch.model.dataflow import run
+from tuner.torch.model.flow.dataflow import run
 from tuner.torch.model.outputs import tensors
 from tuner.torch.model.swap import Swap
 

@@ -1,6 +1,6 @@
 """Trial calls that find layers whose replacement changes what the model computes.
 
-A model may use a layer's output unseen by the watch of :mod:`~tuner.torch.model.dataflow`: in
+A model may use a layer's output unseen by the watch of :mod:`~tuner.torch.model.flow.dataflow`: in
 another thread, in C++ or in a module's own forward. Or it may ask for a layer's class. Then its
 output changes as soon as tuned layers stand in it, even if they compute by PyTorch, without the
 rounding of kernels.
@@ -19,8 +19,8 @@ from torch import nn
 
 from templates.dtypes import USUAL_ERROR
 from tuner.torch.lookup.workload_lookup import DTYPES
-from tuner.torch.model.dataflow import ConvolutionCall
-from tuner.torch.model.functions import FunctionCall
+from tuner.torch.model.flow.dataflow import ConvolutionCall
+from tuner.torch.model.flow.functions import FunctionCall
 from tuner.torch.model.kernel_check import compare_gates, compare_kernels
 from tuner.torch.model.outputs import difference
 from tuner.torch.model.report import in_a_line

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from tuner.torch.model.dataflow import HEAD, Dataflow, record_dataflow
+from tuner.torch.model.flow.dataflow import HEAD, Dataflow, record_dataflow
 
 
 def note_cuts(

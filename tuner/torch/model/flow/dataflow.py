@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from tuner.torch.functional import activations, autocast
-from tuner.torch.model.functions import CONVOLVING, FunctionCall, GateTracker, signature_of
+from tuner.torch.model.flow.functions import CONVOLVING, FunctionCall, GateTracker, signature_of
 from tuner.torch.model.outputs import tensors
 from tuner.torch.tuned_module import Tuned
 

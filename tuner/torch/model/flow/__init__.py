@@ -1,0 +1,1 @@
+"""How tensors flow through a call of a model: its convolutions, and what follows each."""
