@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import Database
+from processes import Database, Start, Worker
 from runs import Bench
 
 from tuner.build.builder import Builder
@@ -18,6 +18,22 @@ def database(tmp_path: Path) -> Iterator[Database]:
     opened = Database(tmp_path)
     yield opened
     opened.engine.dispose()
+
+
+@pytest.fixture
+def start(database: Database, tmp_path: Path) -> Iterator[Start]:
+    """A function that starts a worker with options and TMPDIR in ``tmp_path``; workers still alive
+    are killed in the end."""
+    started: list[Worker] = []
+
+    def one(*options: str) -> Worker:
+        started.append(Worker(database.url, tmp_path, *options))
+        return started[-1]
+
+    yield one
+    for worker in started:
+        if worker.process.poll() is None:
+            worker.kill()
 
 
 @pytest.fixture

@@ -155,3 +155,7 @@ def until(look: Callable[[], T], seconds: float = SECONDS, pause: float = 0.02) 
         assert time.monotonic() < deadline, f"still {found!r} after {seconds} s"
         time.sleep(pause)
     return found
+
+
+Start = Callable[..., Worker]
+"""Starts a worker with these options."""

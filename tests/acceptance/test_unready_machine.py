@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from processes import Database, Worker, until
+from processes import Database, Start, until
 from runs import Bench
 from structlog.testing import capture_logs
 
@@ -22,22 +22,6 @@ from tuner.settings import Settings
 from tuner.worker import worker as room
 
 SHAPE = {"M": 20, "N": 3}
-Start = Callable[..., Worker]
-
-
-@pytest.fixture
-def start(database: Database, tmp_path: Path) -> Iterator[Start]:
-    """Start a worker with TMPDIR in ``tmp_path``; it is killed in the end if it still lives."""
-    started: list[Worker] = []
-
-    def one(*options: str) -> Worker:
-        started.append(Worker(database.url, tmp_path, *options))
-        return started[-1]
-
-    yield one
-    for worker in started:
-        if worker.process.poll() is None:
-            worker.kill()
 
 
 def ended(database: Database, job: queue.Job) -> queue.Job:

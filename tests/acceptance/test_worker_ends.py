@@ -1,12 +1,11 @@
 """Workers that are killed or asked to end in the middle of a job."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import psutil
-import pytest
-from processes import Database, Worker, alive, until
+from processes import Database, Start, alive, until
 from runs import Bench
 
 from db import queue
@@ -15,22 +14,6 @@ from db.results import best, trials
 from tuner.process.scratch import PREFIX
 
 SHAPE = {"M": 512, "N": 8}
-Start = Callable[..., Worker]
-
-
-@pytest.fixture
-def start(database: Database, tmp_path: Path) -> Iterator[Start]:
-    """A function that starts a worker with options; workers still alive are killed in the end."""
-    started: list[Worker] = []
-
-    def one(*options: str) -> Worker:
-        started.append(Worker(database.url, tmp_path, *options))
-        return started[-1]
-
-    yield one
-    for worker in started:
-        if worker.process.poll() is None:
-            worker.kill()
 
 
 def all_ended(children: Sequence[psutil.Process]) -> bool:
