@@ -33,11 +33,11 @@ from tuner.torch.pytorch_only import PLAIN, not_none
 class FusedModules(torch.nn.Module):
     """The modules that a layer has taken in, and the places in the model on which this depends.
 
-    ``fused`` are those modules: each returns its input while the layer computes for it. ``own``
-    are the layer's places, as (parent, name). ``places``, as (parent, name, module), are those of
-    the modules taken in, of their parts and of what lies between. ``known`` has those of them that
-    are activations and can be set to be others, with which one each is, by default now. References
-    to the layer and to parents are weak, so that this object does not keep the model alive.
+    ``fused`` are those modules: each returns the layer's output as it is given. ``own`` are the
+    layer's places, as (parent, name). ``places``, as (parent, name, module), are those of the
+    modules taken in, of their parts and of what lies between. ``known`` has those of them that are
+    activations and can be set to be others, with which one each is, by default now. References to
+    the layer and to parents are weak, so that this object does not keep the model alive.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class FusedModules(torch.nn.Module):
             _watch(parent, self)
 
     def begin(self) -> None:
-        """Make the modules return their input."""
+        """Have the modules return the layer's output as they are given it."""
         for module in self._fused:
             vars(module)["forward"] = PassThrough(module, self)
 
@@ -101,14 +101,15 @@ class FusedModules(torch.nn.Module):
     def must_unfuse(self) -> bool:
         """Return whether the layer must stop computing the modules. Asked before each call.
 
-        It must if it or one of the modules got hooks that could see another value, if one of them
-        was replaced, if a module got another ``forward``, or if an activation is another one now.
+        It must if it or one of the modules got hooks that could see another value or another
+        ``forward``, or if a module was replaced, is of another class or is another activation now.
         """
         return self._is_parted(self.changes) or self._has_other_activation()
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def _is_parted(self, changes: int) -> bool:
-        """Return whether a module was replaced, has hooks or has another ``forward``.
+        """Return whether a module was replaced or is of another class, or it or the layer has hooks
+        or another ``forward``.
 
         A graph computes it once for each number of ``changes``."""
         layer = self._layer()
@@ -125,7 +126,7 @@ class FusedModules(torch.nn.Module):
             parent = place()
             if parent is not None and parent._modules.get(name) is not module:
                 return True
-        if tuple(map(type, self._fused)) != self._classes:
+        if self._has_other_class():
             return True
         return any(type(each.get("forward")) is not PassThrough for each in self._forwards)
 
@@ -148,9 +149,14 @@ class FusedModules(torch.nn.Module):
                 return f"{name} has hooks"
         if self._has_other_activation():
             return "an activation that it took in is another one now"
+        if self._has_other_class():
+            return "what it took in is of another class now"
         if "forward" in vars(layer):
             return "it has a forward of its own"
         return "what it took in has a forward of its own"
+
+    def _has_other_class(self) -> bool:
+        return tuple(map(type, self._fused)) != self._classes
 
     def _has_other_activation(self) -> bool:
         return any(

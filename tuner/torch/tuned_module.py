@@ -95,7 +95,7 @@ class Tuned(InPlace, LookupMixin):
 
     def fuse(self, norm: BatchNorm | None, activation: Activation) -> None:
         """Compute a batch norm and an activation, too, that follow the convolution in a model.
-        Their modules keep their places, and must return their input there."""
+        Their modules keep their places, and must return there what this returns."""
         self.norm, self.activation = norm, activation  # to set the latter forgets what was found
 
     def __getstate__(self) -> dict[str, Any]:

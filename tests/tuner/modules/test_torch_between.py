@@ -81,7 +81,7 @@ def test_a_norm_gets_another_class(source: Local, x: Any) -> None:
     optimize_(model, x, source=source)
     for each in (model, plain):
         each[1].__class__ = Halved
-    with pytest.warns(UserWarning, match="takes nothing in any more"):
+    with pytest.warns(UserWarning, match="what it took in is of another class now"):
         assert close(outputs(model, x), outputs(plain, x))
 
 

@@ -102,7 +102,7 @@ class BatchNorm(torch.nn.Module):
         orders them.
 
         Otherwise by the class: the module's own ``forward`` may be
-        :class:`~tuner.torch.in_place.PassThrough`, which returns its input."""
+        :class:`~tuner.torch.in_place.PassThrough`, which does not compute."""
         if tensors:
             weight, bias, mean, variance = tensors
             return torch.nn.functional.batch_norm(
@@ -182,7 +182,7 @@ class Fold:
         self.values = values
         self.places: list[Any] = []
         self._storages: list[StorageWeakRef] = []
-        self._numbers: list[int] = []
+        self._numbers: list[int] = []  # by which :func:`_expired` knows the storages
         self._state: tuple[Any, ...] | None = None
 
     @classmethod
