@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import URL
+from sqlalchemy import URL, inspect
 
 from db.sql.engine import BUSY_SECONDS, open_engine
 from db.sql.errors import BackupRefused
 from db.sql.schema import migrate
+from db.sql.tables import metadata
 from db.upkeep.sqlite_file import (
     SIDE_FILE_SUFFIXES,
     examine,
@@ -100,7 +101,7 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
         with temporary_path_for(path) as part:
             shutil.copyfile(file, part)
             revision = examine(part, file)
-            _bring_up_to_date(part)
+            _bring_up_to_date(part, file)
             _as_before(path if there else file, part)
             sync_to_disk(part)
             with exclusive_access(path, force=force) if there else nullcontext() as alone:
@@ -164,11 +165,17 @@ def _confirm(file: Path, kept: str = "") -> None:
         ) from error
 
 
-def _bring_up_to_date(part: Path) -> None:
-    """Upgrade a database file to this code's schema."""
+def _bring_up_to_date(part: Path, shown: Path) -> None:
+    """Upgrade a database file to this code's schema. Raise BackupRefused, which calls the file
+    `shown`, if it then lacks tables."""
     engine = open_engine(URL.create("sqlite", database=str(part)))
     try:
         migrate(engine)
+        missing = metadata.tables.keys() - inspect(engine).get_table_names()
+        if missing:
+            raise BackupRefused(
+                f"{shown} lacks tables ({', '.join(sorted(missing))}); take another backup"
+            )
     finally:
         engine.dispose()  # the last connection to close merges the -wal into the file
 

@@ -1,4 +1,5 @@
-"""Backups and restores whose file does not reach the disk, or vanishes once it is in place."""
+"""Backups and restores whose file does not reach the disk, or vanishes once it is in place, and who
+may read what they put there."""
 
 import errno
 import os
@@ -69,3 +70,15 @@ def test_a_disk_that_does_not_take_the_copy(
     with pytest.raises(BackupRefused, match="Input/output error"):
         way(url, copy)
     assert {each.name for each in tmp_path.iterdir() if ".db-" not in each.name} == kept
+
+
+def test_who_may_read_it_stays(engine: Engine, tmp_path: Path) -> None:
+    path, copy = Path(str(engine.url.database)), tmp_path / "copy.db"
+    path.chmod(0o600)
+    url = engine.url.render_as_string(hide_password=False)
+    back_up(url, copy)
+    assert copy.stat().st_mode & 0o777 == 0o600
+    copy.chmod(0o644)
+    engine.dispose()
+    restore(url, copy)
+    assert path.stat().st_mode & 0o777 == 0o600
