@@ -7,6 +7,7 @@ confirms, by its ETag, that it still holds.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +16,8 @@ from tempfile import NamedTemporaryFile, _TemporaryFileWrapper
 from tuner.config import user_folder
 from tuner.errors import BrokenArtifact, UnusableFile
 from tuner.library.load import check_sha256
+
+log = logging.getLogger("tuner.client")
 
 
 def default_folder() -> Path:
@@ -37,17 +40,17 @@ class Cache:
     def find(self, name: str, sha256: str) -> Path | None:
         """Return the path of the cached file ``name``, None if it is not in the cache.
 
-        Raises BrokenArtifact if the bytes do not hash to ``sha256``. The file is then deleted, so
-        that another try downloads it again.
+        A file whose bytes do not hash to ``sha256`` is deleted.
         """
         path = self.folder / name
         if not path.exists():
             return None
         try:
             check_sha256(path, sha256)
-        except BrokenArtifact:
+        except BrokenArtifact as error:
+            log.warning("%s; it is removed from the cache and asked for again", error)
             path.unlink(missing_ok=True)
-            raise
+            return None
         return path
 
     def keep(self, name: str, sha256: str, size: int, chunks: Iterable[bytes]) -> Path:

@@ -136,7 +136,7 @@ class Source(ABC):
     def fetch(self, artifact: ArtifactLink, suffix: str = "") -> Path:
         """Return the path of an artifact's file in the cache; download it if it is not there.
 
-        Raises BrokenArtifact if the bytes, downloaded or cached, do not hash to its SHA-256.
+        Raises BrokenArtifact if the downloaded bytes do not hash to its SHA-256.
         """
         name = artifact.sha256 + suffix
         found = self.cache.find(name, artifact.sha256)

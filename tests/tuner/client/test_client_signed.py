@@ -104,7 +104,7 @@ def test_a_flipped_bit_under_hashes_that_fit_is_refused(
 
 @flips
 @given(data=st.data())
-def test_a_flipped_bit_in_the_cache_is_refused(client: Client, data: st.DataObject) -> None:
+def test_a_flipped_bit_in_the_cache_is_not_loaded(client: Client, data: st.DataObject) -> None:
     best = client.best("conv1d", SHAPE)
     suffix = data.draw(st.sampled_from([".so", ".json", ".sig"]))
     client.load(best)
@@ -114,10 +114,8 @@ def test_a_flipped_bit_in_the_cache_is_refused(client: Client, data: st.DataObje
     rotten = path.with_name("rotten")
     rotten.write_bytes(flipped(content, data.draw(st.integers(0, 8 * len(content) - 1))))
     rotten.replace(path)
-    with pytest.raises(BrokenArtifact, match="must hash to"):
-        client.load(best)
-    assert not path.exists()
     client.load(best)
+    assert path.read_bytes() == content
 
 
 def test_a_library_with_a_manifest_that_fits_and_no_key(client: Client, hostile: Hostile) -> None:
