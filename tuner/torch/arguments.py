@@ -91,3 +91,12 @@ def _index(given: Any) -> int | None:
         return operator.index(given)
     except TypeError:
         return None
+
+
+def must_fit(name: str, given: torch.Tensor, shape: Sequence[int], dtype: torch.dtype) -> None:
+    """Raise WrongArgument unless the tensor has that shape and dtype: it is not broadcast."""
+    if (given.shape, given.dtype) != (shape, dtype):
+        raise WrongArgument(
+            f"the {name} has shape {tuple(given.shape)} and is {given.dtype}; it must have "
+            f"{tuple(shape)} and be {dtype}"
+        )

@@ -322,13 +322,10 @@ class Tuned(InPlace, LookupMixin):
             taken.append(self.as_library_view(residual, output))
         y = self._as_pytorch_view(library.of_tensors(*taken), x, output)
         if bias is not None and not work.bias:
+            arguments.must_fit("bias", bias, self._shape_of_bias[:1], y.dtype)
             y += bias.detach().view(self._shape_of_bias)
         if residual is not None and not work.residual:
-            if (residual.shape, residual.dtype) != (y.shape, y.dtype):
-                raise WrongArgument(
-                    f"the residual has shape {tuple(residual.shape)} and is {residual.dtype}, the "
-                    f"output {tuple(y.shape)} and {y.dtype}"
-                )
+            arguments.must_fit("residual", residual, y.shape, y.dtype)
             y += residual.detach()
         if work.activation != last:
             y = activations.applied(last, y)

@@ -362,6 +362,16 @@ def test_a_residual_enlarges_no_output(
         call(x, w.requires_grad_(needs_grad), b, residual=signals(*shape), **named)
 
 
+@pytest.mark.parametrize(
+    "given", [signals(1), signals(8), signals(3).double()], ids=["short", "long", "float64"]
+)
+@pytest.mark.parametrize("name", ["images", "one image"])
+def test_a_bias_that_fits_no_output_is_refused_as_by_pytorch(name: str, given: Any) -> None:
+    call, (x, w, _), named = made(name)
+    with pytest.raises(RuntimeError, match="bias"):
+        call(x, w, given, **named)
+
+
 def test_a_source_that_is_none() -> None:
     with pytest.raises(WrongArgument, match="source is a str, and must be a"):
         tuner.torch.use("http://here")  # type: ignore[arg-type]
