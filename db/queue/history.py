@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Engine, select
 
 from db.queue.lease import lock_leased_job, set_job
-from db.sql.choices import MACHINE_ERROR
+from db.sql.choices import MACHINE_ERROR, SKIPPED
 from db.sql.tables import jobs, trials, workloads
 from db.sql.transaction import reading, writing
 
@@ -45,8 +45,8 @@ def latest_trials(
     engine: Engine, workload_key: str, device_id: int, tvm_version: str, limit: int
 ) -> list[PastTrial]:
     """Return at most ``limit`` of the workload's trials on this device with this version of TVM,
-    newest first. Those that failed by MACHINE_ERROR, from which nothing is to be learnt, are left
-    out."""
+    newest first. Nothing is to be learnt from those that failed by MACHINE_ERROR, nor from imported
+    configurations that were SKIPPED, which may be nonsense: they are left out."""
     columns = [trials.c[name] for name in PastTrial.__dataclass_fields__]
     workload_id = select(workloads.c.id).where(workloads.c.key == workload_key).scalar_subquery()
     query = (
@@ -55,7 +55,7 @@ def latest_trials(
             trials.c.workload_id == workload_id,
             trials.c.device_id == device_id,
             trials.c.tvm_version == tvm_version,
-            trials.c.status != MACHINE_ERROR,
+            trials.c.status.not_in((MACHINE_ERROR, SKIPPED)),
         )
         .order_by(trials.c.id.desc())
         .limit(limit)

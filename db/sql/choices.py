@@ -24,6 +24,8 @@ TrialStatus = Literal[
 MACHINE_ERROR: TrialStatus = "machine_error"
 """What the trial needed of the machine was not there, such as memory. Such a trial says nothing of
 its configuration, which other jobs try again."""
+SKIPPED: TrialStatus = "skipped"
+"""No space has the imported configuration, so it was not built."""
 
 Scope = Literal["read", "submit", "admin"]
 SCOPES: tuple[Scope, ...] = ("read", "submit", "admin")

@@ -11,6 +11,7 @@ from typing import Any
 import templates
 from db.records.listed import ListedConfig
 from db.results.trials import NewTrial
+from db.sql.choices import SKIPPED
 from templates.errors import InvalidConfig
 from templates.naive import naive_on
 from templates.spaces.union import UnionSpace
@@ -80,7 +81,7 @@ class ListedPlan(Plan):
                 template=each.config["template"],
                 template_version=each.template_version,
                 tvm_version=TVM,
-                status="skipped",
+                status=SKIPPED,
                 time_us=None,
                 timing=None,
                 max_error=None,

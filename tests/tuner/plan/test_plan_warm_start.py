@@ -34,8 +34,11 @@ def depthwise(**fields: object) -> Workload:
 HERE = depthwise()
 
 
-def tried(engine: Engine, workload: Workload, device_id: int) -> None:
-    """Store a finished job of the workload with one trial on the device."""
+def tried(
+    engine: Engine, workload: Workload, device_id: int, status: str = "ok", **knobs: object
+) -> None:
+    """Store a finished job of the workload with one trial on the device: of the template's default
+    with some other ``knobs``."""
     order = queue.JobOrder(
         operator=workload.operator,
         workload_key=workload.key,
@@ -47,9 +50,9 @@ def tried(engine: Engine, workload: Workload, device_id: int) -> None:
     job = queue.claim(engine, "worker", ["cuda"], 30)
     assert job is not None
     template = templates.templates_for(workload, H200)[0]
-    config = template.default(workload, H200)
+    config = template.default(workload, H200) | knobs
     made = trials.NewTrial(
-        device_id, config, template.name, template.version, TVM, "ok", 1.5, {}, 0.0, None, {}
+        device_id, config, template.name, template.version, TVM, status, 1.5, {}, 0.0, None, {}
     )
     trials.add(engine, job.id, job.attempt, [made])
     queue.progress(
@@ -57,6 +60,19 @@ def tried(engine: Engine, workload: Workload, device_id: int) -> None:
         device_id=device_id,
     )  # fmt: skip
     queue.finish(engine, job.id, job.attempt, "cancelled")
+
+
+@pytest.mark.parametrize("wrong", [[1, 2], 0, "many", None])
+def test_imported_configurations_that_no_space_has_are_left_out(
+    tmp_path: Path, wrong: object
+) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path / 'a.db'}")
+    migrate(engine)
+    device = devices.upsert_device(engine, DEVICE.fingerprint())
+    template = templates.templates_for(depthwise(C=97), H200)[0]
+    knobs = dict.fromkeys(template.default(depthwise(C=97), H200).keys() - {"template"}, wrong)
+    tried(engine, depthwise(C=97), device.id, "skipped", **knobs)
+    assert warm_up(engine, Plan(HERE, DEVICE, "xgb", 0), device.id) == (0, 0)
 
 
 @pytest.mark.parametrize(
