@@ -80,6 +80,11 @@ class Tuned(InPlace, LookupMixin):
         self.reason_log = ReasonLog()
         self.forget()
 
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew, as PyTorch's convolution in this place does."""
+        kind: Any = type(self.in_place_of[0]) if self.in_place_of else torch.nn.Conv2d
+        kind.reset_parameters(self)
+
     def forget(self) -> None:
         """Have every shape looked up again."""
         self._found: dict[Any, Found] = {}

@@ -1,6 +1,7 @@
 """The PyTorch modules: a tuned kernel computes them if there is one, else PyTorch, and the module
 says which."""
 
+import copy
 import logging
 from pathlib import Path
 from typing import Any, get_args
@@ -20,6 +21,7 @@ from tuner.peers.torch_arrays import to_tensor
 from tuner.settings import Settings
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from tuner.torch import optimize_  # noqa: E402
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -139,6 +141,25 @@ def test_a_conv1d_of_pytorchs_is_replaced(source: Local) -> None:
         with pytest.raises(RuntimeError, match="channels"):  # PyTorch's own error
             module(torch.randn(4, 2, 1001))
     assert module.reason == "the input has shape (4, 2, 1001), not (B, 1, M)"
+
+
+class Constant(torch.nn.Conv2d):
+    def reset_parameters(self) -> None:
+        torch.nn.init.constant_(self.weight, 0.5)
+        torch.nn.init.uniform_(self.bias)
+
+
+@pytest.mark.parametrize("kind", [torch.nn.Conv2d, Constant])
+def test_parameters_are_drawn_as_in_what_was_replaced(source: Local, kind: Any) -> None:
+    plain = torch.nn.Sequential(kind(3, 3, 3, padding=1, groups=3)).eval()
+    model = copy.deepcopy(plain)
+    optimize_(model, tensors("depthwise")[0], source=source)
+    assert isinstance(model[0], DepthwiseConv2d)
+    for each in (plain, model):
+        torch.manual_seed(1)
+        each[0].reset_parameters()
+    assert torch.equal(model[0].weight, plain[0].weight)
+    assert torch.equal(model[0].bias, plain[0].bias)
 
 
 def test_channels_and_strides_of_a_conv1d(source: Local) -> None:
