@@ -36,8 +36,9 @@ class FusedModules(torch.nn.Module):
     ``fused`` are those modules: each returns the layer's output as it is given. ``own`` are the
     layer's places, as (parent, name). ``places``, as (parent, name, module), are those of the
     modules taken in, of their parts and of what lies between. ``known`` has those of them that are
-    activations and can be set to be others, with which one each is, by default now. References to
-    the layer and to parents are weak, so that this object does not keep the model alive.
+    activations and can be set to be others, with which one each is, by default now. ``sequences``
+    are those into which the layer was put later, beside its own places. References to the layer, to
+    parents and to sequences are weak, so that this object does not keep the model alive.
     """
 
     def __init__(
@@ -47,12 +48,14 @@ class FusedModules(torch.nn.Module):
         fused: Sequence[torch.nn.Module],
         places: Sequence[tuple[torch.nn.Module, str, torch.nn.Module]],
         known: Sequence[tuple[torch.nn.Module, Activation]] | None = None,
+        sequences: Sequence[torch.nn.Sequential] = (),
     ) -> None:
         super().__init__()
         self._layer = weakref.ref(layer)
         self._own = [(weakref.ref(parent), name) for parent, name in own]
         self._fused = tuple(fused)
         self._places = [(weakref.ref(parent), name, module) for parent, name, module in places]
+        self._sequences = [*map(weakref.ref, sequences)]
         if known is None:
             within = dict.fromkeys((*fused, *(module for _, _, module in places)))
             known = [
@@ -126,7 +129,7 @@ class FusedModules(torch.nn.Module):
             parent = place()
             if parent is not None and parent._modules.get(name) is not module:
                 return True
-        if self._has_other_class():
+        if self._has_other_class() or self._is_elsewhere():
             return True
         return any(type(each.get("forward")) is not PassThrough for each in self._forwards)
 
@@ -147,13 +150,39 @@ class FusedModules(torch.nn.Module):
                 return f"another module stands in the place of {name}"
             if any(_output_hooks(module) if module is layer else _all_hooks(module)):
                 return f"{name} has hooks"
-        if self._has_other_activation():
-            return "an activation that it took in is another one now"
-        if self._has_other_class():
-            return "what it took in is of another class now"
-        if "forward" in vars(layer):
-            return "it has a forward of its own"
-        return "what it took in has a forward of its own"
+        reasons = {
+            "an activation that it took in is another one now": self._has_other_activation(),
+            "what it took in is of another class now": self._has_other_class(),
+            "a Sequential calls it, but not what it took in right after it": self._is_elsewhere(),
+            "it has a forward of its own": "forward" in vars(layer),
+            "what it took in has a forward of its own": True,
+        }
+        return next(reason for reason, holds in reasons.items() if holds)
+
+    def note_sequence(self, sequence: torch.nn.Sequential) -> None:
+        """Note that the layer was put into a sequence, which may be a part of the model's, such as
+        ``model.features[:-1]``, or take its place."""
+        if not any(place() is sequence for place, _ in self._own):
+            self._sequences = [each for each in self._sequences if each() is not None]
+            self._sequences.append(weakref.ref(sequence))
+            self.count_change()
+
+    def _is_elsewhere(self) -> bool:
+        """Return whether a sequence calls the layer, but not the modules right after it."""
+        layer, between = self._layer(), [module for _, _, module in self._places]
+        for place in self._sequences:
+            sequence = place()
+            modules = [] if sequence is None else [*sequence._modules.values()]
+            for start in (at for at, module in enumerate(modules, 1) if module is layer):
+                missing = [*self._fused]
+                for module in modules[start:]:
+                    if missing and module is missing[0]:
+                        missing.pop(0)
+                    elif not any(module is each for each in between):
+                        break
+                if missing:
+                    return True
+        return False
 
     def _has_other_class(self) -> bool:
         return tuple(map(type, self._fused)) != self._classes
@@ -173,6 +202,7 @@ class FusedModules(torch.nn.Module):
             "fused": self._fused,
             "places": [each for each in places if each[0]],
             "known": [*zip(self._activations.values(), self._before.values(), strict=True)],
+            "sequences": [each for place in self._sequences if (each := place()) is not None],
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -244,6 +274,9 @@ def _watch(parent: torch.nn.Module, fused_modules: FusedModules) -> None:
 def _count_change(parent: torch.nn.Module, name: str, module: torch.nn.Module | None) -> None:
     for each in _watching.get(id(parent), ()):
         each.count_change()
+    fused_modules = module.fused_modules if isinstance(module, InPlace) else None
+    if fused_modules is not None and type(parent).forward is torch.nn.Sequential.forward:
+        fused_modules.note_sequence(parent)  # type: ignore[arg-type]  # of a class derived from it
 
 
 torch.nn.modules.module.register_module_module_registration_hook(_count_change)
