@@ -46,6 +46,19 @@ def test_the_report(source: Local, x: Any) -> None:
     )
 
 
+class Noisy(Block):
+    def forward(self, x: Any) -> Any:
+        return super().forward(x + torch.randn_like(x))
+
+
+@pytest.mark.parametrize(("kind", "varies"), [(Noisy, True), (Block, False)])
+def test_a_model_whose_output_varies(source: Local, x: Any, kind: Any, varies: bool) -> None:
+    report = optimize_(kind(usual).eval(), x, source=source)
+    assert report.tuned == 1
+    assert ((report.variation or 0) > 0.1) == varies
+    assert ("from call to call without tuned kernels" in str(report)) == varies
+
+
 def test_a_models_layers_say_each_cause_once(
     source: Local, x: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

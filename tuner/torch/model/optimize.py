@@ -115,6 +115,7 @@ def optimize_(
     swaps = swaps_of(model, right)
     if not swaps:
         return report
+    report.variation = difference(before, call())
     try:
         for swap in swaps:
             swap.apply()

@@ -13,7 +13,7 @@ from tuner.torch.model.picture import picture
 from tuner.torch.model.survey import Mode, ModelLayer
 
 _WHOLE = (
-    "mode", "before_ms", "after_ms", "error", "training", "tuned", "expected_gain_us",
+    "mode", "before_ms", "after_ms", "error", "variation", "training", "tuned", "expected_gain_us",
 )  # fmt: skip
 
 
@@ -102,9 +102,10 @@ class Report:
     ``rows`` are those of its layers. ``before_ms`` and ``after_ms`` are the times in ms of the
     model's call from Python, with its own layers and with tuned ones: medians of calls in turns.
     ``error`` is max|after - before| / max|before| of the model's output, or None if outputs can't
-    be compared. In mode "training" the times and the error include gradients. All three are None if
-    no layer was replaced or there was no example. ``training`` says whether the model is in
-    training mode.
+    be compared. ``variation`` is the same of two calls with the model's own layers: it is not 0 if
+    the model draws random numbers or counts its calls. In mode "training" times, error and
+    variation include gradients. All four are None if no layer was replaced or there was no example.
+    ``training`` says whether the model is in training mode.
 
     ``print`` of it shows a table.
     """
@@ -115,6 +116,7 @@ class Report:
     before_ms: float | None = None
     after_ms: float | None = None
     error: float | None = None
+    variation: float | None = None
 
     @property
     def tuned(self) -> int:
@@ -169,6 +171,10 @@ class Report:
         if self.error is not None:
             of = "the output" if self.mode == "inference" else "outputs and gradients"
             said.append(f"largest difference of {of}: {self.error:.1e} of the largest value")
+        if self.error and self.variation and self.variation > self.error / 4:
+            said.append(
+                f"they differ by {self.variation:.1e} from call to call without tuned kernels"
+            )
         if self.training and self.mode == "inference":
             said.append("the model is in training mode: call eval() on it, and use torch.no_grad()")
         return said
