@@ -91,8 +91,9 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
     """Replace the database by a backup, upgraded to this code's schema. The database that was there
     is kept beside it. At any moment one of them is in place.
 
-    Raises BackupRefused if the file is damaged, or if the database is in use and `force` is not
-    set. Raises SchemaMismatch if the backup is of a release that `migrate` refuses."""
+    Raises BackupRefused if the file is damaged or lacks tables, or if the database is in use and
+    `force` is not set. Raises SchemaMismatch if the backup is of a release that `migrate`
+    refuses."""
     file = file.absolute()
     path = path_of(url, PG_RESTORE + shlex.quote(str(file)))
     aside: Path | None = None

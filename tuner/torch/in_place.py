@@ -105,14 +105,14 @@ class FusedModules(torch.nn.Module):
         """Return whether the layer must stop computing the modules. Asked before each call.
 
         It must if it or one of the modules got hooks that could see another value or another
-        ``forward``, or if a module was replaced, is of another class or is another activation now.
+        ``forward``, if a module was replaced, is of another class or is another activation now, or
+        if a sequence that was made later calls the layer without them.
         """
         return self._is_parted(self.changes) or self._has_other_activation()
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def _is_parted(self, changes: int) -> bool:
-        """Return whether a module was replaced or is of another class, or it or the layer has hooks
-        or another ``forward``.
+        """Return what :meth:`must_unfuse` does, without looking at activations.
 
         A graph computes it once for each number of ``changes``."""
         layer = self._layer()
