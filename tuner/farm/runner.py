@@ -298,7 +298,7 @@ class FarmRunner:
             answer = child.call(link.connect, self._tracker, self._key, timeout=CONNECT_SECONDS)
             introduced = wire.read_introduction(answer)
             device = introduced.device
-            if _identity(device) != _identity(self._device):
+            if device.identity != self._device.identity:
                 raise ForeignServer(
                     f"a server of key {self._key!r} has {device.name} ({device.driver}), others "
                     f"{self._device.name} ({self._device.driver}): give it another key, or "
@@ -370,14 +370,6 @@ class FarmRunner:
                 task.future.set_exception(self._failure)
 
 
-def _identity(device: Device) -> dict[str, Any]:
-    """Return the facts by which results are kept apart.
-
-    The limits are not among them, because some of them vary with a CPU's clock.
-    """
-    return {name: fact for name, fact in device.fingerprint().items() if name != "limits"}
-
-
 def _answered(answer: dict[str, Any]) -> dict[str, Any]:
     if "failed" in answer:
         raise ChildFailed(answer["failed"])
@@ -387,8 +379,8 @@ def _answered(answer: dict[str, Any]) -> dict[str, Any]:
 def _measured(answer: dict[str, Any]) -> Measured:
     if "failed" in answer:
         return Measured("run_error", error=answer["failed"])
-    return wire.measured_from_json(answer)
+    return wire.read(Measured, answer)
 
 
 def _comparison(answer: dict[str, Any]) -> Comparison:
-    return wire.comparison_from_json(_answered(answer))
+    return wire.read(Comparison, _answered(answer))

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ class Session:
     def describe(self, _: dict[str, Any]) -> dict[str, Any]:
         """Begin the session. Return the device, and the versions that the worker must have, too."""
         self._begin()
-        device = wire.device_to_json(self._device)
+        device = asdict(self._device)
         return {"server": self._server, "device": device, "same": wire.REQUIRED_VERSIONS}
 
     def open(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +79,7 @@ class Session:
         """Check and time the uploaded ``library``, and remove it."""
         library = _uploaded(given["library"])
         try:
-            return wire.measured_to_json(self._opened().measure(library))
+            return asdict(self._opened().measure(library))
         finally:
             library.unlink(missing_ok=True)
 
@@ -86,7 +87,7 @@ class Session:
         """Return a round of the uploaded ``libraries``, by name, and of ``groups`` of peers."""
         libraries = {name: _uploaded(file) for name, file in given["libraries"].items()}
         found = self._opened().compare(libraries, given["finalists"], given["groups"])
-        return wire.comparison_to_json(found)
+        return asdict(found)
 
     def deliver(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return a round of the uploaded libraries as users have them, and of ``groups`` of
@@ -96,7 +97,7 @@ class Session:
             for name, each in given["delivered"].items()
         }
         found = self._opened().deliver(delivered, given["groups"])
-        return wire.comparison_to_json(found)
+        return asdict(found)
 
     def stay(self, _: dict[str, Any]) -> dict[str, Any]:
         """Do nothing: the call is a sign of the worker's life."""

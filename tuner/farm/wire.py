@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from tuner import __version__
-from tuner.compare.comparison import Comparison
 from tuner.device.device import Device
 from tuner.errors import ForeignServer
 from tuner.measure.clock import PROTOCOLS
-from tuner.measure.trial import Measured
 from tuner.measure.versions import TVM
 
 FUNCTION = "convtune.{}"
@@ -32,35 +30,13 @@ class Introduction:
     device: Device
 
 
-def device_to_json(device: Device) -> dict[str, Any]:
-    return asdict(device)
-
-
-def measured_to_json(measured: Measured) -> dict[str, Any]:
-    return asdict(measured)
-
-
-def measured_from_json(value: dict[str, Any]) -> Measured:
-    """Return the result of a trial. Raises ForeignServer if the value is not one."""
-    return _read(Measured, value)
-
-
-def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
-    return asdict(comparison)
-
-
-def comparison_from_json(value: dict[str, Any]) -> Comparison:
-    """Return the results of a round. Raises ForeignServer if the value is not one."""
-    return _read(Comparison, value)
-
-
 def read_introduction(answer: dict[str, Any]) -> Introduction:
     """Return what a server says of itself, with its versions checked.
 
     Raises ForeignServer if they are others than this program's, or if the value can't be read.
     """
-    check_versions(_read(dict[str, Any], answer.get("same", {})))
-    return _read(Introduction, answer)
+    check_versions(read(dict[str, Any], answer.get("same", {})))
+    return read(Introduction, answer)
 
 
 def check_versions(theirs: dict[str, Any]) -> None:
@@ -73,7 +49,7 @@ def check_versions(theirs: dict[str, Any]) -> None:
             )
 
 
-def _read(kind: type[T], value: Any) -> T:
+def read(kind: type[T], value: Any) -> T:
     """Return the value as ``kind``. Raises ForeignServer if it does not have its fields."""
     try:
         return TypeAdapter(kind).validate_python(value)

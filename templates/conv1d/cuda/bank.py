@@ -10,6 +10,7 @@ from templates.conv1d.cuda.implicit import (
     is_filled,
     positions,
     slack,
+    threads,
 )
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.halves import arithmetics
@@ -113,10 +114,6 @@ class CudaBank(Template[Conv1dWorkload]):
             * filters(config)
             / (workload.B * workload.length * workload.out_channels),
         }
-
-
-def threads(config: Config) -> int:
-    return int(32 * config["filter_warps"] * config["position_warps"])
 
 
 def blocks(workload: Conv1dWorkload, config: Config) -> int:

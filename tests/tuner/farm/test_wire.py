@@ -2,7 +2,7 @@
 not fit its format is refused."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -44,7 +44,7 @@ def carried(value: dict[str, Any]) -> dict[str, Any]:
 def test_a_measurement_arrives(measured: Measured, time_us: float) -> None:
     worked = replace(measured, status="ok", timing={"warm": {"median_us": time_us, "samples": 9}})
     for each in (measured, worked):
-        assert wire.measured_from_json(carried(wire.measured_to_json(each))) == each
+        assert wire.read(Measured, carried(asdict(each))) == each
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ def test_a_measurement_arrives(measured: Measured, time_us: float) -> None:
 )
 def test_a_measurement_that_is_none_is_refused(wrong: dict[str, Any], says: str) -> None:
     right: dict[str, Any] = {"status": "ok", "timing": {"warm": {"median_us": 1.0}}}
-    wire.measured_from_json(carried(right))
+    wire.read(Measured, carried(right))
     with pytest.raises(ForeignServer, match=says):
-        wire.measured_from_json(carried(right | wrong))
+        wire.read(Measured, carried(right | wrong))
 
 
 @pytest.mark.parametrize("said", [{}, {"entries": 1, "dropped": {}}, {"entries": {"a": {}}}])
 def test_a_round_that_is_none_is_refused(said: dict[str, Any]) -> None:
     with pytest.raises(ForeignServer, match="not as agreed"):
-        wire.comparison_from_json(carried(said))
+        wire.read(Comparison, carried(said))
 
 
 @given(
@@ -84,7 +84,7 @@ def test_a_round_arrives(
     overtaken: list[str],
 ) -> None:
     found = Comparison(entries, dropped, clocks, overtaken=overtaken)
-    assert wire.comparison_from_json(carried(wire.comparison_to_json(found))) == found
+    assert wire.read(Comparison, carried(asdict(found))) == found
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def device() -> Device:
 
 
 def introduction(device: Device) -> dict[str, Any]:
-    return {"server": "one", "device": wire.device_to_json(device), "same": wire.REQUIRED_VERSIONS}
+    return {"server": "one", "device": asdict(device), "same": wire.REQUIRED_VERSIONS}
 
 
 def test_a_device_arrives(device: Device) -> None:

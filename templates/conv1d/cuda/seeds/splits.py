@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from templates.arithmetic import DIRECT
 from templates.ceil_div import ceil_div
-from templates.conv1d.chunks import chunk_lengths
+from templates.conv1d.cuda.seeds.blocks import taps_per_chunk
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.occupancy import occupancy
 from templates.kernels.shared_memory import shared_bytes
@@ -79,10 +79,6 @@ class CudaSplits(Template[Conv1dWorkload]):
             "barriers": 2 * through["weights"] * ceil_div(workload.N, step),
             "work_per_thread": workload.N,
         }
-
-
-def taps_per_chunk(workload: Conv1dWorkload, config: Config) -> int:
-    return chunk_lengths(workload.N, (config["taps_per_step"],))[0]
 
 
 def _threads(config: Config) -> int:

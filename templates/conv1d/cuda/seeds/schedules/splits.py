@@ -7,7 +7,7 @@ from typing import Any
 from tvm.s_tir import Schedule
 
 from templates.conv1d.compute import padded
-from templates.conv1d.cuda.seeds.splits import taps_per_chunk
+from templates.conv1d.cuda.seeds.blocks import taps_per_chunk
 from templates.conv1d.workload import Conv1dWorkload
 from templates.spaces.grid import Grid
 
