@@ -34,6 +34,7 @@ class Calls(threading.local):
         self._mark, self._modules, self._unfinished = mark, modules, unfinished
         self._awaiting: set[int] = set()
         self._in_graph: set[int] = set()
+        self._alone_in_graph: set[int] = set()
         self._graph: Any = _none
 
     def announce(self, output: Any) -> None:
@@ -52,18 +53,27 @@ class Calls(threading.local):
             delattr(given, MARK)
         return True
 
-    def announce_in_graph(self) -> None:
-        """Note for the graph that is being made that the modules come next."""
+    def announce_in_graph(self, alone: bool) -> None:
+        """Note for the graph that is being made that the modules come next, to pass the output on,
+        or to compute themselves if the layer computes the convolution ``alone``."""
         graph = TracingContext.try_get()
         self._graph = _none if graph is None else weakref.ref(graph)
-        self._in_graph = set(self._modules)
-        if self._in_graph:
+        self._in_graph, self._alone_in_graph = set(), set()
+        if alone:
+            self._alone_in_graph = set(self._modules)
+        elif self._modules:
+            self._in_graph = set(self._modules)
             self._unfinished.append(self._in_graph)
 
     def comes_next_in_graph(self, module: int) -> bool | None:
-        """Return True if the module comes next in the graph that is being made. Return None if the
-        layer is called in another graph or in none, if at all."""
-        if module not in self._in_graph or self._graph() is not TracingContext.try_get():
+        """Return whether the module is given an output that was computed for it, in the graph that
+        is being made. Return None if the layer is called in another graph or in none, if at all."""
+        if self._graph() is not TracingContext.try_get():
+            return None
+        if module in self._alone_in_graph:
+            self._alone_in_graph.discard(module)
+            return False
+        if module not in self._in_graph:
             return None
         self._in_graph.discard(module)
         if not self._in_graph:

@@ -74,7 +74,7 @@ class Tuned(InPlace, LookupMixin):
         self.max_error = max_error
         self.activation = activation
         self.bias_in_kernel = True
-        self.norm: BatchNorm | None = None
+        self.norm = None
         self.used_backward = {}
         self._number = module_operator.register(self)
         self.reason_log = ReasonLog()
@@ -134,7 +134,12 @@ class Tuned(InPlace, LookupMixin):
         # the flag, because torch.compiler.is_exporting() is true in any graph in PyTorch 2.11
         if torch.compiler._is_exporting_flag or torch.compiler.is_compiling():
             if self.fused_modules is not None:
-                self.fused_modules.announce_in_graph()
+                # PyTorch's operators give no mark to modules that are not in this graph
+                given = not_none(input, self.weight, self.bias)
+                alone = residual is None and self._needs_pytorch_in_graph(input, given)
+                self.fused_modules.announce_in_graph(alone)
+                if alone:
+                    return self.convolved(input, self.weight, self.bias)
             return self.call_with(input, self.weight, self.bias, residual)
         if isinstance(input, torch.fx.Proxy):
             y = trace_call(self, input, residual)
@@ -163,18 +168,9 @@ class Tuned(InPlace, LookupMixin):
         return self.norm is not None
 
     def _compiled(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
-        """Return the output in a graph, by one operator. PyTorch's operators compute what only they
-        can, in forward-mode differentiation, and a batch norm that is in training mode, needs
-        gradients or is under autocast."""
+        """Return the output in a graph, by one operator or by PyTorch's."""
         given = not_none(x, weight, bias, residual)
-        known = x.device.type in ("cpu", "cuda") and self._are_plain(given)
-        forward = torch.autograd.forward_ad._current_level >= 0
-        normed = self.norm is not None and (
-            self.norm.is_training()
-            or (torch.is_grad_enabled() and self._needs_grad(given))
-            or torch.is_autocast_enabled(x.device.type)
-        )
-        if not known or forward or normed:
+        if self._needs_pytorch_in_graph(x, given):
             return self.plain(x, weight, bias, residual)
         # all that the output depends on, as a graph may compute with other values of it
         of_norm = [] if self.norm is None else self.norm.tensors()
@@ -226,7 +222,9 @@ class Tuned(InPlace, LookupMixin):
         """
         if self.norm is not None and of_norm and not self.norm.has(of_norm):
             self._record_use("pytorch", NORM_REPLACED)
-            return self.in_layout_of(self.plain(x, weight, bias, residual, of_norm), x)
+            y = self.in_layout_of(self.plain(x, weight, bias, residual, of_norm), x)
+            self.leave_graph(y)
+            return y
         return self._computed(x, weight, bias, residual, in_graph=True)
 
     def _computed(self, x: Any, weight: Any, bias: Any, residual: Any, in_graph: bool) -> Any:
@@ -351,11 +349,6 @@ class Tuned(InPlace, LookupMixin):
         if self.used != used or self.reason != reason:  # to set a module's attribute takes long
             self.used, self.reason = used, reason
         self.reason_log.log(type(self).__name__, used, reason)
-
-    def _needs_grad(self, given: Sequence[Any]) -> bool:
-        return any(each.requires_grad for each in given) or (
-            self.norm is not None and self.norm.needs_grad
-        )
 
     def as_library_view(self, x: Any, argument: Argument) -> Any:
         """Return a view of the input, or of a tensor of the output's shape, as the library takes

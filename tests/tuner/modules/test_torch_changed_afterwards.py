@@ -17,7 +17,7 @@ from models import Block, close, outputs, usual  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.utils import parametrizations, parametrize, prune  # noqa: E402
 
-from tuner.torch import in_place, optimize_, restore_  # noqa: E402
+from tuner.torch import fused_modules, optimize_, restore_  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
@@ -279,10 +279,10 @@ def test_modules_that_are_gone_are_not_watched(source: Local, x: Any) -> None:
     model, _ = changed(lambda model: None)
     optimize_(model, x, source=source)
     watched = id(model)
-    assert watched in in_place._watching
+    assert watched in fused_modules._watching
     del model
     gc.collect()
-    assert watched not in in_place._watching
+    assert watched not in fused_modules._watching
 
 
 def test_a_frozen_graph_has_its_layers(source: Local, x: Any) -> None:

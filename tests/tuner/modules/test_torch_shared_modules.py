@@ -69,6 +69,20 @@ def test_another_model_computes_them(source: Local, x: Any, net: Net, call: Any)
         restore_(first)
 
 
+def test_a_second_model_is_optimised_too(source: Local, x: Any, net: Net) -> None:
+    features = features_of(net)
+    plain, part = outputs(net, x), outputs(features, x)
+    optimize_(net, x, source=source)
+    optimize_(features, x, source=source)
+    assert close(outputs(features, x), part)
+    with pytest.warns(UserWarning, match="what it took in has another forward"):
+        assert close(outputs(net, x), plain)
+    assert close(outputs(features, x), part)
+    restore_(features)
+    assert close(outputs(net, x), plain)
+    assert close(outputs(features, x), part)
+
+
 def test_another_model_is_trained_as_before(source: Local, x: Any, net: Net) -> None:
     features = features_of(net)
     optimize_(net, x, source=source)

@@ -42,7 +42,7 @@ class BatchNorm(torch.nn.Module):
     """A batch norm that can be folded into the convolution before it.
 
     The ``module`` keeps its place in the model, and its parameters their names. This is a module
-    only for graphs of ``torch.compile``, as :mod:`tuner.torch.in_place` tells.
+    only for graphs of ``torch.compile``, as :mod:`tuner.torch.fused_modules` tells.
     """
 
     module: Any
@@ -102,7 +102,7 @@ class BatchNorm(torch.nn.Module):
         orders them.
 
         Otherwise by the class: the module's own ``forward`` may be
-        :class:`~tuner.torch.in_place.PassThrough`, which does not compute."""
+        :class:`~tuner.torch.fused_modules.PassThrough`, which does not compute."""
         if tensors:
             weight, bias, mean, variance = tensors
             return torch.nn.functional.batch_norm(

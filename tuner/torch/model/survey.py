@@ -210,7 +210,7 @@ def _layers(
         for function in functions.get(module, []):
             named.setdefault(function, []).append(name or "the model")
     layers = {
-        module: _layer(ModelLayer(module, names, flow.calls.get(module, [])), terms, flow)
+        module: _layer(model, ModelLayer(module, names, flow.calls.get(module, [])), terms, flow)
         for module, names in named.items()
     }
     return {module: layer for module, layer in layers.items() if _takes_gates(module, layers)}
@@ -244,11 +244,11 @@ def pair_gates(layers: list[ModelLayer]) -> None:
             layer.ungated = (ungated,) if same else ()  # type: ignore[assignment]
 
 
-def _layer(layer: ModelLayer, terms: Terms, flow: Dataflow) -> ModelLayer:
+def _layer(model: nn.Module, layer: ModelLayer, terms: Terms, flow: Dataflow) -> ModelLayer:
     convolution, fuse = layer.module, set(terms.fuse)
     kind = GatedConv1d if layer.is_gated else _kind(convolution)
     if isinstance(layer.convolution, FunctionCall):
-        fuse = set()  # modules behind it must compute for the function's other calls, too
+        fuse &= {"cut"}  # modules behind it must compute for the function's other calls, too
         within = layer.convolution.within
         layer.reason = _why_ambiguous(layer.operator, within, flow)
         layer.only_compiled = flow.functions[within] > MANY * _calls(within, flow)
@@ -266,8 +266,29 @@ def _layer(layer: ModelLayer, terms: Terms, flow: Dataflow) -> ModelLayer:
     # a norm in training mode normalises by the batch, so it can't be folded
     fuse -= {"bn"} if terms.mode == "training" else set()
     norm, activation, layer.fused = _behind(layer, fuse, flow)
+    if layer.fused and any(map(hooks_of, modules_around(model, layer))):
+        layer.calls[0].apart = "a module around it has hooks, which would see what it takes in"
+        norm, activation, layer.fused = None, "none", []
     layer.tuned.fuse(norm, activation)
     return layer
+
+
+def passed_modules(layer: ModelLayer) -> list[nn.Module]:
+    """Return the modules from behind the convolution to the last that the layer takes in."""
+    behind = layer.calls[0].behind if layer.calls else []
+    last = behind.index(layer.fused[-1]) + 1 if layer.fused else 0
+    return [each for each in behind[:last] if each is not HEAD]
+
+
+def modules_around(model: nn.Module, layer: ModelLayer) -> list[nn.Module]:
+    """Return the model's modules that hold some of the convolution and its ``passed_modules``, but
+    not all of these, and are none of them."""
+    passed = {layer.convolution, *passed_modules(layer)}
+    return [
+        each
+        for each in model.modules()
+        if each not in passed and 0 < len(passed.intersection(each.modules())) < len(passed)
+    ]
 
 
 def _calls(within: nn.Module, flow: Dataflow) -> int:

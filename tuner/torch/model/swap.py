@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from torch import nn
 
 from tuner.torch import arguments
-from tuner.torch.in_place import FusedModules, restore_forward_
+from tuner.torch.fused_modules import FusedModules, Place, restore_forward_
 from tuner.torch.lookup.reason_log import ReasonLog
-from tuner.torch.model.flow.dataflow import HEAD
 from tuner.torch.model.flow.functions import FunctionCall, FunctionSwap, restore_class_
-from tuner.torch.model.survey import ModelLayer
+from tuner.torch.model.survey import ModelLayer, modules_around, passed_modules
 from tuner.torch.replaced import hand_back
 from tuner.torch.tuned_module import Tuned
 
@@ -52,8 +51,9 @@ class _ModuleSwap:
         tuned.in_place_of = (convolution,)  # in a tuple, so that it is no submodule
         self._tuned, self._places = tuned, _places(model, convolution)
         if layer.fused or tuned.whole:
-            others = _fused_places(model, layer)
-            tuned.fused_modules = FusedModules(tuned, self._places, layer.fused, others)
+            own = [(*place, tuned) for place in self._places]
+            around, others = _dependent_places(model, layer)
+            tuned.fused_modules = FusedModules(tuned, own + around, layer.fused, others)
 
     def apply(self) -> None:
         for parent, name in self._places:
@@ -84,13 +84,22 @@ def restore_(model: nn.Module) -> None:
                 parent._modules[name] = own
 
 
-def _fused_places(model: nn.Module, layer: ModelLayer) -> list[tuple[nn.Module, str, nn.Module]]:
-    """Return the places of all modules, with their parts, from behind the convolution to the last
-    that its layer takes in: as (parent, name, module)."""
-    behind = layer.calls[0].behind if layer.calls else []
-    last = behind.index(layer.fused[-1]) + 1 if layer.fused else 0
-    parts = {part for each in behind[:last] if each is not HEAD for part in each.modules()}
-    return [(*place, part) for part in parts for place in _places(model, part)]
+def _dependent_places(model: nn.Module, layer: ModelLayer) -> tuple[list[Place], list[Place]]:
+    """Return the places on which it depends that the layer takes in the modules behind it.
+
+    They are those of the modules around the convolution that do not hold all that it takes in; and
+    those of all modules from behind it to the last that it takes in, of their parts and of the
+    other modules around some of them.
+    """
+    passed = passed_modules(layer)
+    around = modules_around(model, layer)
+    within = [each for each in around if layer.convolution in {*each.modules()}]
+    others = {part for each in passed for part in each.modules()} | {*around} - {*within}
+
+    def placed(modules: Iterable[nn.Module]) -> list[Place]:
+        return [(*place, each) for each in modules for place in _places(model, each)]
+
+    return placed(within), placed(others)
 
 
 def _places(model: nn.Module, module: nn.Module) -> list[tuple[nn.Module, str]]:
