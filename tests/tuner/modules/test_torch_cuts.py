@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from models import close, outputs  # noqa: E402
 from torch import nn  # noqa: E402
 
+from tuner.torch import capture, optimize_  # noqa: E402
 from tuner.torch.model.survey import Terms, survey  # noqa: E402
 from tuner.torch.model.swap import swaps_of  # noqa: E402
 
@@ -41,6 +42,38 @@ def swapped(model: Cut, source: Local) -> Any:
     assert layer.fused == [model.act]
     swap.apply()
     return layer.tuned
+
+
+class Tail(nn.Module):
+    """A convolution whose tail is cut off or kept, as the caller wants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(4, 4, 4, groups=4, padding=3)
+
+    def forward(self, x: Any, whole: bool = False) -> Any:
+        return self.conv(x) if whole else self.conv(x)[..., : x.shape[-1]]
+
+
+class Called(Tail):
+    """The same by a function."""
+
+    def forward(self, x: Any, whole: bool = False) -> Any:
+        y = nn.functional.conv1d(x, self.conv.weight, self.conv.bias, 1, 3, 1, 4)
+        return y if whole else y[..., : x.shape[-1]]
+
+
+@pytest.mark.parametrize("make", [Tail, Called])
+def test_a_cut_may_stay_in_the_model(source: Local, make: type[Tail]) -> None:
+    model, x = make().eval(), torch.randn(2, 4, SAMPLES)
+    with torch.no_grad():
+        plain = model(x, whole=True)
+    (captured,) = capture(model, x, fuse=("bn", "bias", "act"))
+    assert captured.workload.length == SAMPLES + 3
+    optimize_(model, x, source=source, fuse=("bn", "bias", "act"))
+    with torch.no_grad():
+        assert close(model(x, whole=True), plain)
+        assert close(model(x), plain[..., :SAMPLES])
 
 
 @pytest.mark.parametrize("samples", [SAMPLES, SAMPLES - 1, 20, 80])

@@ -68,8 +68,9 @@ def optimize_(
 
     ``filter_fn(module, name)`` is asked for each module of the model, and returns whether it may be
     replaced if it is a convolution, or kernels may compute the functions that it calls. ``fuse``
-    lists what kernels may take in: "bn", "bias", "act" and "gate". ``max_error`` is the accuracy
-    that the workloads ask for, by default the usual one of their dtype.
+    lists what kernels may take in: "bn", "bias", "act", "cut", which leaves one output for each
+    sample, and "gate". ``max_error`` is the accuracy that the workloads ask for, by default the
+    usual one of their dtype.
 
     ``on_missing`` says what is done about workloads that are not tuned: PyTorch computes them
     ("fallback"); a worker verifies the configuration of the closest tuned shape ("nearest"), or one

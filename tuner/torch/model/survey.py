@@ -26,9 +26,10 @@ from tuner.torch.modules import Conv1d, DepthwiseConv2d
 from tuner.torch.replaced import hooks_of
 from tuner.torch.tuned_module import Tuned
 
-FUSE = ("bn", "bias", "act", "gate")
-"""The parts that a kernel may take in: a batch norm, the bias, an activation, and the gates before
-and behind a convolution that is called as a function."""
+FUSE = ("bn", "bias", "act", "cut", "gate")
+"""The parts that a kernel may take in: a batch norm, the bias, an activation, the cut that leaves
+one output for each sample, and the gates before and behind a convolution that is called as a
+function."""
 
 Mode = Literal["inference", "training"]
 """The use for which a model is optimised."""
@@ -197,7 +198,7 @@ def _layers(
 ) -> dict[nn.Module | FunctionCall, ModelLayer]:
     """Return the model's layers by their convolutions, but not those that ``filter_fn`` refuses."""
     functions: dict[nn.Module, list[FunctionCall]] = {}
-    takes_gates = "gate" in terms.fuse and terms.mode == "inference"
+    takes_gates = {"gate", "cut"} <= {*terms.fuse} and terms.mode == "inference"
     for each in flow.calls:
         if isinstance(each, FunctionCall) and (not each.gated or takes_gates):
             functions.setdefault(each.within, []).append(each)
@@ -323,7 +324,8 @@ def _behind(
 ) -> tuple[BatchNorm | None, Activation, list[nn.Module]]:
     """Return the batch norm and activation that the layer can take in, and all modules it passes.
 
-    If the model uses only as many outputs as there are samples, the layer is made causal if it can.
+    If the model uses only as many outputs as there are samples, the layer is made causal if it may
+    and can be.
     """
     norm: BatchNorm | None = None
     fused: list[nn.Module] = []
@@ -334,8 +336,10 @@ def _behind(
         if module is HEAD:
             lengths = {call.input.shape[-1] for call in layer.calls}
             always = layer.convolution in flow.cut_at_any_length
-            if not isinstance(layer.tuned, Conv1d) or not layer.tuned.make_causal(
-                () if always else lengths
+            if (
+                "cut" not in fuse
+                or not isinstance(layer.tuned, Conv1d)
+                or not layer.tuned.make_causal(() if always else lengths)
             ):
                 break
             continue
