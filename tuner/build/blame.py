@@ -10,7 +10,7 @@ import errno
 
 from tuner.build.linker import must_still_link
 from tuner.errors import NoDiskSpace, NoLinker, NotReady, UnusableFile
-from tuner.process.scratch import Scratch, must_have_room_to_work
+from tuner.process.scratch import Scratch, must_be_usable
 from tuner.process.stopping import check_stopped
 
 MACHINES_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.EIO})
@@ -20,12 +20,12 @@ MACHINES_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.EIO})
 def blame_candidate(status: str) -> None:
     """Return if a trial of this status may be stored, so that the job doesn't try it again.
 
-    Raises what :func:`check_stopped` raises, NoDiskSpace, and NoLinker if something else than the
-    candidate made it fail.
+    Raises what :func:`check_stopped` raises, NoDiskSpace, UnusableFile, and NoLinker if something
+    else than the candidate made it fail.
     """
     if status in ("build_error", "run_error", "machine_error"):
         check_stopped()  # a signal that ends this process may have ended its child first
-        must_have_room_to_work()
+        must_be_usable()
     if status == "machine_error":
         must_still_link()
 
@@ -42,14 +42,14 @@ def blame_job(error: Exception) -> None:
 
 
 def must_be_ready(scratch: Scratch | None = None) -> None:
-    """Raise NotReady if there is no space for a library, or none can be linked.
+    """Raise NotReady if there is no space for a library, or none can be linked or loaded.
 
     ``scratch`` is made anew first if it is gone.
     """
     try:
         if scratch is not None:
             scratch.ensure()
-        must_have_room_to_work()
+        must_be_usable()
         must_still_link()
     except (NoDiskSpace, NoLinker, OSError, UnusableFile) as error:
         raise NotReady(error) from error

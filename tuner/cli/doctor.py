@@ -21,6 +21,7 @@ from tuner.device import cpu_facts, cuda_facts
 from tuner.errors import NoLinker, UnusableFile
 from tuner.measure.noise import measure_noise
 from tuner.measure.versions import versions
+from tuner.process.scratch import must_hold_libraries
 from tuner.settings import Settings
 
 OTHER_DATABASE_HINT = "go to another folder, or name another file in TUNER_DATABASE_URL"
@@ -104,7 +105,8 @@ def _peer() -> Finding:
 
 
 def _folders(settings: Settings) -> Finding:
-    """Check that the folders of the key, downloads, temporary files and builds can be written."""
+    """Check that the folders of the key, downloads, temporary files and builds can be written, and
+    that libraries can be loaded from the temporary folder."""
     try:
         folders = {
             "TUNER_SIGNING_KEY": settings.signing_key.parent,
@@ -113,6 +115,7 @@ def _folders(settings: Settings) -> Finding:
         }
         if settings.build_cache is not None:
             folders["TUNER_BUILD_CACHE"] = settings.build_cache
+        must_hold_libraries(folders["TMPDIR"])
     except (OSError, UnusableFile) as error:
         return Finding("folders", "missing", str(error))
     for variable, folder in folders.items():

@@ -114,10 +114,23 @@ def must_have_room(needed: int, allowed: int) -> None:
     _must_be_free(what, needed, smaller)
 
 
-def must_have_room_to_work() -> None:
-    """Raise NoDiskSpace if less than WORKING_BYTES is free, for which a build or a measurement may
-    have failed."""
+def must_be_usable() -> None:
+    """Raise UnusableFile or NoDiskSpace if the temporary folder is why a build or a measurement may
+    have failed: no library can be loaded from it, or less than WORKING_BYTES is free."""
+    must_hold_libraries(Path(tempfile.gettempdir()))
     _must_be_free("the libraries that are built and loaded", WORKING_BYTES, "make room there")
+
+
+def must_hold_libraries(folder: Path) -> None:
+    """Raise UnusableFile if no library that is built in the temporary folder can be loaded."""
+    way_out = "name another folder in TMPDIR"
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(folder).decode(errors="backslashreplace")
+        raise UnusableFile(shown, f"the path is not valid UTF-8; {way_out}") from None
+    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        raise UnusableFile(folder, f"no library can be loaded from a noexec mount; {way_out}")
 
 
 def _must_be_free(what: str, needed: int, way_out: str) -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from tuner.build.blame import blame_candidate, blame_job, must_be_ready
-from tuner.errors import NoDiskSpace, NoLinker, NotReady, TunerError
+from tuner.cli.doctor import examine
+from tuner.errors import NoDiskSpace, NoLinker, NotReady, TunerError, UnusableFile
 from tuner.process.scratch import Scratch, scratch
+from tuner.settings import Settings
 
 
 @pytest.fixture
@@ -100,3 +102,19 @@ def test_what_can_not_be_made_anew_is_told(own: Scratch) -> None:
     with pytest.raises(NotReady, match="remove it"):
         must_be_ready(own)
     own.folder.unlink()
+
+
+def test_a_folder_whose_path_no_build_order_can_name_is_the_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Orders cross to the children as JSON, which is UTF-8."""
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/b\xff"))
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with pytest.raises(NotReady, match=r"b\\xff: the path is not valid UTF-8.*TMPDIR"):
+        must_be_ready()
+    with pytest.raises(UnusableFile):
+        blame_candidate("build_error")
+    (found,) = [each for each in examine(Settings()) if each.what == "folders"]
+    assert (found.state, "not valid UTF-8" in found.detail) == ("missing", True)

@@ -36,7 +36,7 @@ def ladder(
     from tuner.ladder.ladder import climb_and_store
     from tuner.ladder.report import picture, show_ladder
     from tuner.process import logs
-    from tuner.process.scratch import scratch
+    from tuner.process.scratch import must_hold_libraries, scratch
     from tuner.settings import Settings
 
     if workload.dtype != "float32":
@@ -54,7 +54,8 @@ def ladder(
     device = detect(target.value)
     stop_on_signals()
     try:
-        with database(settings) as engine, scratch():
+        with database(settings) as engine, scratch() as own:
+            must_hold_libraries(own.folder)
             if svg is not None:
                 refuse_database(engine, svg)
             climbed = climb_and_store(engine, device, settings, workload, document)

@@ -40,7 +40,7 @@ def rpc_server(
     from tuner.device.gpus import chosen
     from tuner.farm.tracker import must_answer
     from tuner.process import logs
-    from tuner.process.scratch import scratch
+    from tuner.process.scratch import must_hold_libraries, scratch
     from tuner.settings import Settings
     from tuner.worker.supervise import supervise
 
@@ -59,7 +59,8 @@ def rpc_server(
     given |= {"address": None if host in EVERYWHERE else host, "target": kind}
     command = [sys.executable, "-m", "tuner.farm.server", json.dumps(given)]
     stop_on_signals()
-    with scratch():
+    with scratch() as own:
+        must_hold_libraries(own.folder)
         try:
             supervise(members, command, once=False)
         except Stopped:
