@@ -24,6 +24,8 @@ from tuner.process.stopping import POLL_SECONDS
 
 LENGTH = struct.Struct("!I")
 CHUNK_BYTES = 1 << 16
+MOST_BETWEEN_LOOKS = 2 * POLL_SECONDS
+"""How much time of a deadline may pass between two looks at it."""
 ERROR_CHARACTERS = 100_000
 """How much of a traceback's end is sent."""
 
@@ -37,23 +39,40 @@ class Malformed(Exception):
     """A message is too long, or is no answer to the call that was made."""
 
 
-def send(channel: socket, text: bytes, deadline: float | None = None) -> None:
-    """Send a text. Raise TimeoutError at the deadline, a value of ``time.monotonic``, and
+class Deadline:
+    """The end of a wait, which is looked at about every POLL_SECONDS.
+
+    A look that comes far later than that says that this process was stopped, as by Ctrl-Z or
+    ``docker pause``. What it waits for may have been stopped, too, so that time does not count."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left, self._last_look = seconds, time.monotonic()
+
+    def look(self) -> float:
+        """Return how many seconds are left."""
+        now = time.monotonic()
+        self._left -= min(now - self._last_look, MOST_BETWEEN_LOOKS)
+        self._last_look = now
+        return max(0.0, self._left)
+
+
+def send(channel: socket, text: bytes, timeout: float | None = None) -> None:
+    """Send a text. Raise TimeoutError if that takes longer than ``timeout`` seconds, and
     ConnectionError if the far end is closed."""
-    channel.settimeout(_left(deadline))
+    channel.settimeout(timeout)
     channel.sendall(LENGTH.pack(len(text)) + text)
 
 
 def receive(
     channel: socket,
     most: int | None = None,
-    deadline: float | None = None,
+    deadline: Deadline | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> bytes:
     """Return the next text. ``check()`` is called about twice a second meanwhile, and may raise.
 
-    Raise Malformed if the text is longer than ``most`` bytes, TimeoutError at the deadline (a value
-    of ``time.monotonic``), and EOFError or ConnectionError if the far end is closed."""
+    Raise Malformed if the text is longer than ``most`` bytes, TimeoutError if it has not arrived by
+    the deadline, and EOFError or ConnectionError if the far end is closed."""
     (length,) = LENGTH.unpack(_exactly(channel, LENGTH.size, deadline, check))
     if most is not None and length > most:
         raise Malformed(f"{length} bytes, at most {most} are read")
@@ -73,32 +92,23 @@ def is_drained(channel: socket) -> bool:
 
 
 def _exactly(
-    channel: socket, size: int, deadline: float | None, check: Callable[[], None]
+    channel: socket, size: int, deadline: Deadline | None, check: Callable[[], None]
 ) -> bytes:
     read = bytearray()
     while len(read) < size:
-        left = _left(deadline)
+        left = None if deadline is None else deadline.look()
         channel.settimeout(None if left is None else min(left, POLL_SECONDS))
         try:
             part = channel.recv(min(size - len(read), CHUNK_BYTES))
-        except TimeoutError:
-            part = None
-        if part is None:
+        except (TimeoutError, BlockingIOError):  # the latter if nothing is left
+            if left == 0:
+                raise TimeoutError from None
             check()
-        elif not part:
+            continue
+        if not part:
             raise EOFError
-        else:
-            read += part
+        read += part
     return bytes(read)
-
-
-def _left(deadline: float | None) -> float | None:
-    if deadline is None:
-        return None
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
 
 
 def request(function: Callable[..., Any], arguments: Sequence[Any]) -> bytes:

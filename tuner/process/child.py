@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from tuner.errors import ChildCrashed, ChildTimeout, MachineError
 from tuner.process import channel
-from tuner.process.channel import Malformed
+from tuner.process.channel import Deadline, Malformed
 from tuner.process.confine import Confinement
 from tuner.process.fork_server import Forked, ForkFailed, ForkServer
 from tuner.process.stopping import check_stopped
@@ -99,18 +99,18 @@ class Child:
         child is killed.
 
         Raise ChildError if the function raises, ChildTimeout if it takes longer than ``timeout``
-        seconds, and ChildCrashed if the child dies or sends something that is no answer. That is a
-        MachineError if it can't be started, or is killed by somebody else. After a timeout or a
-        wrong answer the child is killed.
+        seconds, in which this process was not stopped, and ChildCrashed if the child dies or sends
+        something that is no answer. That is a MachineError if it can't be started, or is killed by
+        somebody else. After a timeout or a wrong answer the child is killed.
         """
         request = channel.request(function, arguments)
         check()
         check = partial(self._check, check)
         connection = self._started(check)
         self._calls += 1
-        deadline = time.monotonic() + timeout
+        deadline = Deadline(timeout)
         try:
-            channel.send(connection, request, deadline)
+            channel.send(connection, request, timeout)
             answer = channel.receive(connection, self._answer_bytes, deadline, check)
             return channel.read_answer(self._calls, function, answer)
         except TimeoutError as error:
@@ -217,8 +217,7 @@ class Child:
         if self._killed:  # kill() may have come before there was a process to signal
             self.interrupt()
         try:
-            deadline = time.monotonic() + START_SECONDS
-            channel.receive(self._channel, self._answer_bytes, deadline, check)
+            channel.receive(self._channel, self._answer_bytes, Deadline(START_SECONDS), check)
         except TimeoutError as error:
             self.close()
             raise MachineError(f"the child did not start within {START_SECONDS:g} s") from error
