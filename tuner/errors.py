@@ -43,6 +43,7 @@ TunerError
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -366,3 +367,12 @@ class MachineError(ChildCrashed):
 
 class ChildTimeout(ChildFailed):
     """Raise the time limit if the work really takes so long: the child was killed at its end."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"killed after {seconds:g} s")
+
+    @staticmethod
+    def limit_in(message: str) -> float | None:
+        """Return the limit in seconds that an error's message names; None if it names none."""
+        told = re.fullmatch(r"killed after (\d+(?:\.\d+)?(?:e[+-]\d+)?) s", message)
+        return float(told[1]) if told else None

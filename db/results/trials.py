@@ -6,19 +6,29 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Engine, Select, func, insert, select
+from sqlalchemy import Connection, Engine, Select, String, cast, func, insert, select, update
 from sqlalchemy.engine import RowMapping
 from sqlalchemy.exc import IntegrityError
 
 from db.queue.jobs import require_job_id
 from db.queue.lease import lock_leased_job
 from db.results.totals import add_up
-from db.sql.choices import MACHINE_ERROR
+from db.sql.choices import MACHINE_ERROR, TIMEOUTS
 from db.sql.columns import canonical, now, storable, utc
 from db.sql.errors import DuplicateTrial, NotFound
 from db.sql.pages import Page, page, read_cursor
 from db.sql.tables import jobs, trials, workloads
 from db.sql.transaction import reading, writing
+
+MEASURED_ONCE = (
+    "workload_id",
+    "device_id",
+    "tvm_version",
+    "template",
+    "template_version",
+    "config_key",
+)
+"""The columns by which a trial is stored once."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +78,7 @@ def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> l
 
     Raises LeaseLost, and DuplicateTrial if a configuration was measured already for the same
     workload, device, template, template version and TVM version, unless that failed by
-    MACHINE_ERROR in another job. In both cases nothing is stored."""
+    MACHINE_ERROR or one of TIMEOUTS in another job. In both cases nothing is stored."""
     with writing(engine) as connection:
         job = lock_leased_job(connection, job_id, attempt)
         if not new:
@@ -84,11 +94,12 @@ def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> l
                 "job_seq": job["seq"],
                 "workload_id": job["workload_id"],
                 "number": number,
-                "config_key": _key_of_trial(trial, job_id),
+                "config_key": config_key(trial.config),
                 "created_at": clock,
             }
             for number, trial in enumerate(new, last + 1)
         ]
+        _make_way(connection, job["seq"], rows)
         try:
             connection.execute(insert(trials), rows)
         except IntegrityError as error:
@@ -104,10 +115,19 @@ def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> l
         return [Trial.from_row(row) for row in stored]
 
 
-def _key_of_trial(trial: NewTrial, job_id: str) -> str:
-    """Return the key that no second trial may have; after MACHINE_ERROR none of the same job."""
-    own = {"job": job_id} if trial.status == MACHINE_ERROR else {}
-    return config_key(trial.config | own)
+def _make_way(connection: Connection, job_seq: int, rows: Sequence[dict[str, Any]]) -> None:
+    """Give trials of other jobs that say nothing final of these rows' configurations keys that no
+    configuration has."""
+    for row in rows:
+        connection.execute(
+            update(trials)
+            .where(
+                *(trials.c[name] == row[name] for name in MEASURED_ONCE),
+                trials.c.job_seq != job_seq,
+                trials.c.status.in_((MACHINE_ERROR, *TIMEOUTS)),
+            )
+            .values(config_key=cast(trials.c.id, String))
+        )
 
 
 def measured_trials(

@@ -24,6 +24,8 @@ TrialStatus = Literal[
 MACHINE_ERROR: TrialStatus = "machine_error"
 """What the trial needed of the machine was not there, such as memory. Such a trial says nothing of
 its configuration, which other jobs try again."""
+TIMEOUTS: tuple[TrialStatus, ...] = ("build_timeout", "run_timeout")
+"""The trial was killed at its limit. Under a larger one other jobs try its configuration again."""
 SKIPPED: TrialStatus = "skipped"
 """No space has the imported configuration, so it was not built."""
 

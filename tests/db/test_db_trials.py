@@ -75,25 +75,36 @@ def test_a_trial_is_known_to_every_job_of_its_workload(
     assert [trial.job_id for trial in known] == [job.id, other.id]
 
 
-def test_a_machines_error_is_known_to_its_own_job_only(
-    engine: Engine, job: queue.Job, gpu: int
+@pytest.mark.parametrize("status", ["machine_error", "build_timeout", "run_timeout"])
+def test_what_is_not_final_is_refused_to_its_own_job_only(
+    engine: Engine, job: queue.Job, gpu: int, status: str
 ) -> None:
-    starved = new_trial(gpu, 64, status="machine_error", time_us=None, timing=None)
-    first = trials.add(engine, job.id, job.attempt, [starved])
+    failed = new_trial(gpu, 64, status=status, time_us=None, timing=None, error="killed")
+    first = trials.add(engine, job.id, job.attempt, [failed])
     with pytest.raises(DuplicateTrial):
-        trials.add(engine, job.id, job.attempt, [starved])
+        trials.add(engine, job.id, job.attempt, [failed])
     queue.finish(engine, job.id, job.attempt, "failed")
     submitted(engine)
     other = claimed(engine)
-    again = trials.add(engine, other.id, other.attempt, [starved])
+    again = trials.add(engine, other.id, other.attempt, [failed, new_trial(gpu, 65)])
     queue.finish(engine, other.id, other.attempt, "failed")
     submitted(engine)
     last = claimed(engine)
     worked = trials.add(engine, last.id, last.attempt, [new_trial(gpu, 64)])
     known = trials.measured_trials(engine, job.workload_key, gpu, "0.27.0")
     assert known == first + again + worked
+    queue.finish(engine, last.id, last.attempt, "failed")
+    submitted(engine)
+    late = claimed(engine)
+    with pytest.raises(DuplicateTrial):
+        trials.add(engine, late.id, late.attempt, [failed])
+
+
+def test_nothing_is_learnt_from_a_machines_error(engine: Engine, job: queue.Job, gpu: int) -> None:
+    starved = new_trial(gpu, 64, status="machine_error", time_us=None, timing=None)
+    trials.add(engine, job.id, job.attempt, [starved, new_trial(gpu, 65)])
     learnt = history.latest_trials(engine, job.workload_key, gpu, "0.27.0", 10)
-    assert [past.time_us for past in learnt] == [worked[0].time_us]
+    assert [past.config["threads"] for past in learnt] == [65]
 
 
 def test_another_device_template_version_or_tvm_is_another_trial(

@@ -105,7 +105,7 @@ class PeerProcess:
         def check() -> None:
             spent = time.monotonic() - start - (self._paused_seconds - paused)
             if spent > BEGIN_SECONDS:
-                raise ChildTimeout(f"killed after {BEGIN_SECONDS:g} s")
+                raise ChildTimeout(BEGIN_SECONDS)
 
         self._child.call(function, *arguments, timeout=A_DAY, check=check)
 

@@ -22,7 +22,6 @@ from db.results import peer_times
 from db.results import trials as log_of_trials
 from db.results.peer_times import PeerTimes
 from db.results.trials import NewTrial, config_key
-from db.sql.choices import MACHINE_ERROR
 from db.sql.errors import DuplicateTrial
 from templates.template import Template
 from tuner.build.blame import blame_candidate
@@ -50,6 +49,7 @@ from tuner.measure.trial import Measured
 from tuner.measure.versions import TVM, of_peers
 from tuner.peers import groups
 from tuner.plan import metaschedule as metaschedule_peer
+from tuner.plan.known import known_trials
 from tuner.plan.listed import ListedPlan
 from tuner.plan.make_plan import make_plan
 from tuner.plan.plan import Config
@@ -260,13 +260,7 @@ class JobRun:
 
     def _load_known_trials(self) -> None:
         """Tell the plan the stored trials of the workload on this device, this job's included."""
-        known = [
-            trial
-            for trial in log_of_trials.measured_trials(
-                self._engine, self._job.workload_key, self._device_id, TVM
-            )
-            if trial.status != MACHINE_ERROR or trial.job_id == self._job.id
-        ]
+        known = known_trials(self._engine, self._job, self._device_id, self._settings)
         current = [
             trial for trial in known if self._plan.knows(trial.config, trial.template_version)
         ]

@@ -115,7 +115,7 @@ class Child:
             return channel.read_answer(self._calls, function, answer)
         except TimeoutError as error:
             self.close()
-            raise ChildTimeout(f"killed after {timeout:g} s") from error
+            raise ChildTimeout(timeout) from error
         except Malformed as error:
             self.close()
             raise ChildCrashed(f"killed for an answer that is none: {error}") from error
