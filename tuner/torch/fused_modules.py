@@ -130,15 +130,21 @@ class FusedModules(torch.nn.Module):
             if not all(map(self._has, self._fused)):
                 return True
             self._remember(layer)
-        if any(self._hooks or ()):
-            return True
+        return (
+            any(self._hooks)  # type: ignore[arg-type]  # _remember has just set it
+            or self._is_replaced()
+            or self._has_other_class()
+            or bool(self._sequences and self._is_elsewhere())
+            or bool(self._around and self._is_extended())
+        )
+
+    def _is_replaced(self) -> bool:
+        """Return whether another module stands in one of the places, or has another forward."""
         for place, name, module in self._places:
             parent = place()
             if parent is not None and parent._modules.get(name) is not module:
                 return True
-        if self._has_other_class() or self._is_elsewhere() or self._is_extended():
-            return True
-        return any(each.get("forward") is not known for each, known in self._forwards)
+        return any(own.get("forward") is not forward for own, forward in self._forwards)
 
     def _remember(self, layer: torch.nn.Module) -> None:
         """Keep what is to stay as it is now: hooks, forwards and the lengths of sequences."""
