@@ -34,7 +34,8 @@ from db.results import artifacts as files
 from db.results import signers
 from db.results.artifacts import NewArtifact
 from db.results.signers import NewSigner
-from db.results.verify_signature import signature_fault
+from db.results.trials import config_key
+from db.results.verify_signature import signature_fault, signing_key
 from db.sql.columns import now, upsert, utc
 from db.sql.errors import NotFound
 from db.sql.tables import artifacts, best_artifacts, bests, devices, jobs, workloads
@@ -83,6 +84,8 @@ def finish_with_bests(
     attempt: int,
     found: Sequence[BestWithFiles],
     signer: NewSigner | None = None,
+    compared: Collection[tuple[str, int]] = (),
+    trusted: Collection[str] | None = None,
 ) -> None:
     """Store bests and their files, and end the job as succeeded, in one transaction.
 
@@ -90,11 +93,17 @@ def finish_with_bests(
     ``artifacts`` may name further files, which must be stored already.
 
     A stored best is not replaced if it is faster and was measured with the same versions, that of
-    the protocol included; the job then shows the stored one. There are two exceptions:
+    the protocol included; the job then shows the stored one. There are three exceptions:
 
     - A best that was only predicted gives way to any that was searched for, and is not stored if
       there is such a one.
     - If `signer` is given, a stored best whose files clients would refuse is always replaced.
+    - If `trusted` is given, a stored best that none of these public keys signed is replaced if its
+      configuration was `compared`. Whoever tunes can't load it, and what won beside it is no
+      slower, even if it took longer today.
+
+    `compared` are the configurations of the job's last round, each as its `config_key` and the
+    version of its template. `trusted` may be given only with `signer`.
 
     `signer` has signed the files. It is registered in the same transaction, because the database
     may have been replaced since the worker registered at its start.
@@ -117,7 +126,13 @@ def finish_with_bests(
             succeed(connection, job["seq"], **_job_columns(_as_stored(found[0].best, fastest)))
             return
         may_stay = sound if job["search"] == PREDICTED else searched
-        by_threads = {row["threads"]: row for row in may_stay}
+        by_threads = {
+            row["threads"]: row
+            for row in may_stay
+            if trusted is None
+            or (config_key(row["config"]), row["template_version"]) not in compared
+            or signing_key(connection, row["id"]) in trusted
+        }
         kept = [
             _keep_faster(connection, job, each, by_threads.get(each.best.threads or 0))
             for each in found

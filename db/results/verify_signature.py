@@ -48,6 +48,16 @@ def signature_fault(connection: Connection, best_id: int, workload_key: str) -> 
     return None if key == workload_key else "its signed manifest is of another workload"
 
 
+def signing_key(connection: Connection, best_id: int) -> str:
+    """Return the public key that signed this best, in which `signature_fault` finds no fault."""
+    query = (
+        select(artifacts.c.content)
+        .join(best_artifacts, best_artifacts.c.sha256 == artifacts.c.sha256)
+        .where(best_artifacts.c.best_id == best_id, best_artifacts.c.kind == "signature")
+    )
+    return signed.parse(connection.execute(query).scalar_one()).public_key
+
+
 def _is(file: Row[Any, Any, Any, Any] | None, sha256: str, size: int) -> bool:
     """Return whether the file exists under this hash and with this size, and its bytes have the
     hash."""

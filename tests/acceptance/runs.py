@@ -15,6 +15,7 @@ from tuner.device.device import Device
 from tuner.job.job import JobRun
 from tuner.job.lease import HEARTBEAT_SECONDS, Lease
 from tuner.job.progress import Progress
+from tuner.job.publish import Signing
 from tuner.library.signing_key import own_key
 from tuner.settings import Settings
 
@@ -55,7 +56,7 @@ class Bench:
                 self.device_id(database),
                 self.builder,
                 settings=settings,
-                key=own_key(settings.signing_key),
+                signing=Signing(own_key(settings.signing_key)),
                 among=among,
                 watch=watch,
             ).run()

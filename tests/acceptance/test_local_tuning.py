@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from processes import Database, started
+from sqlalchemy import update
 
 from db.results import trials
+from db.sql.tables import bests
+from db.sql.transaction import writing
 from tuner.client.client import Client
 from tuner.client.local import Local
 from tuner.errors import (
@@ -55,6 +58,27 @@ def test_a_client_tunes_here_and_loads(
             local.best("conv1d", M=513, N=8)
         with pytest.raises(UnknownStrategy):
             local.tune("conv1d", SHAPE, search="luck")
+
+
+def test_what_another_key_signed_can_be_loaded_once_it_is_tuned_again_here(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error says so. No search here beats the time that the other key's best has."""
+    monkeypatch.setenv("TUNER_BUILD_WORKERS", "2")
+    options = {"target": "cpu", "trials": 2, "search": "random", "baselines": "none"}
+    settings = Settings(database_url=database.url)
+    theirs = settings.model_copy(update={"signing_key": tmp_path / "theirs.pem"})
+    with Local(theirs, cache=tmp_path / "cache") as local:
+        local.tune("conv1d", SHAPE, **options)
+    with writing(database.engine) as connection:
+        connection.execute(update(bests).where(bests.c.threads == 1).values(time_us=1e-3))
+    with Local(settings, cache=tmp_path / "cache") as local:
+        with pytest.raises(UntrustedSigner, match="tune it again here, with --retune"):
+            local.load(local.best("conv1d", SHAPE))
+        local.tune("conv1d", SHAPE, on_existing="retune", **options)
+        again = local.best("conv1d", SHAPE, threads=1)
+        assert again.time_us > 1e-3
+        local.load(again)
 
 
 def test_an_order_keeps_to_its_templates_and_a_worker_to_its_processes(

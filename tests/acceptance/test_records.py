@@ -25,6 +25,7 @@ from tuner.errors import NothingWorked
 from tuner.job.job import JobRun
 from tuner.job.lease import Cancelled, Lease
 from tuner.job.progress import Progress
+from tuner.job.publish import Signing
 from tuner.library.signing_key import own_key
 from tuner.settings import Settings
 
@@ -139,7 +140,7 @@ def test_a_cancel_is_heard_while_a_list_is_refused(
             bench.device_id(database),
             bench.builder,
             settings=settings,
-            key=own_key(settings.signing_key),
+            signing=Signing(own_key(settings.signing_key)),
         ).run()
     assert database.trials(job) == []
 

@@ -1,7 +1,7 @@
 """Signers, and the check that a best's files are those that its worker has signed."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
@@ -42,7 +42,14 @@ def signed_files(of: str, /, key: Ed25519PrivateKey = KEY, **changes: Any) -> li
     ]
 
 
-def tuned(engine: Engine, length: int = 64, time_us: float = 1.5, **changes: Any) -> dict[str, str]:
+def tuned(
+    engine: Engine,
+    length: int = 64,
+    time_us: float = 1.5,
+    compared: Collection[tuple[str, int]] = (),
+    trusted: Collection[str] | None = None,
+    **changes: Any,
+) -> dict[str, str]:
     """Store a job with a signed best, and return the SHA-256 names of its files by kind."""
     submitted(engine, length)
     job, gpu = claimed(engine), device(engine).id
@@ -55,6 +62,8 @@ def tuned(engine: Engine, length: int = 64, time_us: float = 1.5, **changes: Any
         job.attempt,
         [best.BestWithFiles(new_best(job, gpu, time_us=time_us), files)],
         signer(),
+        compared,
+        trusted,
     )
     return {file.kind: file.sha256 for file in files}
 
@@ -191,6 +200,34 @@ def test_a_faster_best_that_they_load_stays(engine: Engine) -> None:
     tuned(engine, time_us=2.0, timing=2)
     [found] = best.lookup(engine, submitted(engine).workload_key)
     assert (found.time_us, found.artifacts) == (1.5, first)
+
+
+CONFIG = trials.config_key({"template": "direct", "threads": 64})
+
+
+@pytest.mark.parametrize(
+    ("compared", "trusted", "stays"),
+    [
+        ({(CONFIG, 1)}, [KEY], False),
+        ({(CONFIG, 1)}, [KEY, OTHER], True),
+        ({(CONFIG, 1)}, None, True),
+        ({(CONFIG, 2), ("0" * 32, 1)}, [KEY], True),  # another version, another configuration
+    ],
+)
+def test_a_faster_best_of_another_key_stays_if_that_is_trusted_or_it_was_not_compared(
+    engine: Engine,
+    compared: Collection[tuple[str, int]],
+    trusted: Collection[Ed25519PrivateKey] | None,
+    stays: bool,
+) -> None:
+    """Whoever does not trust the key is told to tune again, so that must help."""
+    signers.register(engine, signer(OTHER))
+    first = tuned(engine, key=OTHER)
+    keys = None if trusted is None else [signer(key).public_key for key in trusted]
+    again = tuned(engine, time_us=2.0, compared=compared, trusted=keys, timing=2)
+    [found] = best.lookup(engine, submitted(engine).workload_key)
+    assert (found.time_us, found.artifacts) == ((1.5, first) if stays else (2.0, again))
+    assert check(engine).wrong == []
 
 
 def test_a_best_with_the_files_of_another(engine: Engine) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy.engine import Engine
 
 from db import queue
@@ -40,7 +39,7 @@ from tuner.job.finalists import finalists
 from tuner.job.lease import Lease
 from tuner.job.pipeline import BATCH, measured_candidates
 from tuner.job.progress import Progress, eta_seconds
-from tuner.job.publish import publish
+from tuner.job.publish import Signing, publish
 from tuner.job.record import metaschedule_record
 from tuner.job.tally import Tally
 from tuner.measure import cases
@@ -81,7 +80,7 @@ class JobRun:
         builder: Builder,
         *,
         settings: Settings,
-        key: Ed25519PrivateKey,
+        signing: Signing,
         among: Sequence[Template[Any]] | None = None,
         farm: Farm | None = None,
         peers: PeerProcesses | None = None,
@@ -91,7 +90,7 @@ class JobRun:
         self._device, self._device_id = device, device_id
         self._builder, self._settings, self._watch = builder, settings, watch
         self._farm, self._peers = farm, peers
-        self._key = key
+        self._signing = signing
         seed = self._job.seed if self._job.seed is not None else int.from_bytes(os.urandom(4))
         self._plan = make_plan(engine, self._job, device, seed, among, lease.check)
         self._seed = seed
@@ -156,7 +155,7 @@ class JobRun:
                 winners,
                 records=[self._record(winner) for winner in winners],
                 trials_measured=self._tally.total,
-                key=self._key,
+                signing=self._signing,
             )
 
     def _warn_if_not_quiet(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -13,12 +14,25 @@ from db.contract.job import Job
 from db.results.artifacts import NewArtifact
 from db.results.best import BestWithFiles, NewBest, finish_with_bests
 from db.results.signers import NewSigner
+from db.results.trials import config_key
 from tuner.job import artifact
 from tuner.job.final import Winner
 from tuner.library.signing_key import public_key_of
 from tuner.measure.roofline import roofline
 from tuner.measure.versions import TVM, versions
 from tuner.plan.plan import Plan
+
+
+@dataclass(frozen=True)
+class Signing:
+    """How winners are signed: with ``key``.
+
+    ``trusted`` are the public keys beside it that whoever tunes trusts; None for every registered
+    one, as the clients of a service do.
+    """
+
+    key: Ed25519PrivateKey
+    trusted: frozenset[str] | None = None
 
 
 def publish(
@@ -30,21 +44,29 @@ def publish(
     *,
     records: Sequence[dict[str, Any]],
     trials_measured: int,
-    key: Ed25519PrivateKey,
+    signing: Signing,
 ) -> None:
     """Sign the winners, store them as bests and end the job as succeeded.
 
     ``records`` are the MetaSchedule records of the winners, in their order. A stored best that was
-    faster by the same protocol and versions stays. Raises LeaseLost if the job is no longer this
-    worker's.
+    faster by the same protocol and versions stays, unless its key is not trusted and it took part
+    in the last round. Raises LeaseLost if the job is no longer this worker's.
     """
     found = [
         BestWithFiles(
-            _best(plan, device_id, winner, trials_measured), _files(plan, winner, record, key)
+            _best(plan, device_id, winner, trials_measured),
+            _files(plan, winner, record, signing.key),
         )
         for winner, record in zip(winners, records, strict=True)
     ]
-    finish_with_bests(engine, job.id, job.attempt, found, signer_of(key))
+    compared = {
+        (config_key(config), plan.version(config))
+        for config in (finalist["config"] for finalist in winners[0].timing["finalists"])
+    }
+    signer, trusted = signer_of(signing.key), signing.trusted
+    if trusted is not None:
+        trusted |= {signer.public_key}
+    finish_with_bests(engine, job.id, job.attempt, found, signer, compared, trusted)
 
 
 def _files(

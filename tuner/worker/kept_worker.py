@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from sqlalchemy.engine import Engine
 
 from tuner.device.device import Device
+from tuner.library import trust
 from tuner.process.scratch import scratch_folder, used_as_scratch
 from tuner.process.stopping import POLL_SECONDS, check_stopped
 from tuner.settings import Settings
@@ -21,11 +22,13 @@ class KeptWorker:
     """A worker that starts with the first job and is kept, so that later jobs need not wait for it.
 
     Its builders, the processes of peers and a scratch folder are kept with it. It ends with
-    :meth:`close`, with an exception during a job, with this object and with the process.
+    :meth:`close`, with an exception during a job, with this object and with the process. Its user
+    trusts its own key and those in TUNER_SIGNERS. Raises NotAKey if one of these is none.
     """
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self.engine, self.settings = engine, settings
+        self._trusted = trust.named_keys(None) or frozenset()
         self._turn = threading.Lock()
         self._kept: _WorkerWithScratch | None = None
 
@@ -57,19 +60,21 @@ class KeptWorker:
     def _worker_for(self, device: Device) -> _WorkerWithScratch:
         if self._kept is None or not self._kept.fits(device):
             self.close()
-            self._kept = _WorkerWithScratch(self.engine, self.settings, device)
+            self._kept = _WorkerWithScratch(self.engine, self.settings, device, self._trusted)
         return self._kept
 
 
 class _WorkerWithScratch:
     """A worker with its scratch folder; ``end()`` closes both."""
 
-    def __init__(self, engine: Engine, settings: Settings, device: Device) -> None:
+    def __init__(
+        self, engine: Engine, settings: Settings, device: Device, trusted: frozenset[str]
+    ) -> None:
         self._device, self._process = device, os.getpid()
         with ExitStack() as stack:
             self.folder = stack.enter_context(scratch_folder()).folder
             with used_as_scratch(self.folder):
-                self.worker = Worker(engine, device, settings)
+                self.worker = Worker(engine, device, settings, trusted=trusted)
             stack.callback(self.worker.close)
             self.end = weakref.finalize(self, _close_in_own_process, stack.pop_all(), self._process)
 

@@ -35,7 +35,7 @@ from tuner.farm.farm import Farm
 from tuner.job.job import JobRun
 from tuner.job.lease import Cancelled, Lease
 from tuner.job.progress import Progress
-from tuner.job.publish import signer_of
+from tuner.job.publish import Signing, signer_of
 from tuner.library.signing_key import own_key, public_key_of
 from tuner.measure.confined import can_be_confined, probe_driver
 from tuner.process.scratch import Scratch
@@ -63,8 +63,9 @@ class Worker:
 
     ``only`` restricts searches to the templates of these names. With a ``farm``, libraries are
     measured on its servers. ``scratch``, in which this process has its temporary files, is made
-    anew before a job if it is gone. Raises BadSigningKey and MissingRuntime now rather than after a
-    search.
+    anew before a job if it is gone. ``trusted`` are the public keys that the user of the results
+    trusts beside this worker's own; None for every registered one. Raises BadSigningKey and
+    MissingRuntime now rather than after a search.
     """
 
     def __init__(
@@ -75,9 +76,10 @@ class Worker:
         only: Collection[str] | None = None,
         farm: Farm | None = None,
         scratch: Scratch | None = None,
+        trusted: frozenset[str] | None = None,
     ) -> None:
         _must_have_docstrings()
-        self._only, self._farm, self._scratch = only, farm, scratch
+        self._only, self._farm, self._scratch, self._trusted = only, farm, scratch, trusted
         self._engine, self._device, self._settings = engine, device, settings
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}"
         self._key = own_key(settings.signing_key)
@@ -270,7 +272,7 @@ class Worker:
                 self._device_id,
                 self._builder,
                 settings=self._settings,
-                key=self._key,
+                signing=Signing(self._key, self._trusted),
                 among=self._allowed_templates(job),
                 farm=self._farm,
                 peers=self._peers,
