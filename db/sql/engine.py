@@ -66,7 +66,8 @@ def open_engine(
 
 
 def parsed(url: str | URL) -> URL:
-    """Return a database's URL as SQLAlchemy has it. Raises DatabaseUnavailable if it is none."""
+    """Return a database's URL as SQLAlchemy has it. Raises DatabaseUnavailable if it is none, or if
+    it is SQLite's and names no file."""
     try:
         found = make_url(url)
     except (ArgumentError, ValueError):
@@ -74,11 +75,28 @@ def parsed(url: str | URL) -> URL:
             "of TUNER_DATABASE_URL",  # not echoed: what can't be parsed may hold a password
             "it is no URL; write sqlite:///file.db or postgresql+psycopg://user@host/name",
         ) from None
-    # SQLAlchemy drops options without a value, and would open the file of another name
-    if found.get_backend_name() == "sqlite" and "?" in str(url) and not found.query:
-        why = "SQLite's file takes no options, and no ? in its name; leave out the ?"
-        raise DatabaseUnavailable(without_passwords(found), why)
+    if found.get_backend_name() == "sqlite":
+        why = _why_no_file(found, str(url))
+        if why is not None:
+            raise DatabaseUnavailable(without_passwords(found), why)
     return found
+
+
+def _why_no_file(url: URL, given: str) -> str | None:
+    """Return why a URL of SQLite, parsed and as it was given, does not name a file; None if it
+    does."""
+    if url.host or url.port or url.username or url.password:
+        return (
+            "SQLite's file has no host, port or user; write TUNER_DATABASE_URL with three slashes "
+            "for a relative path (sqlite:///file.db), with four for an absolute one"
+        )
+    if url.database in (None, "", ":memory:"):
+        return "name a file: processes can't share one in memory"
+    if url.query:
+        return f"SQLite's file takes no options; leave out ?{'&'.join(url.query)}"
+    if "?" in given:  # SQLAlchemy drops options without a value, and would open another file
+        return "SQLite's file takes no options, and no ? in its name; leave out the ?"
+    return None
 
 
 def _connected(engine: Engine, given: URL) -> Engine:
@@ -131,14 +149,8 @@ def _postgresql(given: URL) -> Engine:
 
 
 def _sqlite(url: URL, busy_seconds: float, *, read_only: bool) -> Engine:
-    if url.database in (None, "", ":memory:"):
-        raise DatabaseUnavailable(
-            without_passwords(url), "name a file: processes can't share one in memory"
-        )
-    if url.query:
-        why = f"SQLite's file takes no options; leave out ?{'&'.join(url.query)}"
-        raise DatabaseUnavailable(without_passwords(url), why)
-    folder = Path(url.database).absolute().parent
+    path = Path(str(url.database))  # parsed() has refused a URL without a file
+    folder = path.absolute().parent
     if not folder.is_dir():
         raise DatabaseUnavailable(
             without_passwords(url), f"there is no folder {folder}; create it first"
@@ -164,7 +176,7 @@ def _sqlite(url: URL, busy_seconds: float, *, read_only: bool) -> Engine:
             _use_wal(connection, busy_seconds)
 
     follow = connect_read_only if read_only else replace_stale_connections
-    follow(engine, Path(url.database))
+    follow(engine, path)
     return engine
 
 

@@ -14,6 +14,7 @@ from db.results import artifacts
 from db.sql.columns import now
 from db.sql.engine import open_engine, reading, writing
 from db.sql.errors import DatabaseDamaged, DatabaseUnavailable
+from db.upkeep.sqlite_file import require_database
 
 
 @pytest.fixture
@@ -178,8 +179,17 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
 def test_memory_is_refused(url: str) -> None:
-    with pytest.raises(DatabaseUnavailable, match="name a file"):
-        open_engine(url)
+    for use in (open_engine, require_database):
+        with pytest.raises(DatabaseUnavailable, match="name a file"):
+            use(url)
+
+
+@pytest.mark.parametrize("there", ["localhost", "me:hush@", ":80"])
+def test_a_sqlite_file_on_a_host_is_refused(there: str) -> None:
+    for use in (open_engine, require_database):
+        with pytest.raises(DatabaseUnavailable, match="TUNER_DATABASE_URL with three") as refusal:
+            use(f"sqlite://{there}/x.db")
+        assert "hush" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("url", ["", "nonsense", "://", "postgresql+psycopg://u:hush@h:port/d"])

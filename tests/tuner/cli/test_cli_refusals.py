@@ -191,6 +191,7 @@ def test_a_setting(
         ("sqlite:////no/such/folder/x.db", "there is no folder /no/such/folder; create it first"),
         ("sqlite:///notes.txt", "is the file a database of convtune"),
         ("sqlite://", "name a file"),
+        ("sqlite://localhost/x.db", "with three slashes for a relative path"),
         ("nonsense", "TUNER_DATABASE_URL"),
         ("mysql://root:secret@host/x", "mysql is not supported"),
         ("postgresql://u:secret@127.0.0.1:1/x", "is the server running"),
