@@ -1,6 +1,8 @@
 """``tuner keys``: keys are made, listed and revoked, and a key is shown only when it is made."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,16 @@ def test_a_key_is_written_alone_and_once(capsys: pytest.CaptureFixture[str], url
         listed, err, _ = ran(capsys, listing)
         assert "ci" in listed
         assert out.strip() not in listed + err
+
+
+def test_a_key_that_can_not_be_printed_is_revoked(url: str) -> None:
+    command = f"{sys.executable} -m tuner keys create ci --scope read > /dev/full"
+    ended = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True)
+    assert ended.returncode != 0
+    assert "tuner: standard output: No space left on device; the key ci, which" in ended.stderr
+    engine = open_engine(url)
+    assert keys.unrevoked(engine) == {}
+    engine.dispose()
 
 
 def test_the_list_and_taking_a_key_back(capsys: pytest.CaptureFixture[str]) -> None:

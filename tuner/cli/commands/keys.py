@@ -9,6 +9,7 @@ import typer
 
 from db.sql.choices import Scope
 from tuner.cli.common import JsonOption, console, database, examples, print_json, say
+from tuner.errors import UnusableFile
 
 if TYPE_CHECKING:
     from db.access.keys import Key
@@ -34,7 +35,14 @@ def create(
 
     with database() as engine:
         key, secret = keys.create(engine, name, scope, days)
-    print(secret)
+        try:
+            print(secret, flush=True)
+        except OSError as error:
+            keys.revoke(engine, str(key.id))
+            raise UnusableFile(
+                "standard output",
+                f"{error.strerror}; the key {name}, which could not be printed, is revoked again",
+            ) from error
     print(
         f"key {key.id}, {key.name}, scope {key.scope}: keep it, it can't be shown again",
         file=sys.stderr,
