@@ -150,7 +150,11 @@ def _postgresql(given: URL) -> Engine:
 
 def _sqlite(url: URL, busy_seconds: float, *, read_only: bool) -> Engine:
     path = Path(str(url.database))  # parsed() has refused a URL without a file
-    folder = path.absolute().parent
+    try:
+        folder = path.absolute().parent
+    except FileNotFoundError as error:
+        why = "the working folder was removed; change to another one"
+        raise DatabaseUnavailable(without_passwords(url), why) from error
     if not folder.is_dir():
         raise DatabaseUnavailable(
             without_passwords(url), f"there is no folder {folder}; create it first"

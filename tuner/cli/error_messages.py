@@ -23,6 +23,8 @@ def error_message(error: Exception) -> str | None:
     if isinstance(error, ValidationError):  # of the settings; shapes are checked by checked()
         name, why = first_refused(error)
         return f"setting TUNER_{name.upper()}: {why}"
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # of os.getcwd()
+        return "the working folder was removed; change to another one"
     if isinstance(error, OSError):  # of a file, a folder or a disk
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"

@@ -217,6 +217,21 @@ def test_a_database(
     assert notes.read_text() == "no database " * 100
 
 
+@pytest.mark.parametrize("command", ["jobs list", "db backup copy.db"])
+def test_a_working_folder_that_was_removed(
+    command: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    said, code = refusal(command, capsys)
+    assert "the working folder was removed; change to another one" in said
+    assert code == 1
+
+
 def test_a_port(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNER_PORT", "99999")
     said, code = refusal("serve", capsys)
