@@ -81,6 +81,12 @@ def parse_address(text: str, option: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
+def must_name_servers(key: str, option: str) -> None:
+    """Raise BadParameter, which names ``option``, if a key of RPC servers is empty."""
+    if not key.strip():
+        raise typer.BadParameter(f"{option}: give a name for the kind of device, as in h200")
+
+
 @contextmanager
 def database(settings: Settings | None = None) -> Iterator[Engine]:
     """Open the database of the settings and bring its schema up to date; close it on exit."""

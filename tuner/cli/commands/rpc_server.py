@@ -9,7 +9,13 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.common import Target, TargetOption, examples, parse_address
+from tuner.cli.common import (
+    Target,
+    TargetOption,
+    examples,
+    must_name_servers,
+    parse_address,
+)
 from tuner.process.stopping import Stopped, stop_on_signals
 
 PORT = 9091
@@ -52,6 +58,7 @@ def rpc_server(
     if gpus is not None:
         members = {f"gpu {gpu}": {"CUDA_VISIBLE_DEVICES": gpu} for gpu in chosen(gpus)}
     where = parse_address(tracker, "--tracker")
+    must_name_servers(key, "--key")
     _must_be_here(host)
     must_answer(where)
     given = {"tracker": where, "key": key, "host": host, "port": port}

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.common import Target, TargetOption, database, examples, parse_address
+from tuner.cli.common import (
+    Target,
+    TargetOption,
+    database,
+    examples,
+    must_name_servers,
+    parse_address,
+)
 from tuner.process.stopping import Stopped, stop_on_signals
 
 if TYPE_CHECKING:
@@ -75,6 +82,7 @@ def _farm(tracker: str | None, key: str | None, target: Target, settings: Settin
         return None
     if tracker is None or key is None:
         raise typer.BadParameter("--rpc-tracker and --rpc-key come together")
+    must_name_servers(key, "--rpc-key")
     if target is not Target.auto:
         raise typer.BadParameter("the RPC servers have the device: leave --target out")
     if settings.metaschedule:
