@@ -20,6 +20,7 @@ from templates.errors import InvalidRecords, UnknownOperator
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _STORAGE: dict[type[storage.StorageError], str] = {
     storage.DatabaseUnavailable: "database-unavailable",
+    storage.DatabaseFull: "database-full",
     storage.SchemaMismatch: "schema-mismatch",
     storage.NotFound: "not-found",
     storage.JobEnded: "job-ended",
@@ -38,6 +39,11 @@ _FIELDS = {
     "invalid-cursor": FieldError(
         field="cursor", message="was not made by this list; start again without one"
     ),
+}
+# The caller must not learn the database's URL and host, which are in the error's own words.
+_UNAVAILABLE = {
+    "database-unavailable": "the database did not answer; try again shortly",
+    "database-full": "the database has no room left; whoever runs the service must make room",
 }
 QUOTA_SECONDS = 30  # for Retry-After: a guess, since a job takes seconds to hours
 _UNKNOWN = {
@@ -109,11 +115,8 @@ def storage_problem(request: Request, error: storage.StorageError) -> Problem:
     if kind == "not-found":
         path = request.url.path
         kind = next((name for start, name in _UNKNOWN.items() if path.startswith(start)), kind)
-    if kind == "database-unavailable":
-        # The caller must not learn the database's URL and host.
-        return Problem(
-            kind, "the database did not answer; try again shortly", headers={"Retry-After": "5"}
-        )
+    if kind in _UNAVAILABLE:
+        return Problem(kind, _UNAVAILABLE[kind], headers={"Retry-After": "5"})
     if isinstance(error, storage.QuotaExceeded):
         return Problem(
             kind,

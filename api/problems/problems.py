@@ -50,6 +50,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "corrupt-artifact": (500, "The stored artifact is damaged"),
     "busy": (503, "Too many ask for this at once"),
     "database-unavailable": (503, "The database cannot be reached"),
+    "database-full": (503, "The disk of the database is full"),
     "schema-mismatch": (503, "The database has another schema"),
 }
 """Status and title of each kind of problem."""

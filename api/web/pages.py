@@ -178,6 +178,8 @@ def _refusal(error: Exception) -> tuple[int, str, str]:
         return error.status, error.title, error.detail
     if isinstance(error, RequestValidationError):
         return 422, "That can't be asked", summary(field_errors(error.errors()))
+    if isinstance(error, storage.DatabaseFull):
+        return 503, "The disk of the database is full", "Whoever runs the service must make room."
     if isinstance(error, storage.DatabaseUnavailable):
         return 503, "The database cannot be reached", "It did not answer; try again shortly."
     if type(error) in _REFUSALS:

@@ -2,6 +2,7 @@
 
 StorageError
 ├── DatabaseUnavailable
+│   ├── DatabaseFull
 │   └── DatabaseDamaged
 ├── SchemaMismatch
 ├── NotFound
@@ -33,6 +34,13 @@ class DatabaseUnavailable(StorageError):
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(f"the database {url} is not available: {reason}")
         self.url = url
+
+
+class DatabaseFull(DatabaseUnavailable):
+    """The disk of the database is full: make room on it."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(url, f"{reason}; make room on the disk of the database")
 
 
 class DatabaseDamaged(DatabaseUnavailable):

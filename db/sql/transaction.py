@@ -1,7 +1,7 @@
 """Kinds of transaction. The caller says before it starts whether it will write.
 
-All of them raise DatabaseUnavailable if the database can't be reached or does not answer, and
-DatabaseDamaged if its file is damaged."""
+All of them raise DatabaseUnavailable if the database can't be reached or does not answer,
+DatabaseFull if its disk is full, and DatabaseDamaged if its file is damaged."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,15 +10,12 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from db.sql.errors import DatabaseDamaged, DatabaseUnavailable
+from db.sql.errors import DatabaseDamaged, DatabaseFull, DatabaseUnavailable
 from db.sql.sqlite_lock import begin_immediate
 from db.sql.url import without_passwords
 
-_WAYS_OUT = {
-    "is locked": "; another process is writing to it: wait until that is done, or end it",
-    "is full": "; make room on the disk of its file",
-}
-"""What to do about errors that SQLite reports in these words."""
+_FULL = ("is full", "No space left on device")
+"""The words of SQLite and of PostgreSQL if there is no room on the disk."""
 
 
 @contextmanager
@@ -82,7 +79,10 @@ def _connected(engine: Engine) -> Iterator[Connection]:
             yield connection
     except (OperationalError, InterfaceError, PoolTimeout) as error:
         cause = _cause(error)
-        cause += "".join(way_out for said, way_out in _WAYS_OUT.items() if said in cause)
+        if any(words in cause for words in _FULL):
+            raise DatabaseFull(without_passwords(engine.url), cause) from error
+        if "is locked" in cause:
+            cause += "; another process is writing to it: wait until that is done, or end it"
         raise DatabaseUnavailable(without_passwords(engine.url), cause) from error
     except DatabaseError as error:
         if type(error) is not DatabaseError:  # a subclass, such as a constraint's IntegrityError

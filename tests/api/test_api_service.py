@@ -96,6 +96,20 @@ def test_a_database_that_does_not_answer(client: TestClient, engine: Engine) -> 
         assert "SELECT" not in response.text
 
 
+def test_a_database_on_a_full_disk(client: TestClient, engine: Engine) -> None:
+    with engine.connect() as connection:  # the pool's only one, which is used again
+        connection.exec_driver_sql("PRAGMA max_page_count = 1")
+    order: dict[str, Any] = {"operator": "conv1d", "workload": {"M": 100, "N": 3}}
+    while (response := client.post("/jobs", json=order)).status_code == 201:
+        order["workload"]["M"] += 1
+    found = problem(response, 503, "database-full")
+    assert "make room" in found["detail"]
+    assert "sqlite" not in response.text
+    form = {"operator": "conv1d", "workload.M": "99", "workload.N": "3"}
+    shown = client.post("/ui/jobs", data=form, headers={"sec-fetch-site": "same-origin"})
+    assert (shown.status_code, "must make room" in shown.text) == (503, True)
+
+
 def test_what_nobody_foresaw_is_a_problem_too(app: FastAPI, client: TestClient) -> None:
     def fails() -> None:
         raise ZeroDivisionError("a secret of the inside")

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from storage_rows import submitted
 
 from db.sql.engine import migrate, open_engine
-from db.sql.errors import DatabaseUnavailable
+from db.sql.errors import DatabaseFull, DatabaseUnavailable
 
 
 @pytest.fixture
@@ -33,6 +33,6 @@ def test_a_locked_one(hurried: Engine) -> None:
 def test_a_full_one(hurried: Engine) -> None:
     with hurried.connect() as connection:  # the pool's only one, which is used again
         connection.exec_driver_sql("PRAGMA max_page_count = 1")
-    with pytest.raises(DatabaseUnavailable, match="is full; make room on the disk of"):
+    with pytest.raises(DatabaseFull, match="is full; make room on the disk of"):
         for length in range(64, 1000):
             submitted(hurried, length)
