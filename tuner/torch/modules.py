@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import torch
@@ -27,7 +27,13 @@ from tuner.errors import WrongArgument
 from tuner.torch import arguments
 from tuner.torch import replaced as torch_replaced
 from tuner.torch.functional import convolutions
-from tuner.torch.functional.padding import Sides, conv1d_padding, conv2d_padding, same_padding
+from tuner.torch.functional.padding import (
+    Sides,
+    conv1d_padding,
+    conv2d_padding,
+    halved,
+    same_padding,
+)
 from tuner.torch.replaced import require
 from tuner.torch.tuned_module import Tuned
 
@@ -50,6 +56,8 @@ class Conv1d(Tuned):
     AXES = 1
     _causal_lengths: frozenset[int] = frozenset()
     """The lengths at which a layer computes a part of its output, if not at all."""
+    _is_same: bool = False
+    """Whether the padding is PyTorch's "same", which depends on the number of taps."""
     ORDERS: ClassVar = {"NWC": ((0, 2, 1), (0, 2, 1))}
 
     def __init__(
@@ -109,13 +117,14 @@ class Conv1d(Tuned):
             module.weight,
             module.bias,
             source=source,
-            padding=conv1d_padding(module),
+            padding=conv1d_padding(module, module.weight.shape[-1]),
             kind="correlate",
             stride=module.stride[0],
             dilation=module.dilation[0],
             groups=module.groups,
             max_error=max_error,
         )
+        made._is_same = module.padding == "same"
         torch_replaced.take_over(module, made)
         return made
 
@@ -124,7 +133,7 @@ class Conv1d(Tuned):
         behind the input give. Return whether this is so. If ``lengths`` are given, do so for inputs
         of so many samples only."""
         zeros = (self.taps - 1) * self._dilation
-        if self._padding != (zeros, zeros) or self._stride != 1:
+        if self._padding != (zeros, zeros) or self._stride != 1 or self._is_same:
             return False
         names = ("mode", "_padding", "_causal_lengths")
         self.whole = {name: getattr(self, name) for name in names}
@@ -146,55 +155,49 @@ class Conv1d(Tuned):
         return parts + self._extra
 
     def convolved(self, x: Any, weight: Any, bias: Any) -> Any:
-        weight = weight.reshape(self.filters, self.channels // self.groups, self.taps)
-        bias = None if bias is None else bias.reshape(self.filters)
-        if self.kind == "convolve":
-            weight = weight.flip(-1)
-        causal = self._form(x)[0] == "causal" and self._stride == 1
-        zeros = (self.taps - 1) * self._dilation
-        y = convolutions.conv1d(
-            x,
-            weight,
-            bias,
-            self._stride,
-            (zeros, zeros) if causal else self._ends_for(x),
-            self._dilation,
-            self.groups,
-        )
-        if causal:  # zeros on one side alone would take a copy of the input
-            y = y[..., : x.shape[-1]]
-        return y
+        kernels = self._kernels(weight)
+        bias = None if bias is None else bias.reshape(-1)
+        ends = self._ends_for(x, kernels.shape[-1])
+        y = convolutions.conv1d(x, kernels, bias, self._stride, ends, self._dilation, self.groups)
+        return y[..., : x.shape[-1]] if self._is_cut(x) else y
 
     def differentiated(
         self, g: Any, x: Any, weight: Any, wanted: tuple[bool, bool]
     ) -> tuple[Any, Any]:
-        shape = weight.shape
-        taps = weight.reshape(self.filters, self.channels // self.groups, self.taps)
-        taps = taps.flip(-1) if self.kind == "convolve" else taps
-        ends = self._ends_for(x)
-        if self._form(x)[0] == "causal" and self._stride == 1:
-            g, ends = torch.nn.functional.pad(g, (0, ends[0])), (ends[0], ends[0])
+        kernels = self._kernels(weight)
+        ends = self._ends_for(x, kernels.shape[-1])
+        if self._is_cut(x):
+            whole = x.shape[-1] + sum(ends) - (kernels.shape[-1] - 1) * self._dilation
+            g = torch.nn.functional.pad(g, (0, whole - g.shape[-1]))
         dx, dw = convolutions.gradients(
-            g,
-            x,
-            taps,
-            self._stride,
-            ends,
-            self._dilation,
-            self.groups,
-            wanted,
+            g, x, kernels, self._stride, ends, self._dilation, self.groups, wanted
         )
         if dw is not None:
-            dw = (dw.flip(-1) if self.kind == "convolve" else dw).reshape(shape)
+            dw = (dw.flip(-1) if self.kind == "convolve" else dw).reshape(weight.shape)
         return dx, dw
 
-    def _ends_for(self, x: Any) -> tuple[int, int]:
-        """Return the zeros before and behind that input."""
-        span = (self.taps - 1) * self._dilation + 1
+    def _kernels(self, weight: Any) -> Any:
+        """Return the weight as PyTorch's ``conv1d`` takes it. It may have another shape than the
+        one that the layer was made with."""
+        kernels = weight if weight.ndim == 3 else weight.reshape(1, 1, -1)
+        return kernels.flip(-1) if self.kind == "convolve" else kernels
+
+    def _is_cut(self, x: Any) -> bool:
+        """Return whether outputs are cut off behind as many as there are samples."""
+        return self._form(x)[0] == "causal" and self._stride == 1
+
+    def _ends_for(self, x: Any, taps: int) -> tuple[int, int]:
+        """Return the zeros before and behind that input, of whose outputs some may be cut off."""
+        zeros = (taps - 1) * self._dilation
+        if self._is_same:
+            return halved(zeros)
+        if self._is_cut(x):  # zeros on one side alone would take a copy of the input
+            both: tuple[int, int] = self.whole.get("_padding", (zeros, zeros))
+            return both
         mode, padding = self._form(x)
         if mode is None:
             return padding or (0, 0)
-        return padding_of(mode, x.shape[-1], span, self.kind)
+        return padding_of(mode, x.shape[-1], zeros + 1, self.kind)
 
     def _fields(self, x: Any) -> dict[str, Any] | str:
         channels = x.shape[-2] if x.ndim > 1 else 1
@@ -294,7 +297,7 @@ class DepthwiseConv2d(Tuned):
         pads by the input's size. The layer has its parameters and parametrisations. Raises
         WrongArgument if the module, its class or its hooks may compute something else."""
         torch_replaced.check(module, torch.nn.Conv2d, SAME)
-        padding: Any = conv2d_padding(module)
+        padding = conv2d_padding(module)
         if torch_replaced.kind_of(module).__name__ == SAME:
             require(module, padding=(0, 0))  # it pads the input itself, before the convolution
             padding = "same"
@@ -324,30 +327,25 @@ class DepthwiseConv2d(Tuned):
         return f"{self.channels} channels, kernel {size}, stride={self._stride}{self._extra}"
 
     def convolved(self, x: Any, weight: Any, bias: Any) -> Any:
+        sides = self._sides_for(x, weight.shape[2:])
         return convolutions.depthwise_conv2d(
-            x, weight, bias, self._stride, self._sides_for(x), self._dilation, self.channels
+            x, weight, bias, self._stride, sides, self._dilation, self.channels
         )
 
     def differentiated(
         self, g: Any, x: Any, weight: Any, wanted: tuple[bool, bool]
     ) -> tuple[Any, Any]:
+        sides = self._sides_for(x, weight.shape[2:])
         return convolutions.gradients(
-            g,
-            x,
-            weight,
-            self._stride,
-            self._sides_for(x),
-            self._dilation,
-            self.channels,
-            wanted,
+            g, x, weight, self._stride, sides, self._dilation, self.channels, wanted
         )
 
-    def _sides_for(self, x: Any) -> Sides:
-        """Return the zeros at the top, left, bottom and right of that input."""
+    def _sides_for(self, x: Any, size: Sequence[int]) -> Sides:
+        """Return the zeros at the top, left, bottom and right of that input for a kernel's size."""
         if self._padding != "same":
             given: Sides = self._padding
             return given
-        return same_padding(x.shape[-2:], self.size, self._stride, self._dilation)
+        return same_padding(x.shape[-2:], size, self._stride, self._dilation)
 
     def _fields(self, x: Any) -> dict[str, Any] | str:
         if x.ndim not in (3, 4) or x.shape[-3] != self.channels:
@@ -360,7 +358,7 @@ class DepthwiseConv2d(Tuned):
             "KH": self.size[0],
             "KW": self.size[1],
             "stride": self._stride,
-            "padding": self._sides_for(x),
+            "padding": self._sides_for(x, self.size),
             "dilation": self._dilation,
             "multiplier": self.multiplier,
             "layout": "NCHW" if x.is_contiguous() else "NHWC",

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 Sides = tuple[int, int, int, int]
 """The zeros at the top, left, bottom and right of an image."""
 
 
-def conv1d_padding(module: Any) -> tuple[int, int]:
-    """Return a module's zeros before and behind. PyTorch's "same" has the odd one behind."""
+def conv1d_padding(module: Any, taps: int) -> tuple[int, int]:
+    """Return a module's zeros before and behind."""
     if module.padding == "valid":
         return (0, 0)
     if module.padding == "same":
-        zeros = module.dilation[0] * (module.kernel_size[0] - 1)
-        return (zeros // 2, zeros - zeros // 2)
+        return halved(module.dilation[0] * (taps - 1))
     return (module.padding[0], module.padding[0])
 
 
-def conv2d_padding(module: Any) -> Sides:
-    """Return a module's padding. PyTorch's "same" has the odd zeros at the bottom and right."""
+def conv2d_padding(module: Any) -> Sides | Literal["same"]:
+    """Return a module's padding. PyTorch's "same", which takes a stride of 1, is TensorFlow's."""
     if module.padding == "valid":
         return (0, 0, 0, 0)
     if module.padding == "same":
-        steps = zip(module.dilation, module.kernel_size, strict=True)
-        return _halved(*(step * (taps - 1) for step, taps in steps))
+        return "same"
     height, width = module.padding
     return (height, width, height, width)
 
@@ -36,9 +34,10 @@ def same_padding(size: Sequence[int], kernel: Sequence[int], stride: int, dilati
     It is that of timm's Conv2dSame and of TensorFlow's SAME.
     """
     pairs = zip(size, kernel, strict=True)
-    return _halved(*(max(0, (taps - 1) * dilation - (n - 1) % stride) for n, taps in pairs))
+    height, width = (halved(max(0, (taps - 1) * dilation - (n - 1) % stride)) for n, taps in pairs)
+    return (height[0], width[0], height[1], width[1])
 
 
-def _halved(height: int, width: int) -> Sides:
-    """Return so many zeros in each axis, the odd ones at the bottom and right."""
-    return (height // 2, width // 2, height - height // 2, width - width // 2)
+def halved(zeros: int) -> tuple[int, int]:
+    """Return so many zeros on the two sides of an axis, the odd one behind, as "same" has them."""
+    return (zeros // 2, zeros - zeros // 2)
