@@ -45,10 +45,12 @@ from tuner.torch.tuned_module import Tuned
 log = logging.getLogger("tuner.torch.operators")
 
 _SCHEMA = (
-    "(Tensor input, Tensor weight, Tensor? bias=None, int[{n}] stride=1, int[{n}] padding=0, "
-    "int[{n}] dilation=1, {groups}, *, Tensor? residual=None, str activation='none', "
-    "float? max_error=None) -> Tensor"
+    "(Tensor input, Tensor weight, Tensor? bias=None, SymInt[{n}] stride=1, "
+    "SymInt[{n}] padding=0, SymInt[{n}] dilation=1, {groups}, *, Tensor? residual=None, "
+    "str activation='none', float? max_error=None) -> Tensor"
 )
+_STEPS = {"stride", "padding", "dilation"}
+_NUMBERS = (int, torch.SymInt)
 Ints = Sequence[int]
 _source: Source | None = None
 
@@ -84,7 +86,7 @@ class _Operator:
 
     def __init__(self, kind: type[Conv1d | DepthwiseConv2d], axes: int, groups: str) -> None:
         self.kind, self._axes = kind, axes
-        self._how = lru_cache(maxsize=1024)(self._checked)
+        self._known_how = lru_cache(maxsize=1024)(self._checked)
         self.forget()
         name, library = kind.operator, torch.library.Library("convtune", "FRAGMENT")
         schema = _SCHEMA.format(n=axes, groups=groups)
@@ -97,7 +99,13 @@ class _Operator:
         torch.library.register_fake(f"convtune::{name}", self._by_pytorch, lib=library)
         self._gradients = OperatorGradients(self, library)
         self._library = library  # held, because the registration ends with it
-        self._call = getattr(torch.ops.convtune, name).default
+        packet: Any = getattr(torch.ops.convtune, name)
+        self._call = packet.default
+        for each in (packet, packet.default):
+            _take_numbers(each, axes)
+        torch.jit._builtins._register_builtin(
+            packet._op, f"convtune::{name}"
+        )  # for torch.jit.script
 
     def forget(self) -> None:
         """Have every shape looked up again."""
@@ -124,7 +132,7 @@ class _Operator:
                 residual=residual, activation=activation,
             )  # fmt: skip
         if residual is not None:
-            how = self._how(tuple(stride), tuple(padding), tuple(dilation), activation)
+            how = self._how(stride, padding, dilation, activation)
             steps = how.stride, how.padding, how.dilation
             _must_fit(residual, convolutions.output_shape(x, weight, *steps))
         trained = needs_derivative(x, weight, bias, residual)
@@ -185,7 +193,7 @@ class _Operator:
 
         From tensors without data this gives the output's shape, dtype and strides.
         """
-        how = self._how(tuple(stride), tuple(padding), tuple(dilation), activation)
+        how = self._how(stride, padding, dilation, activation)
         self._must_be_weight(weight)
         convolved = getattr(convolutions, self.kind.operator)
         groups = self._groups(x) if groups is None else groups
@@ -237,7 +245,7 @@ class _Operator:
         self, x: Tensor, stride: Ints = (1,), padding: Ints = (0,), dilation: Ints = (1,),
         groups: int | None = None, *, activation: str = "none", max_error: float | None = None,
     ) -> CallArguments:  # fmt: skip
-        how = self._how(tuple(stride), tuple(padding), tuple(dilation), activation)
+        how = self._how(stride, padding, dilation, activation)
         groups = self._groups(x) if groups is None else groups
         return how.stride, how.padding, how.dilation, groups, how.activation, max_error
 
@@ -299,8 +307,15 @@ class _Operator:
             f"torch.nn.functional.conv{self._axes}d"
         )
 
-    def _checked(self, stride: Ints, padding: Ints, dilation: Ints, activation: str) -> _How:
+    def _how(self, stride: Ints, padding: Ints, dilation: Ints, activation: str) -> _How:
         """Return the arguments with a number for each axis or side. Raises WrongArgument."""
+        given = tuple(stride), tuple(padding), tuple(dilation), activation
+        try:
+            return self._known_how(*given)
+        except TypeError:  # a graph's symbolic integers have no hash
+            return self._checked(*given)
+
+    def _checked(self, stride: Ints, padding: Ints, dilation: Ints, activation: str) -> _How:
         axes, sides = self._axes, self._axes * 2
         for name, values, least, counts in (
             ("stride", stride, 1, (1, axes)),
@@ -320,6 +335,23 @@ class _Operator:
             tuple(dilation) * (axes // len(dilation)),
             activations.known(activation),
         )
+
+
+def _take_numbers(operator: Any, axes: int) -> None:
+    """Have an operator take one number where it takes a list with a number for each of the axes.
+
+    ``torch.ops`` allows that for lists of int, but not for those of SymInt.
+    """
+    dispatched = operator._op
+
+    def called(*given: Any, **named: Any) -> Any:
+        steps = [[each] * axes if isinstance(each, _NUMBERS) else each for each in given[3:6]]
+        for name in named.keys() & _STEPS:
+            if isinstance(named[name], _NUMBERS):
+                named[name] = [named[name]] * axes
+        return dispatched(*given[:3], *steps, *given[6:], **named)
+
+    operator._op = called
 
 
 def _shortcut_key(x: Tensor, weight: Tensor, bias: Tensor | None, *named: Any) -> tuple[Any, ...]:
@@ -344,5 +376,5 @@ def _log_once(operator: str, reason: str) -> None:
     log.warning("%s is computed by pytorch: %s", operator, reason)
 
 
-_CONV1D = _Operator(Conv1d, 1, "int groups=1")
-_DEPTHWISE = _Operator(DepthwiseConv2d, 2, "int? groups=None")
+_CONV1D = _Operator(Conv1d, 1, "SymInt groups=1")
+_DEPTHWISE = _Operator(DepthwiseConv2d, 2, "SymInt? groups=None")

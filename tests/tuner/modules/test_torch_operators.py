@@ -14,6 +14,7 @@ from tuner.errors import WrongArgument
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from models import close  # noqa: E402
+from torch._dynamo.testing import CompileCounterWithBackend  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
@@ -318,6 +319,25 @@ def test_weights_are_not_kept() -> None:
     call(x, w, b, **named)
     del w
     assert gone() is None
+
+
+@pytest.mark.parametrize("needs_grad", [False, True])
+@pytest.mark.parametrize("name", ["images", "rows"])
+def test_numbers_may_change_in_a_graph(name: str, needs_grad: bool, tuned: Any) -> None:
+    call, (x, w, _), tuned_with = made(name)
+    plainly = functional.conv1d if name == "rows" else functional.conv2d
+    given, groups = (x.requires_grad_(needs_grad), w), x.shape[1]
+    graphs = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(
+        lambda x, w, *steps: call(x, w, None, *steps, groups), backend=graphs, fullgraph=True
+    )
+    for steps in ((1, tuned_with["padding"], 1), (2, 4, 3), (3, 5, 2), (1, 4, 2), (4, 6, 5)):
+        y, expected = compiled(*given, *steps), plainly(*given, None, *steps, groups)
+        assert close(y, expected)
+        if needs_grad:
+            assert close(*(torch.autograd.grad(each.sum(), x)[0] for each in (y, expected)))
+    assert tuned()
+    assert graphs.frame_count <= 3
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ from tuner.torch.tuned_module import Tuned
 
 _SCHEMA = (
     "(Tensor grad, Tensor input, Tensor weight, Tensor? bias, Tensor? residual, Tensor? output, "
-    "bool[] needed, int[] stride, int[] padding, int[] dilation, int groups, str activation, "
-    "float? max_error) -> Tensor[]"
+    "bool[] needed, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups, "
+    "str activation, float? max_error) -> Tensor[]"
 )
 CallArguments = tuple[Sequence[int], Sequence[int], Sequence[int], int, str, float | None]
 """Stride, padding of each side, dilation, groups, activation and ``max_error``."""
@@ -66,7 +66,7 @@ class OperatorGradients:
         ``given`` are input, weight, bias and residual, of which ``below`` computes the output.
         """
         stride, _, dilation, _, activation, _ = terms
-        alike = len(set(stride)) == len(set(dilation)) == 1
+        alike = min(stride) == max(stride) and min(dilation) == max(dilation)  # symbols: no hash
         if is_transformed() or given[0].is_complex() or not alike:
             return None
         calls = Calls(
