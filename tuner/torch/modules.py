@@ -113,11 +113,12 @@ class Conv1d(Tuned):
             raise WrongArgument(
                 f"{module} has {module.groups} groups, and the operator 1 or as many as channels"
             )
+        weight, bias = torch_replaced.tensors_of(module)
         made = cls(
-            module.weight,
-            module.bias,
+            weight,
+            bias,
             source=source,
-            padding=conv1d_padding(module, module.weight.shape[-1]),
+            padding=conv1d_padding(module, weight.shape[-1]),
             kind="correlate",
             stride=module.stride[0],
             dilation=module.dilation[0],
@@ -310,8 +311,7 @@ class DepthwiseConv2d(Tuned):
             padding_mode="zeros",
         )
         made = cls(
-            module.weight,
-            module.bias,
+            *torch_replaced.tensors_of(module),
             source=source,
             stride=stride,
             padding=padding,

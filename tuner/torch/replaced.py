@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch.nn import Module
+from torch.nn import Module, ModuleDict
 from torch.nn.utils import parametrize
 
 from tuner.errors import WrongArgument
@@ -52,7 +52,7 @@ def check(module: Module, expected: type[Module], *also: str) -> None:
             "(remove_weight_norm, remove_spectral_norm, prune.remove), or take those of "
             "torch.nn.utils.parametrizations"
         )
-    more = [*module._parameters, *module._buffers, *module._modules]
+    more = [*module._parameters, *module._buffers, *module._modules, *_parametrizations(module)]
     if beside := [name for name in more if name not in _PARTS]:
         raise WrongArgument(f"{module} has {', '.join(beside)} beside its weight and bias; {_LEFT}")
     for name in ("weight", "bias"):
@@ -79,6 +79,20 @@ def hooks_of(module: Module) -> list[Any]:
     return [hook for name in _HOOKS for hook in getattr(module, name).values()]
 
 
+def tensors_of(module: Module) -> tuple[Any, Any]:
+    """Return the module's weight and bias, as they are in evaluation mode.
+
+    In training mode, some parametrisations change what they hold each time that they are read.
+    """
+    modes = [(each, each.training) for each in module.modules()]
+    module.eval()
+    try:
+        return module.weight, module.bias
+    finally:
+        for each, training in modes:
+            each.training = training
+
+
 def take_over(module: Module, replacement: Module) -> None:
     """Give the replacement the module's parametrisations, mode, constants and hooks of its state.
 
@@ -88,9 +102,8 @@ def take_over(module: Module, replacement: Module) -> None:
     names: Any = module.__constants__
     for name in names:
         setattr(replacement, name, getattr(module, name))
-    # before the transfer: to register a spectral norm in training mode changes it
-    replacement.train(module.training)
-    parametrize.transfer_parametrizations_and_params(module, replacement)
+    replacement.training = module.training
+    _share_parametrizations(module, replacement)
     vars(replacement)["fixed"] = frozenset(names)
     for name in _STATE_HOOKS:
         vars(replacement)[name] = vars(module)[name]
@@ -105,7 +118,30 @@ def hand_back(replacement: Module, module: Module) -> None:
         own[name] = its[name]
     for name in {"weight", "bias"} & its.keys():  # no parameter, if a hook makes it for each call
         own[name] = its[name]
-    parametrize.transfer_parametrizations_and_params(replacement, module)
+    _share_parametrizations(replacement, module)
+
+
+def _parametrizations(module: Module) -> Any:
+    """Return the module's parametrisations, by the names of the tensors that they make."""
+    return module.parametrizations if parametrize.is_parametrized(module) else {}
+
+
+def _share_parametrizations(module: Module, other: Module) -> None:
+    """Give another module the parametrisations of a module themselves, with what they hold.
+
+    PyTorch's own transfer registers them anew, which computes what they hold from the weight. An
+    orthogonal one then begins at another matrix, and a spectral norm in training mode goes on.
+    """
+    lists = _parametrizations(module)
+    if not lists:
+        return
+    parametrize._inject_new_class(other)
+    for name in lists:
+        other._parameters.pop(name, None)
+        parametrize._inject_property(other, name)
+    # a dictionary of its own, because a parametrisation may be removed from one of both
+    held = other.parametrizations = ModuleDict(lists)
+    held.training = lists.training
 
 
 def require(module: Module, **expected: Any) -> None:
