@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from types import MethodType
 from typing import Any
 
 from torch.nn import Module, ModuleDict
@@ -110,7 +112,8 @@ def take_over(module: Module, replacement: Module) -> None:
 
 
 def hand_back(replacement: Module, module: Module) -> None:
-    """Give the module its replacement's parameters, parametrisations, buffers, hooks and mode."""
+    """Give the module its replacement's parameters, parametrisations, buffers, hooks and mode, and
+    a ``forward`` that was set on it."""
     module.__class__ = kind_of(module)
     module._modules.pop("parametrizations", None)
     own, its = vars(module), vars(replacement)
@@ -119,6 +122,29 @@ def hand_back(replacement: Module, module: Module) -> None:
     for name in {"weight", "bias"} & its.keys():  # no parameter, if a hook makes it for each call
         own[name] = its[name]
     _share_parametrizations(replacement, module)
+    if "forward" in its:
+        _hand_back_forward(replacement, module)
+
+
+def _hand_back_forward(replacement: Module, module: Module) -> None:
+    """Give the module the ``forward`` that was set on its replacement.
+
+    It may call the replacement's former one, which from now on computes as the module's class does.
+    """
+    its = vars(replacement)
+    forward = its["forward"]
+    bound = isinstance(forward, MethodType) and forward.__self__ is replacement
+    vars(module)["forward"] = MethodType(forward.__func__, module) if bound else forward
+    its["fused_modules"] = None
+    its["call_with"] = partial(_call, module)
+    # a copy, because PyTorch removes a parameter of the module when it parametrises it
+    its["_parameters"] = dict(its["_parameters"])
+
+
+def _call(module: Any, x: Any, weight: Any, bias: Any, residual: Any = None) -> Any:
+    """Return what the module's class computes, in the place of a layer's ``call_with``."""
+    y = type(module).forward(module, x)
+    return y if residual is None else y + residual
 
 
 def _parametrizations(module: Module) -> Any:
