@@ -1,12 +1,16 @@
-"""The log of what computes modules, and why: each reason once for all modules of a model."""
+"""The log of what computes modules, and why: each reason once for all modules of a model.
+
+They also share what it is about: the answers of their source.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
-from typing import Literal
+from typing import Any, Literal
 
 from tuner.torch.lookup import bounded
+from tuner.torch.lookup.source_lookup import Found
 
 _logger = logging.getLogger("tuner.torch.modules")
 _NUMBER = re.compile(r"\d+")
@@ -17,6 +21,7 @@ class ReasonLog:
 
     ``model`` is the model's class, and ``layers`` counts its replaced layers. For a model, reasons
     that differ only in numbers, such as those of shapes that are not tuned, are logged once.
+    ``answers`` has the source's answers by what was asked.
     """
 
     def __init__(self, model: str = "", layers: int = 1) -> None:
@@ -25,6 +30,7 @@ class ReasonLog:
             of = f"the {layers} replaced layers of {model}"
             self._once = f" (said once for {of}; each has its own .reason)"
         self._reasons: dict[str, None] = {}
+        self.answers: dict[Any, Found] = {}
 
     def log(self, kind: str, used: Literal["tuned", "pytorch"], reason: str) -> None:
         """Log what computes a module of class ``kind``, and why, unless that was logged before."""
@@ -38,8 +44,9 @@ class ReasonLog:
             bounded.put(self._reasons, each, None)
 
     def forget(self) -> None:
-        """Have every reason logged again."""
+        """Have every reason logged again, and the source asked again."""
         self._reasons.clear()
+        self.answers = {}  # what is being asked just now belongs to the answers of before
 
     def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"_reasons": {}}
+        return vars(self) | {"_reasons": {}, "answers": {}}

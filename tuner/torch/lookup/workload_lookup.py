@@ -16,6 +16,7 @@ from tuner.errors import WrongArgument
 from tuner.library.load import Library
 from tuner.torch.gradients import at_once
 from tuner.torch.lookup import bounded
+from tuner.torch.lookup.reason_log import ReasonLog
 from tuner.torch.lookup.source_lookup import KINDS, Found, look_up
 
 DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
@@ -27,7 +28,8 @@ all gradients at once."""
 
 
 class LookupMixin(torch.nn.Module):
-    """A module that asks its source once for each shape, layout and dtype of its input."""
+    """A module that asks its source once for each shape, layout and dtype of its input. The first
+    of a model's equal modules asks for all of them."""
 
     operator: ClassVar[str]
     activation: Activation
@@ -35,6 +37,7 @@ class LookupMixin(torch.nn.Module):
     source: Source | None
     max_error: float | None
     weight_shape: tuple[int, ...]
+    reason_log: ReasonLog
     _found: dict[Any, Found]
 
     def found_for(
@@ -114,7 +117,13 @@ class LookupMixin(torch.nn.Module):
         if isinstance(wanted, str):
             return Found(reason=wanted)
         source: Any = self.source
-        return look_up(source, self.operator, wanted, device)
+        answers = self.reason_log.answers
+        asked = source, self.operator, device, *(tuple(each.items()) for each in wanted)
+        found = answers.get(asked)
+        if found is None:
+            found = look_up(source, self.operator, wanted, device)
+            bounded.put(answers, asked, found)
+        return found
 
     def _why_unfit(self, x: Any, weight: Any) -> str | None:
         """Return why no library could take these tensors, whatever is tuned, or None."""
