@@ -28,9 +28,9 @@ def compiled_anew() -> Iterator[None]:
 
 
 def put(module: Any, weight: Any, bias: Any = None) -> None:
-    module.weight = nn.Parameter(weight.clone())
+    module.weight = nn.Parameter(weight)
     if bias is not None:
-        module.bias = nn.Parameter(bias.clone())
+        module.bias = nn.Parameter(bias)
 
 
 def computed(call: Any, x: Any, parameters: Any) -> list[Any]:
@@ -108,6 +108,23 @@ def test_what_a_model_cuts_off_has_the_models_padding(source: Local, taps: int) 
     weight = torch.randn(4, 1, taps)
     for each in (plain, model):
         put(each.conv, weight)
+    alike(model, plain, x)
+
+
+def test_a_norm_is_folded_into_the_kernels_that_are_left(source: Local) -> None:
+    """The kernels left are a part of the memory of all that were folded before."""
+    plain = nn.Sequential(nn.Conv1d(4, 6, 5, padding=2), nn.BatchNorm1d(6)).eval()
+    plain[1].running_var.uniform_(0.5, 2)
+    x = torch.randn(2, 61, 4).mT
+    model = copy.deepcopy(plain)
+    optimize_(model, x, source=source)
+    with torch.no_grad():
+        torch.testing.assert_close(model(x), plain(x), atol=1e-4, rtol=1e-4)
+    assert model[0].used == "tuned"
+    for conv, norm in (plain, model):
+        put(conv, conv.weight[:4].detach(), conv.bias[:4].detach())
+        put(norm, norm.weight[:4].detach(), norm.bias[:4].detach())
+        norm.running_mean, norm.running_var = norm.running_mean[:4], norm.running_var[:4]
     alike(model, plain, x)
 
 
