@@ -87,8 +87,8 @@ class Tuned(InPlace, LookupMixin):
 
     def forget(self) -> None:
         """Have every shape looked up again."""
+        self.reason_log.forget()  # first: it has the answers that others would fill _found with
         self._found: dict[Any, Found] = {}
-        self.reason_log.forget()
         # for eager mode and for graphs, in which PyTorch's dispatch state is another one
         self._shortcuts: tuple[dict[Any, Shortcut], dict[Any, Shortcut]] = ({}, {})
         self.gradient_shortcut: GradientShortcut | None = None
