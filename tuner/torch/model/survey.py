@@ -285,10 +285,17 @@ def modules_around(model: nn.Module, layer: ModelLayer) -> list[nn.Module]:
     """Return the model's modules that hold some of the convolution and its ``passed_modules``, but
     not all of these, and are none of them."""
     passed = {layer.convolution, *passed_modules(layer)}
+    held: dict[nn.Module, set[Any]] = {}
+
+    def held_by(module: nn.Module) -> set[Any]:
+        if module not in held:
+            held[module] = {module} & passed
+            held[module].update(*map(held_by, module.children()))
+        return held[module]
+
+    held_by(model)
     return [
-        each
-        for each in model.modules()
-        if each not in passed and 0 < len(passed.intersection(each.modules())) < len(passed)
+        each for each, some in held.items() if each not in passed and 0 < len(some) < len(passed)
     ]
 
 
