@@ -17,18 +17,8 @@ from db.sql.choices import MACHINE_ERROR, TIMEOUTS
 from db.sql.columns import canonical, now, storable, utc
 from db.sql.errors import DuplicateTrial, NotFound
 from db.sql.pages import Page, page, read_cursor
-from db.sql.tables import jobs, trials, workloads
+from db.sql.tables import MEASURED_ONCE, jobs, trials, workloads
 from db.sql.transaction import reading, writing
-
-MEASURED_ONCE = (
-    "workload_id",
-    "device_id",
-    "tvm_version",
-    "template",
-    "template_version",
-    "config_key",
-)
-"""The columns by which a trial is stored once."""
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,16 @@ idempotency_keys = Table(
     Index("ix_idempotency_keys_created", "created_at"),
 )
 
+MEASURED_ONCE = (
+    "workload_id",
+    "device_id",
+    "tvm_version",
+    "template",
+    "template_version",
+    "config_key",
+)
+"""The columns of a trial by which it is stored once."""
+
 trials = Table(
     "trials",
     metadata,
@@ -173,15 +183,7 @@ trials = Table(
     Column("seconds", JSON, nullable=False),
     Column("created_at", Double, nullable=False),
     UniqueConstraint("job_seq", "number", name="uq_trials_number"),
-    UniqueConstraint(
-        "workload_id",
-        "device_id",
-        "tvm_version",
-        "template",
-        "template_version",
-        "config_key",
-        name="uq_trials_measured_once",
-    ),
+    UniqueConstraint(*MEASURED_ONCE, name="uq_trials_measured_once"),
     sqlite_autoincrement=True,
 )
 
