@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from templates.ceil_div import ceil_div
 from templates.epilogue import WithEpilogue
 from templates.limits import DeviceLimits
 
@@ -20,6 +21,10 @@ BITS = {"f16": 11, "bf16": 8}
 """Bits of the mantissa, by type."""
 SUMS = 1e-6
 """The relative accuracy of sums in float32."""
+STEP = 16
+"""Terms that an instruction of tensor cores sums."""
+STEP_ERROR = 1.5e-7
+"""What the three products of a step add to the relative error, measured on an H200."""
 
 
 def halves(arithmetic: str) -> dict[str, object]:
@@ -52,6 +57,14 @@ def arithmetics(workload: WithEpilogue, taps: int, limits: DeviceLimits) -> list
         for name, (type_, products) in ARITHMETICS.items()
         if error >= max(_of_a_product(type_, products), SUMS) and (bf16 or type_ == "f16")
     ]
+
+
+def truncation(arithmetic: str, terms: int) -> float:
+    """Return the relative error of sums of so many terms that tensor cores alone add up.
+
+    They truncate, so the error grows with every step. A single product is more inexact itself.
+    """
+    return STEP_ERROR * ceil_div(terms, STEP) if ARITHMETICS[arithmetic][1] == 3 else 0.0
 
 
 def _of_a_product(type_: str, products: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
-from templates.conv1d.cuda.implicit import (
+from templates.conv1d.cuda.implicit_layout import (
     filter_blocks,
     filters,
     is_filled,

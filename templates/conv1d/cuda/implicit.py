@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from math import gcd
-
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
+from templates.conv1d.cuda.implicit_layout import (
+    blocks,
+    chunk_steps,
+    chunks,
+    coprime_steps,
+    filters,
+    filters_of_lanes,
+    halves_of,
+    is_filled,
+    positions,
+    products_of,
+    register_limit,
+    rows_prefetched,
+    shared_words,
+    staged_rows,
+    thread_registers,
+    threads,
+)
 from templates.conv1d.workload import Conv1dWorkload
-from templates.dtypes import BYTES_PER_ELEMENT
-from templates.kernels.halves import ARITHMETICS, arithmetics
+from templates.kernels.halves import arithmetics, truncation
 from templates.kernels.occupancy import occupancy, resident_blocks
 from templates.limits import DeviceLimits
 from templates.spaces.space import ConfigSpace
 from templates.template import Config, Features, Template
 
-OTHER_REGISTERS = 52  # registers for addresses and so on
-MOST_PREFETCHED = 4
-MOST_REGISTERS = 208  # registers of a thread, which rows that are loaded ahead must not exceed
 STREAMED = (16, 32, 48)  # taps at a time
-STREAM_GAP = 8  # words between filters, which put them into different banks
-STREAM_OTHER_REGISTERS = 24  # registers for addresses and so on, if weights are streamed
 WARPS_OF_GROUPS = (8, 12, 16, 20)
-MOST_FILTERS_OF_LANES = 4  # filters that lanes sum: a lane finishes one of them
 COLUMNS = (12, 16, 24, 32)  # tiles of positions of a warpgroup, beside the usual ones
 
 
@@ -40,7 +49,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
 
     name = "implicit"
     kind = "cuda"
-    version = 8
+    version = 9
     arithmetic = TENSOR_CORES
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
@@ -106,7 +115,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
         )
         space.constraint(
             "the registers of the resident blocks fit",
-            lambda c: _registers(c) <= _register_limit(c, limits.registers_per_unit),
+            lambda c: thread_registers(workload, c) <= register_limit(c, limits.registers_per_unit),
             ["fragments", "stages", "resident"],
         )
         space.constraint(
@@ -178,21 +187,21 @@ class CudaImplicit(Template[Conv1dWorkload]):
     def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
         block = threads(config)
         shared = 4 * shared_words(workload, config)
-        registers = _registers(config) + 8 * rows_prefetched(workload, config)
+        registers = thread_registers(workload, config) + 8 * rows_prefetched(workload, config)
         resident = resident_blocks(block, registers, limits, limits.shared_memory // shared)
         count, parts = blocks(workload, config), chunks(workload, config)
-        steps, rows = _steps(config) * parts, _rows(workload, config)
+        steps, rows = chunk_steps(config) * parts, staged_rows(workload, config)
         sums = config["filter_tiles"] * config["position_tiles"]
         return {
             **occupancy(count, block, resident, limits),
             "shared_bytes": shared,
             "registers": registers,
-            "products": sums * steps * config["tiles"] * _products(config),
+            "products": sums * steps * config["tiles"] * products_of(config),
             "loads_per_product": (config["filter_tiles"] + config["position_tiles"] / 2) / sums,
             "chunks": parts,
             "packed": count * filters(config) * steps * 16,
             "summed_by_lanes": filters_of_lanes(workload, config) * workload.N * positions(config),
-            "staged_bytes": 16 * _halves(config) * count * config["tiles"] * parts * rows,
+            "staged_bytes": 16 * halves_of(config) * count * config["tiles"] * parts * rows,
             "padded_share": count
             * config["tiles"]
             * positions(config)
@@ -203,98 +212,17 @@ class CudaImplicit(Template[Conv1dWorkload]):
         }
 
 
-def threads(config: Config) -> int:
-    return int(32 * config["filter_warps"] * config["position_warps"])
-
-
-def blocks(workload: Conv1dWorkload, config: Config) -> int:
-    reach = workload.length + slack(workload, config)
-    patches = ceil_div(reach, positions(config) * config["tiles"])
-    return workload.B * patches * filter_blocks(workload, config)
-
-
-def positions(config: Config) -> int:
-    """Return how many positions a block computes at a time."""
-    return int(8 * config["position_warps"] * config["position_tiles"])
-
-
-def slack(workload: Conv1dWorkload, config: Config) -> int:
-    """Return by how many positions warps may begin earlier, so that they store whole runs."""
-    whole = workload.layout == "NWC" or workload.length % config["neighbours"] == 0
-    return 0 if whole or config.get("streamed") else int(config["neighbours"]) - 1
-
-
-def filter_blocks(workload: Conv1dWorkload, config: Config) -> int:
-    """Return the number of blocks for all filters but the rest. A warp's filters are so far apart
-    that their runs have the same alignment."""
-    run, own = config["neighbours"], 16 * config["filter_tiles"]
-    spacing = run // gcd(workload.length, run) if slack(workload, config) else 1
-    packed = workload.out_channels - filters_of_lanes(workload, config)
-    return ceil_div(spacing * ceil_div(packed, spacing * own), config["filter_warps"])
-
-
-def filters_of_lanes(workload: Conv1dWorkload, config: Config) -> int:
-    """Return how many filters lanes sum: those beyond the blocks that warpgroups fill, if few."""
-    F = workload.out_channels
-    beyond = F % filters(config) if config.get("streamed") and filters(config) < F else 0
-    return beyond if beyond <= MOST_FILTERS_OF_LANES else 0
-
-
-def is_filled(workload: Conv1dWorkload, config: Config) -> bool:
-    """Return whether blocks pad the filters by at most a quarter, or as little as possible."""
-    F = workload.out_channels
-    least = {"filter_warps": 1, "filter_tiles": 1 if F <= 32 else 2, "neighbours": 2}
-    summed = filter_blocks(workload, config) * filters(config)
-    return summed <= max(5 * F // 4, filter_blocks(workload, least) * filters(least))
-
-
-def filters(config: Config) -> int:
-    """Return the number of filters of a block."""
-    return int(16 * config["filter_warps"] * config["filter_tiles"])
-
-
-def chunks(workload: Conv1dWorkload, config: Config) -> int:
-    """Return the number of parts of channels and taps that a block stages one after the other."""
-    return ceil_div(workload.C, config["channels"]) * ceil_div(workload.N, config["taps"])
-
-
-def shared_words(workload: Conv1dWorkload, config: Config) -> int:
-    """Return the 32-bit words of a block's shared memory, as ``implicit.cu`` lays them out."""
-    pitch = ceil_div(config["channels"] * config["taps"], 8) * 8
-    while pitch % 32 != 16:
-        pitch += 8
-    halves = _halves(config)
-    window = 4 * halves * _rows(workload, config)
-    if config.get("streamed"):
-        stage = filters(config) * (config["streamed"] + STREAM_GAP)
-        return int(window + config["stream_stages"] * stage)
-    size = BYTES_PER_ELEMENT[workload.dtype]
-    raw = filters(config) // config["weight_parts"] * pitch * size // 4
-    if config["along"] == "taps":
-        raw = 0  # they need no packing
-    beside = window + raw if chunks(workload, config) > 1 else max(window, raw)
-    return int(config["stages"] * (halves * filters(config) * _steps(config) * 8 + beside))
-
-
-def rows_prefetched(workload: Conv1dWorkload, config: Config) -> int:
-    """Return how many rows a thread loads ahead while it multiplies those before them."""
-    if config["stages"] == 1 and config["tiles"] == 1:
-        return 0
-    rows = ceil_div(_rows(workload, config), threads(config))
-    budget = min(MOST_REGISTERS, _register_limit(config, 2**16)) - _registers(config)
-    return max(0, min(MOST_PREFETCHED, rows, budget // 8))
-
-
 def _can_stream(workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
     """Return whether weights may be streamed: float32 of one channel, for warpgroups. Their
     instruction finds the second row of a step by its distance from the first, at least 0."""
-    near, far = _coprime_steps(workload, 8 * workload.dilation)
+    near, far = coprime_steps(workload, 8 * workload.dilation)
     even = [2 * step * far % near for step in range(ceil_div(workload.N, 16))]
     return (
         limits.arch == "sm_90"
         and (workload.C, workload.dtype) == (1, "float32")
         and STREAMED[0] < workload.N
         and all((first + far) % near >= first for first in even)
+        and truncation("fp16x3", workload.N) <= workload.error_of_sums(workload.N)
     )
 
 
@@ -343,56 +271,3 @@ def _neighbours(workload: Conv1dWorkload) -> list[int]:
     if workload.layout == "NWC":
         return [2]
     return [2, 4] if workload.dtype == "float32" else [2, 4, 8]
-
-
-def _halves(config: Config) -> int:
-    """Return in how many halves an element is multiplied: 2 for a split float32, else 1."""
-    return 2 if _products(config) == 3 else 1
-
-
-def _products(config: Config) -> int:
-    return ARITHMETICS[config["arithmetic"]][1]
-
-
-def _steps(config: Config) -> int:
-    """Return the number of steps of 16 channels or taps in a chunk."""
-    if config["along"] == "taps":
-        return int(config["channels"] * ceil_div(config["taps"], 16))
-    return int(config["channels"] // 16 * config["taps"])
-
-
-def _rows(workload: Conv1dWorkload, config: Config) -> int:
-    """Return the number of rows of 16 bytes in a chunk's window of the signal."""
-    reach = workload.dilation
-    columns = positions(config) + slack(workload, config)
-    groups, distances = config["channels"] // 8, config["taps"]
-    if config["along"] == "taps":
-        groups, distances = config["channels"], 2 * ceil_div(distances, 16)
-        reach *= 8
-    near, far = _coprime_steps(workload, reach)
-    shared = near * (columns + (distances - 1) * far // near)
-    return int(groups * min(distances * columns, shared))
-
-
-def _coprime_steps(workload: Conv1dWorkload, reach: int) -> tuple[int, int]:
-    """Return stride and distance in samples, both divided by their greatest common divisor."""
-    step = gcd(workload.stride, reach)
-    return workload.stride // step, reach // step
-
-
-def _register_limit(config: Config, registers: int) -> int:
-    """Return the most registers of a thread: a unit has four parts, and each runs whole warps."""
-    warps = ceil_div(threads(config) // 32 * config["resident"], 4)
-    return min(255, registers // 4 // (32 * warps) // 8 * 8)
-
-
-def _registers(config: Config) -> int:
-    """Estimate a thread's registers: sums, fragments and addresses, without rows loaded ahead."""
-    own, columns = config["filter_tiles"], config["position_tiles"]
-    if config.get("streamed"):
-        return int(4 * columns + 4 * _halves(config) + STREAM_OTHER_REGISTERS)
-    fragments = 4 * own + 4 * ceil_div(columns, 2) * (config["fragments"] - 1) + 8
-    if config["fragments"] == 2:
-        fragments += 4 * own
-    fragments += (_halves(config) - 1) * 4 * (own + ceil_div(columns, 2))
-    return int(4 * own * columns + fragments + OTHER_REGISTERS + 24 * (config["stages"] - 1))

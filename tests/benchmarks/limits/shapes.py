@@ -103,8 +103,8 @@ def _gated(text: str, **fields: Any) -> Shape:
     return _signals(text, "conv1d_gated", **form, **fields)
 
 
-def _dense(text: str, C: int, M: int, N: int, dilation: int = 1) -> Shape:
-    fields = {"C": C, "M": M, "N": N, "dilation": dilation, "groups": 1, "dtype": "float16"}
+def _dense(text: str, C: int, M: int, N: int, dilation: int = 1, dtype: str = "float16") -> Shape:
+    fields = {"C": C, "M": M, "N": N, "dilation": dilation, "groups": 1, "dtype": dtype}
     return _signals(text, "conv1d_dense", mode="same", **fields)
 
 
@@ -130,11 +130,16 @@ _OF_MODELS = [
     _dense("32→32 240000 k11", 32, 240_000, 11),
     _dense("256→256 6400 k11 d5", 256, 6_400, 11, 5),
     _dense("192→192 44100 k7 d9", 192, 44_100, 7, 9),
+    *(
+        _dense(f"{C}→{C} {M} k{N} float32", C, M, N, dtype="float32")
+        for C, M, N in ((256, 6_400, 7), (512, 3_000, 3), (1024, 1_500, 5))
+    ),
     _bank(
         "8×1→512 160000 k10 s5", B=8, F=512, M=160_000, N=10, stride=5, **_HALF | {"mode": "valid"}
     ),
     _bank("1→64 480000 k512 float16", F=64, M=480_000, N=512, **_HALF),
     _bank("1→64 480000 k512", F=64, M=480_000, N=512, mode="same"),
+    _bank("1→64 48000 k2048", F=64, M=48_000, N=2048, mode="valid"),
     _bank("64 signals 48000 k512", B=64, M=48_000, N=512, mode="valid"),
     _bank("16×1→257 160000 k400 s160", B=16, F=257, M=160_000, N=400, stride=160, mode="valid"),
 ]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from templates.conv1d.cuda.bank import blocks
-from templates.conv1d.cuda.implicit import filter_blocks, slack, threads
+from templates.conv1d.cuda.implicit_layout import filter_blocks, slack, threads
 from templates.conv1d.shape import shape
 from templates.conv1d.workload import Conv1dWorkload
 from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, knobs, program, source_of

@@ -2,6 +2,7 @@
 // over channels and taps. The matrix of windows, Z, is implicit: the products read the signal's rows in shared memory
 // (implicit_layout.cu) at the distance of their tap. float32 is split into halves, of which three products are summed.
 constexpr bool AHEAD = @AHEAD@;  // whether fragments are loaded a step ahead
+constexpr int CHAIN = @CHAIN@;   // steps that tensor cores, which truncate, sum before they are added to the rest; 0: all
 
 __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, const void* __restrict__ w, @ADDED@
                                                 void* __restrict__ y, word* shared) {
@@ -209,6 +210,12 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
                       positions + 16 * (h * ITEMS + row + implicit_position(j, 0)) - (j + 1 < NI ? 0 : back));
       }
     };
+    float chain[MF][NI][4] = {};
+    auto& into = CHAIN > 0 ? chain : sum;
+    auto add_chain = [&] {
+#pragma unroll
+      for (int i = 0; i < MF * NI * 4 && CHAIN > 0; ++i) sum[0][0][i] += chain[0][0][i], chain[0][0][i] = 0.0f;
+    };
     auto add = [&](const Weights& a, const Rows& v) {
 #pragma unroll
       for (int p = 0; p < 2 * HALVES - 1; ++p)  // the product of the low halves is left out
@@ -217,7 +224,7 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
 #pragma unroll
           for (int m = 0; m < MF; ++m) {
             const word(&rows)[4] = v[p == 1][j / 2];
-            halves_multiply(sum[m][j], a[p == 2][m], rows[j % 2 * 2], rows[j % 2 * 2 + 1]);
+            halves_multiply(into[m][j], a[p == 2][m], rows[j % 2 * 2], rows[j % 2 * 2 + 1]);
           }
     };
     Weights a[AHEAD ? 2 : 1];
@@ -226,6 +233,7 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
       load(a[0], v[0], 0);
 #pragma unroll 1
       for (int step = 0; step < STEPS; step += 2) {
+        if (CHAIN > 0 && step % CHAIN == 0 && step > 0) add_chain();
         load(a[AHEAD], v[AHEAD], min(step + 1, STEPS - 1));
         add(a[0], v[0]);
         if (step + 1 == STEPS) break;
@@ -235,10 +243,12 @@ __device__ __forceinline__ void conv1d_implicit(const void* __restrict__ x, cons
     } else {
 #pragma unroll 2
       for (int step = 0; step < STEPS; ++step) {
+        if (CHAIN > 0 && step % CHAIN == 0 && step > 0) add_chain();
         load(a[0], v[0], step);
         add(a[0], v[0]);
       }
     }
+    add_chain();
   };
 
   auto store = [&](int first) {

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from templates.conv1d.cuda.implicit import (
+from templates.conv1d.cuda.implicit_layout import (
     blocks,
+    chain,
     filter_blocks,
     rows_prefetched,
     shared_words,
@@ -48,6 +49,7 @@ def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str,
         "STREAM_STAGES": config.get("stream_stages", 1),
         "HELD": rows_prefetched(workload, config),
         "AHEAD": config["fragments"] == 2,
+        "CHAIN": chain(workload, config),
         "WORDS": shared_words(workload, config),
     }
     if config.get("streamed"):
