@@ -329,6 +329,8 @@ def _watch(parent: torch.nn.Module, fused_modules: FusedModules) -> None:
 
 
 def _count_change(parent: torch.nn.Module, name: str, module: torch.nn.Module | None) -> None:
+    if torch.compiler.is_dynamo_compiling():
+        return  # modules that PyTorch makes for a graph of its own
     for each in _watching.get(id(parent), ()):
         each.count_change()
     if module is not None and _is_sequence(parent):
