@@ -263,3 +263,16 @@ def test_a_norm_of_the_samples_stays(shape: tuple[int, ...]) -> None:
     [layer] = capture(model.eval(), torch.randn(shape))
     assert layer.workload is not None
     assert layer.workload.bias == (len(shape) == 3)
+
+
+def test_statistics_of_a_norm_that_counts_no_batches_are_seen(source: Local, x: Any) -> None:
+    """PyTorch changes running means without their versions; the counted batches tell otherwise."""
+    plain = Block(usual).eval()
+    plain.bn.num_batches_tracked = None
+    tuned = copy.deepcopy(plain)
+    optimize_(tuned, x, source=source)
+    for _ in range(2):
+        assert close(outputs(tuned, x), outputs(plain, x))
+        for model in (plain, tuned):
+            outputs(model.train(), 3 * x + 1)
+            model.eval()

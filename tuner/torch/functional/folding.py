@@ -142,7 +142,8 @@ class BatchNorm(torch.nn.Module):
         for fold in self.folds:
             if fold.places == places and fold.is_current(state):
                 return fold
-        if not all(each is None or _is_lasting(each) for each in parts[:4]):
+        lasting = all(each is None or _is_lasting(each) for each in parts[:4])
+        if not lasting or counted[-1] is None:
             return Fold(self._computed(*parts))
         if weight.is_cuda and torch.cuda.is_current_stream_capturing():
             return Fold(self._computed(*parts))  # so the graph folds anew in each replay
