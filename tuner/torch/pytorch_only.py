@@ -34,12 +34,15 @@ def why_pytorch(*given: Any) -> str | None:
     """Return why PyTorch must compute a call on these tensors, or None if a library can.
 
     Beside what :func:`why_no_library` finds, this is something that records or transforms the call
-    at the moment, such as ``torch.jit.trace`` or ``torch.func``: a library would lose it.
+    at the moment, such as ``torch.jit.trace``, ``torch.func`` or a ``TorchDispatchMode``: a library
+    would lose it.
     """
     if not torch_transforms.is_inactive(torch):
         lost = torch_transforms.unsupported_reason(*not_none(*given))
         if lost is not None:
             return lost
+        if torch._C._len_torch_dispatch_stack() > 0:
+            return "a TorchDispatchMode is on, and would not see a library's work"
     return why_no_library(*given)
 
 
