@@ -6,6 +6,7 @@ Each check raises WrongArgument, which names the argument, what was given and wh
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,9 +69,16 @@ def bias(given: Any, filters: int) -> None:
 
 
 def model(given: Any) -> None:
-    """Raise WrongArgument unless ``given`` is a ``torch.nn.Module``."""
+    """Raise WrongArgument unless ``given`` is a ``torch.nn.Module`` that is not sharded."""
     if not isinstance(given, torch.nn.Module):
         raise WrongArgument(f"model is a {type(given).__name__}, and must be a torch.nn.Module")
+    fsdp: Any = sys.modules.get("torch.distributed.fsdp")
+    sharded = () if fsdp is None else (fsdp.FSDPModule, fsdp.FullyShardedDataParallel)
+    if any(isinstance(module, sharded) for module in given.modules()):
+        raise WrongArgument(
+            "model is sharded by torch.distributed.fsdp, which goes on with the modules and "
+            "parameters that it has found; shard the model after this call"
+        )
 
 
 def source(given: Any, *, or_none: str = "") -> None:

@@ -23,6 +23,7 @@ import torch
 from templates.epilogue import Activation
 from tuner.torch.functional import activations
 from tuner.torch.layer_calls import Calls, calls_of
+from tuner.torch.pytorch_only import PLAIN
 
 Place = tuple[torch.nn.Module, str, torch.nn.Module]
 """A module's place in a model: its parent, its name there and the module itself."""
@@ -194,7 +195,10 @@ class FusedModules(torch.nn.Module):
             hooks = _output_hooks if module in held else _all_hooks
             if module is not None and any(hooks(module)):
                 return f"{name} has hooks"
+        kinds = {type(each) for each in layer._parameters.values()} - {*PLAIN, type(None)}
+        names = ", ".join(kind.__name__ for kind in kinds)
         reasons = {
+            f"its parameters are of class {names}, whose values may change unseen": bool(kinds),
             "an activation that it took in is another one now": self._has_other_activation(),
             "what it took in is of another class now": self._has_other_class(),
             "a Sequential calls it, but not what it took in right after it": self._is_elsewhere(),

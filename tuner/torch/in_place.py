@@ -13,7 +13,7 @@ import torch
 from tuner.errors import WrongArgument
 from tuner.torch.functional.folding import BatchNorm
 from tuner.torch.fused_modules import FusedModules
-from tuner.torch.pytorch_only import PLAIN, not_none
+from tuner.torch.pytorch_only import PLAIN
 
 HIDDEN = ("norm", "fused_modules")
 """Attributes of a layer that are modules, but none of its own: PyTorch must not register them."""
@@ -47,6 +47,8 @@ class InPlace(torch.nn.Module):
                 "optimize_ again"
             )
         super().__setattr__(name, value)
+        if name in ("weight", "bias") and self.fused_modules is not None and not _is_plain(value):
+            self.unfuse()  # it is sharded, and no tensor tells when another's values come
 
     def leave_graph(self, y: Any) -> None:
         """Note that this is an output of a call in a graph."""
@@ -106,7 +108,11 @@ class InPlace(torch.nn.Module):
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def _has_plain_parameters(self) -> bool:
-        return all(type(each) in PLAIN for each in not_none(*self._parameters.values()))
+        return all(map(_is_plain, self._parameters.values()))
 
     @abstractmethod
     def fuse(self, norm: Any, activation: Any) -> None: ...
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or type(value) in PLAIN

@@ -49,7 +49,9 @@ class LookupMixin(torch.nn.Module):
         call, and its answer is kept. While a CUDA graph is captured it is not asked.
         """
         if self.source is None:
-            return Found(reason="a module has no source when it comes from a file; set its source")
+            return Found(
+                reason="a module from a file or another process has no source; set its source"
+            )
         x = self.as_dense(x)
         key = self._key(x, device, residual, purpose)
         found = self._found.get(key)

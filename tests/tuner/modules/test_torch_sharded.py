@@ -1,0 +1,79 @@
+"""Models that PyTorch's fully_shard shards, on one CPU: after ``optimize_`` the model computes and
+trains as it should; before, ``optimize_`` refuses it."""
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.client.local import Local
+from tuner.errors import WrongArgument
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+import torch.distributed as dist  # noqa: E402
+from models import Block, close, outputs, usual  # noqa: E402
+
+from tuner.torch import optimize_, restore_  # noqa: E402
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:::torch")]
+
+
+@pytest.fixture
+def mesh(tmp_path: Path) -> Iterator[Any]:
+    """Yield a mesh of this process alone."""
+    store = dist.FileStore(str(tmp_path / "store"), 1)
+    dist.init_process_group("gloo", rank=0, world_size=1, store=store)
+    yield dist.device_mesh.init_device_mesh("cpu", (1,))
+    dist.destroy_process_group()
+
+
+def sharded(model: Any, mesh: Any) -> Any:
+    from torch.distributed.fsdp import fully_shard
+
+    return fully_shard(model, mesh=mesh)
+
+
+@pytest.mark.parametrize("change", [optimize_, restore_])
+def test_a_sharded_model_is_refused(source: Local, x: Any, mesh: Any, change: Any) -> None:
+    model = sharded(Block(usual).eval(), mesh)
+    given = {} if change is restore_ else {"example_inputs": x, "source": source}
+    with pytest.raises(WrongArgument, match="shard the model after this call"):
+        change(model, **given)
+
+
+def test_a_model_that_is_sharded_later_computes_with_present_values(
+    source: Local, x: Any, mesh: Any
+) -> None:
+    plain = Block(usual).eval()
+    tuned = copy.deepcopy(plain)
+    optimize_(tuned, x, source=source)
+    assert close(outputs(tuned, x), outputs(plain, x))
+    with pytest.warns(UserWarning, match="its parameters are of class DTensor"):
+        sharded(tuned, mesh)
+    sharded(plain, mesh)
+    with torch.no_grad():
+        for _ in range(40):
+            for model in (plain, tuned):
+                model.reshard()
+                for parameter in model.parameters():
+                    parameter.mul_(1.01).add_(0.001)
+            assert close(outputs(tuned, x), outputs(plain, x))
+
+
+def test_a_model_for_training_that_is_sharded_later_is_trained(
+    source: Local, x: Any, mesh: Any
+) -> None:
+    plain = Block(usual)
+    tuned = copy.deepcopy(plain)
+    optimize_(tuned, x, source=source, mode="training")
+    sharded(tuned, mesh)
+    for model in (plain, tuned):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+    for own, expected in zip(tuned.parameters(), plain.parameters(), strict=True):
+        assert close(own.full_tensor(), expected)
