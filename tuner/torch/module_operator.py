@@ -15,32 +15,18 @@ from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from tuner.errors import WrongArgument
-from tuner.library.torch_transforms import is_inactive
 from tuner.torch.functional import autocast
-from tuner.torch.gradients.call import (
-    Calls,
-    Differentiated,
-    PerTensor,
-    Saved,
-    compute_gradients,
-    fake_gradients,
-    operator_outputs,
-    per_tensor,
-)
-from tuner.torch.gradients.shortcut import GradientShortcut, LayerWithShortcut, recognised
-from tuner.torch.pytorch_only import not_none, why_no_library
+from tuner.torch.gradients.call import Differentiated
+from tuner.torch.gradients.graph_operator import GradientsOperator
+from tuner.torch.gradients.shortcut import LayerWithShortcut, recognised
+from tuner.torch.pytorch_only import is_plain, is_transformed, needs_derivative
 
 NAME = "convtune::module"
 _SCHEMA = (
     "(Tensor input, Tensor weight, Tensor? bias, Tensor? residual, Tensor? norm_weight, "
     "Tensor? norm_bias, Tensor? norm_mean, Tensor? norm_variance, int number) -> Tensor"
-)
-_SCHEMA_OF_GRADIENTS = (
-    "(Tensor grad, Tensor input, Tensor weight, Tensor? bias, Tensor? residual, Tensor? output, "
-    "bool[] needed, int number) -> Tensor[]"
 )
 
 
@@ -104,23 +90,6 @@ def call(
     return output
 
 
-def is_transformed() -> bool:
-    """Return whether forward-mode differentiation or a transform of torch.func is on."""
-    transformed = torch._C._functorch.peek_interpreter_stack() is not None
-    return transformed or forward_ad._current_level >= 0
-
-
-def needs_derivative(*tensors: Tensor | None) -> bool:
-    """Return whether derivatives by one of the tensors are needed, in backward or forward mode."""
-    grad, forward = torch.is_grad_enabled(), forward_ad._current_level >= 0
-    if not grad and not forward:
-        return False
-    given = not_none(*tensors)
-    return (grad and any(each.requires_grad for each in given)) or (
-        forward and any(forward_ad.unpack_dual(each).tangent is not None for each in given)
-    )
-
-
 def _compute(
     x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
     of_norm: OfNorm, number: int,
@@ -156,26 +125,11 @@ def _differentiated(
         return _below_autograd(number, of_norm, x, weight, bias, residual)
     if module.only_pytorch or is_transformed() or x.is_complex():
         return module.in_layout_of(module.plain(x, weight, bias, residual, of_norm), x)
-    calls = Calls(
-        module.activation,
-        partial(_below_autograd, number, of_norm),
-        partial(_by_operator, number),
-        partial(compute_gradients, module, tuned=False),
-    )
+    below = partial(_below_autograd, number, of_norm)
+    calls = _gradients.calls(module.activation, below, number)
     apply: Any = Differentiated.apply
     differentiated: Tensor = apply(calls, x, weight, bias, residual)
     return differentiated
-
-
-def is_plain(*tensors: Tensor | None) -> bool:
-    """Return whether nothing below autograd listens, so that no second dispatch is needed.
-
-    A second dispatch takes as long as the work itself. Below autograd the dispatch state is another
-    one, so that a shortcut made there would not recognise calls above it.
-    """
-    if torch.is_grad_enabled() or not is_inactive(torch) or why_no_library(*tensors) is not None:
-        return False
-    return all(each is None or each.is_cpu or each.is_cuda for each in tensors)
 
 
 def _below_autograd(
@@ -195,54 +149,6 @@ def _cast(
     x, weight, bias, residual = cast
     with torch.autocast(kind, enabled=False):
         return call(x, weight, bias, residual, of_norm, number)
-
-
-def _by_operator(number: int, grad: Tensor, saved: Saved, needed: PerTensor) -> PerTensor:
-    found = torch.ops.convtune.module_gradients.default(grad, *saved, list(needed), number)
-    return per_tensor(found, needed)
-
-
-def _gradients(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None,
-    residual: Tensor | None, output: Tensor | None, needed: list[bool], number: int,
-) -> list[Tensor]:  # fmt: skip
-    module, saved = _module(number), Saved(x, weight, bias, residual, output)
-    flags = PerTensor(*needed)
-    found = operator_outputs(module, compute_gradients(module, grad, saved, flags), grad, x)
-    made = GradientShortcut.of(module, grad, saved, flags)
-    if made is not None:
-        module.gradient_shortcut = made
-    return found
-
-
-def _fake_gradients(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None,
-    residual: Tensor | None, output: Tensor | None, needed: list[bool], number: int,
-) -> list[Tensor]:  # fmt: skip
-    return fake_gradients(_module(number), grad, x, weight, needed)
-
-
-def _differentiated_gradients(
-    grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None,
-    residual: Tensor | None, output: Tensor | None, needed: list[bool], number: int,
-) -> list[Tensor]:  # fmt: skip
-    """Return gradients. PyTorch computes them if their own derivatives are needed."""
-    module = _module(number)
-    known = recognised(module, grad, x, weight, bias, residual, needed)
-    if known is not None:
-        return known
-    if needs_derivative(grad, x, weight, bias, residual):
-        saved = Saved(x, weight, bias, residual, output)
-        return operator_outputs(
-            module, compute_gradients(module, grad, saved, PerTensor(*needed), tuned=False), grad, x
-        )
-    if is_plain(grad, x, weight, bias, residual, output):
-        return _gradients(grad, x, weight, bias, residual, output, needed, number)
-    with torch._C._AutoDispatchBelowAutograd():
-        found: list[Tensor] = torch.ops.convtune.module_gradients(
-            grad, x, weight, bias, residual, output, needed, number
-        )
-    return found
 
 
 def _recognised_first(operator: Any, recognise: Callable[..., Any]) -> None:
@@ -310,15 +216,12 @@ def _of_all_tensors(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 _library = torch.library.Library("convtune", "FRAGMENT")
 _library.define(f"module{_SCHEMA}", tags=(torch.Tag.pt2_compliant_tag,))
 _recognised_first(torch.ops.convtune.module.default, _output)
-_library.define(f"module_gradients{_SCHEMA_OF_GRADIENTS}", tags=(torch.Tag.pt2_compliant_tag,))
-_recognised_first(torch.ops.convtune.module_gradients.default, _recognised_gradients)
+_gradients = GradientsOperator(
+    _library, "module", "int number", lambda *given: _module(given[-1]), _module
+)
+_recognised_first(_gradients.call, _recognised_gradients)
 for _kind in ("CPU", "CUDA"):
     _library.impl("module", _of_all_tensors(_compute), _kind)
     _library.impl("module", _of_all_tensors(_cast), f"Autocast{_kind}")
-    _library.impl("module_gradients", _gradients, _kind)
-# several gradients at once, as of torch.autograd.grad with is_grads_batched
-_library.impl("module_gradients", _gradients, "Batched")
 _library.impl("module", _of_all_tensors(_differentiated), "Autograd")
-_library.impl("module_gradients", _differentiated_gradients, "Autograd")
 torch.library.register_fake(NAME, _of_all_tensors(_fake_output), lib=_library)
-torch.library.register_fake(f"{NAME}_gradients", _fake_gradients, lib=_library)

@@ -36,9 +36,8 @@ from tuner.torch import arguments
 from tuner.torch.functional import activations, autocast, convolutions
 from tuner.torch.gradients.by_name import CallArguments, OperatorGradients
 from tuner.torch.lookup import bounded
-from tuner.torch.module_operator import needs_derivative
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
-from tuner.torch.pytorch_only import NEEDS_GRAD, why_no_library, why_pytorch
+from tuner.torch.pytorch_only import NEEDS_GRAD, needs_derivative, why_no_library, why_pytorch
 from tuner.torch.shortcut import Shortcut
 from tuner.torch.tuned_module import Tuned
 

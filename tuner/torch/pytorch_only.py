@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.autograd import forward_ad
 
 from tuner.errors import WrongArgument
 from tuner.library import torch_transforms
@@ -44,6 +46,35 @@ def why_pytorch(*given: Any) -> str | None:
         if torch._C._len_torch_dispatch_stack() > 0:
             return "a TorchDispatchMode is on, and would not see a library's work"
     return why_no_library(*given)
+
+
+def is_transformed() -> bool:
+    """Return whether forward-mode differentiation or a transform of torch.func is on."""
+    transformed = torch._C._functorch.peek_interpreter_stack() is not None
+    return transformed or forward_ad._current_level >= 0
+
+
+def needs_derivative(*tensors: Tensor | None) -> bool:
+    """Return whether derivatives by one of the tensors are needed, in backward or forward mode."""
+    grad, forward = torch.is_grad_enabled(), forward_ad._current_level >= 0
+    if not grad and not forward:
+        return False
+    given = not_none(*tensors)
+    return (grad and any(each.requires_grad for each in given)) or (
+        forward and any(forward_ad.unpack_dual(each).tangent is not None for each in given)
+    )
+
+
+def is_plain(*tensors: Tensor | None) -> bool:
+    """Return whether nothing below autograd listens, so that no second dispatch is needed.
+
+    A second dispatch takes as long as the work itself. Besides, a shortcut remembers the dispatch
+    state, so one that was made below autograd would never fit a call above it.
+    """
+    if torch.is_grad_enabled() or not torch_transforms.is_inactive(torch):
+        return False
+    here = all(each is None or each.is_cpu or each.is_cuda for each in tensors)
+    return here and why_no_library(*tensors) is None
 
 
 def not_none(*tensors: Any) -> list[Any]:

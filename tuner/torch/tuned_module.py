@@ -26,7 +26,7 @@ from tuner.torch.lookup import bounded
 from tuner.torch.lookup.reason_log import ReasonLog
 from tuner.torch.lookup.source_lookup import Found
 from tuner.torch.lookup.workload_lookup import LookupMixin, Purpose, SharedSource
-from tuner.torch.pytorch_only import NEEDS_GRAD, not_none, trace_call, why_pytorch
+from tuner.torch.pytorch_only import NEEDS_GRAD, is_transformed, not_none, trace_call, why_pytorch
 from tuner.torch.shortcut import AxisOrder, Shortcut
 
 
@@ -262,7 +262,7 @@ class Tuned(InPlace, LookupMixin):
             asked.append((False, "backward_weight"))
         if x.requires_grad and weight.requires_grad:
             asked.append((False, "backward"))
-        if module_operator.is_transformed():
+        if is_transformed():
             return "torch.func transforms the call, and gradients are not tuned for that"
         if not any(self.found_for(x, x.device, *each).library for each in asked):
             return NEEDS_GRAD

@@ -4,33 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, ClassVar, Protocol
 
-import torch
 from torch import Tensor
 
 from templates.epilogue import Activation
 from tuner.torch.functional import activations, convolutions
-from tuner.torch.gradients.call import (
-    Calls,
-    Differentiated,
-    PerTensor,
-    Saved,
-    compute_gradients,
-    fake_gradients,
-    operator_outputs,
-    per_tensor,
-)
-from tuner.torch.gradients.shortcut import GradientShortcut, recognised
-from tuner.torch.module_operator import is_plain, is_transformed, needs_derivative
+from tuner.torch.gradients.call import Differentiated
+from tuner.torch.gradients.graph_operator import GradientsOperator
 from tuner.torch.modules import Conv1d, DepthwiseConv2d
+from tuner.torch.pytorch_only import is_transformed
 from tuner.torch.tuned_module import Tuned
 
-_SCHEMA = (
-    "(Tensor grad, Tensor input, Tensor weight, Tensor? bias, Tensor? residual, Tensor? output, "
-    "bool[] needed, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups, "
-    "str activation, float? max_error) -> Tensor[]"
+_TERMS = (
+    "SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups, str activation, "
+    "float? max_error"
 )
 CallArguments = tuple[Sequence[int], Sequence[int], Sequence[int], int, str, float | None]
 """Stride, padding of each side, dilation, groups, activation and ``max_error``."""
@@ -45,18 +33,17 @@ class NamedOperator(Protocol):
 
 
 class OperatorGradients:
-    """The gradients of one operator, registered with PyTorch under its name and ``_gradients``."""
+    """The gradients of one operator by name."""
 
     def __init__(self, operator: NamedOperator, library: Any) -> None:
-        self._operator = operator
-        name = f"{operator.kind.operator}_gradients"
-        library.define(f"{name}{_SCHEMA}", tags=(torch.Tag.pt2_compliant_tag,))
-        # "Batched": several gradients at once, as of torch.autograd.grad with is_grads_batched
-        for kind in ("CPU", "CUDA", "Batched"):
-            library.impl(name, self._computed, kind)
-        library.impl(name, self._differentiated, "Autograd")
-        torch.library.register_fake(f"convtune::{name}", self._fake, lib=library)
-        self._call = getattr(torch.ops.convtune, name).default
+        kind = operator.kind
+        self._operator = GradientsOperator(
+            library,
+            kind.operator,
+            _TERMS,
+            operator.layer_of,
+            lambda *terms: _PyTorchLayer(kind, terms),
+        )
 
     def of(
         self, below: Callable[..., Tensor], given: Sequence[Any], terms: CallArguments
@@ -69,66 +56,10 @@ class OperatorGradients:
         alike = min(stride) == max(stride) and min(dilation) == max(dilation)  # symbols: no hash
         if is_transformed() or given[0].is_complex() or not alike:
             return None
-        calls = Calls(
-            activations.known(activation),
-            below,
-            partial(self._by_operator, terms),
-            partial(self._by_pytorch, terms),
-        )
+        calls = self._operator.calls(activations.known(activation), below, *terms)
         apply: Any = Differentiated.apply
         output: Tensor = apply(calls, *given)
         return output
-
-    def _by_operator(
-        self, terms: CallArguments, grad: Tensor, saved: Saved, needed: PerTensor
-    ) -> PerTensor:
-        return per_tensor(self._call(grad, *saved, list(needed), *terms), needed)
-
-    def _by_pytorch(
-        self, terms: CallArguments, grad: Tensor, saved: Saved, needed: PerTensor
-    ) -> PerTensor:
-        return compute_gradients(
-            _PyTorchLayer(self._operator.kind, terms), grad, saved, needed, tuned=False
-        )
-
-    def _computed(
-        self, grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None,
-        residual: Tensor | None, output: Tensor | None, needed: list[bool], *terms: Any,
-    ) -> list[Tensor]:  # fmt: skip
-        saved, flags = Saved(x, weight, bias, residual, output), PerTensor(*needed)
-        has_bias = flags.bias or bias is not None
-        tuned = self._operator.layer_of(x, weight, has_bias, *terms)
-        if tuned is None:
-            layer = _PyTorchLayer(self._operator.kind, terms)
-            return operator_outputs(layer, compute_gradients(layer, grad, saved, flags), grad, x)
-        known = recognised(tuned, grad, x, weight, bias, residual, needed)
-        if known is not None:
-            return known
-        found = operator_outputs(tuned, compute_gradients(tuned, grad, saved, flags), grad, x)
-        tuned.gradient_shortcut = GradientShortcut.of(tuned, grad, saved, flags)
-        return found
-
-    def _fake(
-        self, grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None,
-        residual: Tensor | None, output: Tensor | None, needed: Sequence[bool], *terms: Any,
-    ) -> list[Tensor]:  # fmt: skip
-        return fake_gradients(_PyTorchLayer(self._operator.kind, terms), grad, x, weight, needed)
-
-    def _differentiated(
-        self, grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None,
-        residual: Tensor | None, output: Tensor | None, needed: list[bool], *terms: Any,
-    ) -> list[Tensor]:  # fmt: skip
-        """Return gradients. PyTorch computes them if their own derivatives are needed."""
-        saved = Saved(x, weight, bias, residual, output)
-        if needs_derivative(grad, x, weight, bias, residual):
-            layer = _PyTorchLayer(self._operator.kind, terms)
-            found = compute_gradients(layer, grad, saved, PerTensor(*needed), tuned=False)
-            return operator_outputs(layer, found, grad, x)
-        if is_plain(grad, x, weight, bias, residual, output):
-            return self._computed(grad, x, weight, bias, residual, output, needed, *terms)
-        with torch._C._AutoDispatchBelowAutograd():
-            below: list[Tensor] = self._call(grad, *saved, needed, *terms)
-        return below
 
 
 class _PyTorchLayer:
