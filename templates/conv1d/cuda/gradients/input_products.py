@@ -19,7 +19,7 @@ class CudaInputProducts(products.CudaProducts):
     """
 
     name = "input_products"
-    version = 2
+    version = 3
     direction = "backward_input"
 
     @staticmethod

@@ -23,7 +23,7 @@ class CudaWeightProducts(products.CudaProducts):
     """
 
     name = "weight_products"
-    version = 2
+    version = 3
     direction = "backward_weight"
 
     @staticmethod
