@@ -8,9 +8,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.access.access import SAFE_METHODS, Access, is_public
-from api.middleware.handlers import storage_problem
+from api.middleware.handlers import to_problem
 from api.problems.problems import Problem
-from api.web.pages import render
+from api.web.pages import problem_page
 from db.sql.errors import StorageError
 
 
@@ -33,26 +33,25 @@ class AccessMiddleware:
         request = Request(scope)
         try:
             await access.authorize(request)
-        except Problem as problem:
-            await _refusal(request, problem)(scope, receive, send)
-        except StorageError as error:
-            request.state.log["error"] = str(error)
-            await storage_problem(request, error).response(request)(scope, receive, send)
+        except (Problem, StorageError) as error:
+            await _refusal(request, to_problem(request, error))(scope, receive, send)
         else:
             guarded = access.requires_key_to_read and not is_public(scope["path"])
             await self.app(scope, receive, _privately(send) if guarded else send)
 
 
 def _refusal(request: Request, problem: Problem) -> Response:
-    """Return the problem; for a client that takes HTML, a page on which people give their key."""
+    """Return the problem; for a client that takes HTML, a page.
+
+    People give their key on it, unless the service is at fault."""
     if "text/html" not in request.headers.get("accept", ""):
         return problem.response(request)
+    if problem.status >= 500:
+        return problem_page(request, problem)
     asked = request.url
     here = f"{asked.path}?{asked.query}" if asked.query else asked.path
     back = here if request.method in SAFE_METHODS else "/"
-    page = render(request, "key.html", problem.status, problem=problem, wrong=False, back=back)
-    page.headers.update(problem.headers or {})
-    return page
+    return problem_page(request, problem, "key.html", wrong=False, back=back)
 
 
 def _privately(send: Send) -> Send:

@@ -1,4 +1,4 @@
-"""Exception handlers: which problem each exception becomes."""
+"""Exception handlers: which problem each exception becomes, and whether it is shown on a page."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from starlette.routing import Match
 
 from api.problems.messages import FieldError, field_errors, summary
 from api.problems.problems import Problem
+from api.web.pages import PageRoute, problem_page
 from db.sql import errors as storage
 from templates.errors import InvalidRecords, UnknownOperator
 
@@ -54,29 +55,26 @@ _UNKNOWN = {
 
 
 def install(app: FastAPI) -> None:
-    """Let the application answer each exception with its problem."""
-    handlers: dict[type[Exception], Callable[[Request, Any], Problem]] = {
-        Problem: lambda request, problem: problem,
-        RequestValidationError: _invalid,
-        UnknownOperator: lambda request, error: Problem("unknown-operator", str(error)),
-        InvalidRecords: _invalid_records,
-        storage.StorageError: storage_problem,
-        HTTPException: _http,
-    }
-    for kind, to_problem in handlers.items():
-        app.add_exception_handler(kind, _answering(to_problem))
+    """Let the application answer each exception with its problem, as a page if its route is one."""
+    for kind in _TO_PROBLEM:
+        app.add_exception_handler(kind, _answer)
 
 
-def _answering(to_problem: Callable[[Request, Any], Problem]) -> Any:
-    """Return an exception handler that logs an error of the service and answers with a problem."""
+async def _answer(request: Request, error: Exception) -> Response:
+    problem = to_problem(request, error)
+    of_page = isinstance(request.scope.get("route"), PageRoute)
+    if of_page and problem.kind != "method-not-allowed":  # only programs send other methods
+        return problem_page(request, problem)
+    return problem.response(request)
 
-    async def handler(request: Request, error: Exception) -> Response:
-        problem = to_problem(request, error)
-        if problem.status >= 500:
-            request.state.log["error"] = str(error)
-        return problem.response(request)
 
-    return handler
+def to_problem(request: Request, error: Exception) -> Problem:
+    """Return the problem that an error becomes. Log the error if the service is at fault."""
+    kind = next(kind for kind in type(error).__mro__ if kind in _TO_PROBLEM)
+    problem = _TO_PROBLEM[kind](request, error)
+    if problem.status >= 500:
+        request.state.log["error"] = str(error)
+    return problem
 
 
 def _invalid(request: Request, error: RequestValidationError) -> Problem:
@@ -107,8 +105,7 @@ def _invalid_records(request: Request, error: InvalidRecords) -> Problem:
     return Problem("invalid-request", str(error), errors=fields)
 
 
-def storage_problem(request: Request, error: storage.StorageError) -> Problem:
-    """Return the problem that an error of the storage becomes."""
+def _of_storage(request: Request, error: storage.StorageError) -> Problem:
     kind = next((_STORAGE[base] for base in type(error).__mro__ if base in _STORAGE), None)
     if kind is None:
         return Problem("internal-error", "the storage refused; the log has the reason")
@@ -161,3 +158,13 @@ def _allowed(request: Request) -> list[str]:
     if "GET" in taken:
         taken.add("HEAD")
     return [method for method in _METHODS if method in taken]
+
+
+_TO_PROBLEM: dict[type[Exception], Callable[[Request, Any], Problem]] = {
+    Problem: lambda request, problem: problem,
+    RequestValidationError: _invalid,
+    UnknownOperator: lambda request, error: Problem("unknown-operator", str(error)),
+    InvalidRecords: _invalid_records,
+    storage.StorageError: _of_storage,
+    HTTPException: _http,
+}

@@ -1,29 +1,25 @@
-"""Rendering of pages: Jinja's environment, the headers of every page, errors for people."""
+"""Rendering of pages: Jinja's environment, the headers of every page, problems for people."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse
 
 from api.access import origin
-from api.problems.messages import field_errors, summary
 from api.problems.problems import Problem
 from api.schemas.common import in_query
 from api.version import VERSION
 from api.web import assets
 from db.read.in_words import number, roofline_in_brief
-from db.sql import errors as storage
 from templates import operators
-from templates.errors import UnknownOperator
 from templates.spaces.knob import brief
 from templates.workload import in_text
 
@@ -140,51 +136,16 @@ def render(request: Request, name: str, status: int = 200, **context: Any) -> HT
 
 
 class PageRoute(APIRoute):
-    """A route that answers its errors with a page, too."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def handled(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except (
-                Problem,
-                storage.StorageError,
-                UnknownOperator,
-                RequestValidationError,
-            ) as error:
-                status, title, detail = _refusal(error)
-                if status >= 500:
-                    request.state.log["error"] = str(error)
-                return render(request, "error.html", status, title=title, detail=detail)
-
-        return handled
+    """A route whose errors are answered with pages."""
 
 
-_REFUSALS: dict[type[Exception], tuple[int, str]] = {
-    storage.NotFound: (404, "There is no such thing"),
-    UnknownOperator: (404, "There is no such operator"),
-    storage.JobEnded: (409, "The job has ended"),
-    storage.ModelEnded: (409, "The model has ended"),
-    storage.BadCursor: (422, "That page can't be found"),
-    storage.QuotaExceeded: (429, "Too many jobs are unfinished"),
-}
-
-
-def _refusal(error: Exception) -> tuple[int, str, str]:
-    """Return the status, the title and the sentence of an error's page."""
-    if isinstance(error, Problem):
-        return error.status, error.title, error.detail
-    if isinstance(error, RequestValidationError):
-        return 422, "That can't be asked", summary(field_errors(error.errors()))
-    if isinstance(error, storage.DatabaseFull):
-        return 503, "The disk of the database is full", "Whoever runs the service must make room."
-    if isinstance(error, storage.DatabaseUnavailable):
-        return 503, "The database cannot be reached", "It did not answer; try again shortly."
-    if type(error) in _REFUSALS:
-        return *_REFUSALS[type(error)], str(error)
-    return 500, "The service failed", "The storage refused; the service's log has the reason."
+def problem_page(
+    request: Request, problem: Problem, name: str = "error.html", **context: Any
+) -> HTMLResponse:
+    """Return a problem as a page: the file ``name`` of ``html``, filled in."""
+    page = render(request, name, problem.status, problem=problem, **context)
+    page.headers.update(problem.headers or {})
+    return page
 
 
 async def sent_form(request: Request) -> dict[str, str]:

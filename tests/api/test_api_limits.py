@@ -135,7 +135,7 @@ def test_a_quota_of_unfinished_jobs(database_url: str, monkeypatch: pytest.Monke
         client.post("/ui/key", data={"key": first["authorization"][7:]}, headers=OWN)
         page = client.post("/ui/jobs", data=FORM, headers=OWN)
         assert page.status_code == 429
-        assert "at most 2 jobs" in page.text
+        assert "At most 2 jobs" in page.text
         client.post(f"/jobs/{made[0].json()['id']}/cancel", headers=second)
         assert client.post("/jobs", json=order(13), headers=first).status_code == 201
 

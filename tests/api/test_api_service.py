@@ -96,6 +96,20 @@ def test_a_database_that_does_not_answer(client: TestClient, engine: Engine) -> 
         assert "SELECT" not in response.text
 
 
+@pytest.mark.parametrize("table", ["workers", "api_keys"])
+def test_a_page_of_a_database_that_does_not_answer(
+    client: TestClient, engine: Engine, table: str
+) -> None:
+    """The page reads the workers; before that, the keys are read."""
+    with writing(engine) as connection:
+        connection.exec_driver_sql(f"DROP TABLE {table}")
+    answer = client.get("/ui/devices", headers={"accept": "text/html"})
+    assert answer.status_code == 503
+    assert answer.headers["content-type"].startswith("text/html")
+    assert int(answer.headers["retry-after"]) > 0
+    assert "The database did not answer; try again shortly." in answer.text
+
+
 def test_a_database_on_a_full_disk(client: TestClient, engine: Engine) -> None:
     with engine.connect() as connection:  # the pool's only one, which is used again
         connection.exec_driver_sql("PRAGMA max_page_count = 1")

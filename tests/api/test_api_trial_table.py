@@ -110,7 +110,7 @@ def test_it_takes_turns_with_other_exports(client: TestClient, app: FastAPI, job
     app.state.export_limit = ConcurrencyLimit("exports", 0, 0.05)
     refused = client.get(f"/ui/jobs/{job}/trials.csv", headers=HTML)
     assert refused.status_code == 503
-    assert "at most 0 exports are under way" in refused.text
+    assert "At most 0 exports are under way" in refused.text
 
 
 def test_of_no_job_there_is_none(client: TestClient) -> None:
