@@ -67,7 +67,9 @@ class BestView(BestShown):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
-    verify: Call | None = Field(None, description="what has a worker do so, where it was not")
+    verify: Call | None = Field(
+        None, description="the request that has a worker verify it; null if it is verified"
+    )
 
     @classmethod
     def of(

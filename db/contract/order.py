@@ -85,14 +85,17 @@ class EchoedTerms:
     on_existing: Annotated[
         Literal["reuse", "retune"],
         Spec(
-            "reuse answers with a succeeded job behind whose best at least as many trials "
-            "worked, or that was allowed as much and ended before, as by patience"
+            "reuse takes a succeeded job as the answer if as many trials of the workload have "
+            "worked on its device, or if it was allowed as much and ended early, as by "
+            "patience; retune takes none"
         ),
     ] = "reuse"
     budget_seconds: Annotated[
         float | None,
         Spec(
-            "the search ends after so many seconds and a first batch", gt=0, le=MAX_BUDGET_SECONDS
+            "the search ends after so many seconds, but not before a first batch of trials",
+            gt=0,
+            le=MAX_BUDGET_SECONDS,
         ),
     ] = None
     seed: Annotated[int | None, Spec("of the search's random choices", ge=0, le=MAX_SEED)] = None
