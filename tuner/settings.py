@@ -34,7 +34,12 @@ class Settings(BaseSettings):
     build_cache: Path | None = Field(
         None, description="a folder of what was built, so that the same is not built again"
     )
-    run_seconds: float = Field(30.0, gt=0, le=DAY, description="a check with its timing likewise")
+    run_seconds: float = Field(
+        30.0,
+        gt=0,
+        le=DAY,
+        description="the check and timing of one library are killed after this long",
+    )
     settle_seconds: float = Field(
         4.0,
         ge=0,
@@ -56,7 +61,8 @@ class Settings(BaseSettings):
     )
     metaschedule: bool = Field(
         False,
-        description="after each search let MetaSchedule's own search as long, to stand beside it",
+        description="after each search, let MetaSchedule search the shape with as many trials, "
+        "as one more baseline",
     )
     metrics_host: str = Field(
         "127.0.0.1", min_length=1, description="where a worker's metrics can be asked for"

@@ -46,9 +46,8 @@ def serve(
     finally:
         child.close()
     if device.kind == "cuda":
-        can_be_confined(
-            probe_driver
-        )  # sessions are forked from this process and inherit the answer
+        # sessions are forked from this process and inherit the answer
+        can_be_confined(probe_driver)
     os.environ |= ENVIRONMENT  # nothing is compiled here
     preload(["tvm.rpc.server"])
     import tvm_ffi

@@ -328,9 +328,8 @@ def _limits(workload: Workload) -> Any:
     """Return ``numpy.finfo`` of the workload's dtype; for bfloat16 that of float32."""
     if workload.dtype != "bfloat16":
         return np.finfo(workload.dtype)
-    return np.finfo(
-        np.float32
-    )  # bfloat16 has the exponents of float32: the same smallest number, about the same largest
+    # bfloat16 has the exponents of float32: the same smallest number, about the same largest
+    return np.finfo(np.float32)
 
 
 def _is_unsuitable(workload: Workload, inputs: Sequence[Array], references: References) -> bool:

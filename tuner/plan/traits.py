@@ -21,7 +21,11 @@ RATES = ("units", "vector_bytes", "shared_memory", "cache_bytes", "peak_flops", 
 
 
 def floor_us(workload: Workload, limits: DeviceLimits) -> float:
-    """Return the least time in µs that the device's peaks allow, as tuner/measure/roofline.py."""
+    """Return the least time in µs that the device's peaks allow.
+
+    Unlike the roofline (tuner/measure/roofline.py), it takes usual peaks if the device's own are
+    unknown, and a usual cost of a call instead of the measured one.
+    """
     kind = limits.kind
     compute = workload.flops / (limits.peak_flops or USUAL_FLOPS[kind])
     memory = workload.bytes / (limits.peak_bandwidth or USUAL_BANDWIDTH[kind])

@@ -99,9 +99,10 @@ class Child:
         child is killed.
 
         Raise ChildError if the function raises, ChildTimeout if it takes longer than ``timeout``
-        seconds, in which this process was not stopped, and ChildCrashed if the child dies or sends
-        something that is no answer. That is a MachineError if it can't be started, or is killed by
-        somebody else. After a timeout or a wrong answer the child is killed.
+        seconds, not counting the time for which this process was stopped, and ChildCrashed if the
+        child dies or sends something that is no answer. That is a MachineError if it can't be
+        started, or is killed by somebody else. After a timeout or a wrong answer the child is
+        killed.
         """
         request = channel.request(function, arguments)
         check()
