@@ -1,6 +1,6 @@
-"""The log of what computes modules, and why: each reason once for all modules of a model.
+"""What the replaced layers of a model share: the log of what computes them, and their answers.
 
-They also share what it is about: the answers of their source.
+The log has each reason once for all of them. The answers are those of their source.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _NUMBER = re.compile(r"\d+")
 
 
 class ReasonLog:
-    """The log of one module, or of all replaced layers of a model.
+    """The log and the source's answers of one module, or of all replaced layers of a model.
 
     ``model`` is the model's class, and ``layers`` counts its replaced layers. For a model, reasons
     that differ only in numbers, such as those of shapes that are not tuned, are logged once.
-    ``answers`` has the source's answers by what was asked.
+    ``answers`` has the source's answers by what was asked, so that it is asked once for all layers.
     """
 
     def __init__(self, model: str = "", layers: int = 1) -> None:

@@ -27,9 +27,11 @@ class Row:
 
     ``by`` says what computes it. If that is PyTorch, ``reason`` says why; if a kernel,
     ``template`` is the kernel's, and ``takes_in`` has the classes of the modules that it computes
-    too. ``apart`` says why it takes in no more of what follows, if that is known. ``graphs_only``
-    says that the row is a convolution with the gates around it: compiled graphs call its kernel in
-    place of the one of the row without gates.
+    too. ``apart`` says why it takes in no more of what follows, if that is known.
+
+    If ``graphs_only``, the row is of a convolution together with the gates around it. Only graphs
+    of torch.compile call its kernel. They do so in place of the kernel of the convolution alone,
+    which has a row of its own.
 
     ``time_us`` is the kernel's time, ``pytorch_us`` the fastest of PyTorch's in the same layout,
     both in µs for one call; on a CPU both are of calls from Python. Without a ``pytorch_us``,
