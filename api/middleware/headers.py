@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-HEADERS = {
+SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",  # pages send their own
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -14,11 +14,11 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-_RAW = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+_RAW = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 
 
 class HeadersMiddleware:
-    """Middleware that adds each of HEADERS that an answer does not set itself."""
+    """Middleware that adds each of SECURITY_HEADERS that an answer does not set itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -80,13 +80,13 @@ def comparison(engine: Engine, job: Job, other_id: str) -> dict[str, Any]:
 
 
 def _in_brief(engine: Engine, job: Job) -> dict[str, Any]:
-    """Return a job's row in a comparison. ``found``: after how many seconds it found its best."""
+    """Return a job's row in a comparison. ``found_after``: the seconds until it found its best."""
     points = views.points(engine, job.id)
     last = next(reversed(curves.steps(points)), None)
     return {
         "job": job,
         "last": last,
-        "found": last.created_at - started_at(job) if last else None,
+        "found_after": last.created_at - started_at(job) if last else None,
         "measured": max(len(points), job.trials_measured),
     }
 

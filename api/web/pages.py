@@ -23,7 +23,7 @@ from templates import operators
 from templates.spaces.knob import brief
 from templates.workload import in_text
 
-HEADERS = {
+PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'",
@@ -132,7 +132,7 @@ def render(request: Request, name: str, status: int = 200, **context: Any) -> HT
     """Return a page: the file ``name`` of ``html``, filled in, with the headers of every page."""
     caller = getattr(request.state, "caller", None)  # None if the request needed no key
     html = ENVIRONMENT.get_template(name).render(path=request.url.path, caller=caller, **context)
-    return HTMLResponse(html, status, HEADERS)
+    return HTMLResponse(html, status, PAGE_HEADERS)
 
 
 class PageRoute(APIRoute):

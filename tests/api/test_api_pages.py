@@ -11,7 +11,7 @@ from sqlalchemy import Engine, update
 from starlette.testclient import TestClient
 
 from api.web import assets
-from api.web.pages import HEADERS
+from api.web.pages import PAGE_HEADERS
 from db import queue
 from db.fleet import devices, workers
 from db.results import ladders, trials
@@ -30,9 +30,9 @@ def page(client: TestClient, path: str, status: int = 200) -> str:
     answer = client.get(path, headers=HTML)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert answer.headers["vary"].startswith(HEADERS["Vary"])  # compression adds to it
-    sent = {name: answer.headers[name] for name in HEADERS if name != "Vary"}
-    assert sent == {name: value for name, value in HEADERS.items() if name != "Vary"}
+    assert answer.headers["vary"].startswith(PAGE_HEADERS["Vary"])  # compression adds to it
+    sent = {name: answer.headers[name] for name in PAGE_HEADERS if name != "Vary"}
+    assert sent == {name: value for name, value in PAGE_HEADERS.items() if name != "Vary"}
     assert "<script>" not in answer.text
     assert " style=" not in answer.text
     return answer.text
