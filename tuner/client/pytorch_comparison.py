@@ -15,7 +15,7 @@ def reason_to_use_pytorch(best: Best) -> str | None:
     It should if a PyTorch baseline was the fastest of all, unless the best was faster than each one
     that a layer could use.
     """
-    fastest, usable = best.fastest, fastest_pytorch(best)
+    fastest, usable = best.fastest, fastest_eager_pytorch(best)
     slower = usable is None or usable["speedup"] < 1
     if fastest is None or not fastest.name.startswith("pytorch") or not slower:
         return None
@@ -23,7 +23,7 @@ def reason_to_use_pytorch(best: Best) -> str | None:
     return f"{said}: {fastest.time_us:.4g} µs"
 
 
-def fastest_pytorch(best: Best) -> dict[str, Any] | None:
+def fastest_eager_pytorch(best: Best) -> dict[str, Any] | None:
     """Return the PyTorch baseline that a layer could use and over which the best's speed-up is
     least; None if there is none.
 

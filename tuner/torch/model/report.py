@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from templates.workload import Workload
-from tuner.client.pytorch_comparison import fastest_pytorch
+from tuner.client.pytorch_comparison import fastest_eager_pytorch
 from tuner.torch.lookup.source_lookup import Found
 from tuner.torch.model.picture import picture
 from tuner.torch.model.survey import Mode, ModelLayer
@@ -73,7 +73,7 @@ class Row:
         if found.best is not None:
             best = found.best
             row.time_us, row.max_error = best.time_us, best.max_error
-            pytorch = fastest_pytorch(best)
+            pytorch = fastest_eager_pytorch(best)
             if pytorch is not None:  # the times that its speed-up compares: on a CPU, of calls
                 row.pytorch_us = pytorch["time_us"]
                 row.time_us = pytorch["time_us"] / pytorch["speedup"]
