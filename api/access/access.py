@@ -24,7 +24,7 @@ from api.settings import Settings
 from db.access import keys
 from db.access.keys import Key
 from db.access.quota import Orderer
-from db.sql.choices import Scope as KeyScope
+from db.sql.choices import KeyScope
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 KEY_PAGE = "/ui/key"

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, Select, func, insert, select, update
 from sqlalchemy.engine import RowMapping
 from sqlalchemy.exc import IntegrityError
 
-from db.sql.choices import SCOPES, Scope
+from db.sql.choices import SCOPES, KeyScope
 from db.sql.columns import now, utc
 from db.sql.errors import BadKey, NotFound
 from db.sql.tables import UNREVOKED, api_keys
@@ -28,7 +28,7 @@ class Key:
 
     id: int
     name: str
-    scope: Scope
+    scope: KeyScope
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
@@ -40,7 +40,7 @@ class Key:
             return "revoked"
         return "expired" if self.expired else "valid"
 
-    def may(self, scope: Scope) -> bool:
+    def may(self, scope: KeyScope) -> bool:
         """Return whether the key's scope includes this one. Its state is not looked at."""
         return SCOPES.index(self.scope) >= SCOPES.index(scope)
 
@@ -61,7 +61,9 @@ def digest(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def create(engine: Engine, name: str, scope: Scope, days: float | None = None) -> tuple[Key, str]:
+def create(
+    engine: Engine, name: str, scope: KeyScope, days: float | None = None
+) -> tuple[Key, str]:
     """Create a key. Return it as it is listed, and its text, which can't be read again.
 
     The key expires after ``days``; if that is None, never. Raises BadKey if the name is malformed,

@@ -31,7 +31,7 @@ def orderer_of(connection: Connection) -> Orderer | None:
     return connection.get_execution_options().get(_OPTION)
 
 
-def charged(connection: Connection, count: int) -> str | None:
+def charge(connection: Connection, count: int) -> str | None:
     """Check the quota for ``count`` new jobs, and return the name of the orderer that they belong
     to. Return None, and check nothing, if the connection has no orderer.
 

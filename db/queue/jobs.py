@@ -17,7 +17,7 @@ from db.sql.transaction import reading
 EVERY = JobFilter()
 
 
-def restricted_to(templates: Sequence[str] | None) -> str:
+def templates_text(templates: Sequence[str] | None) -> str:
     """Return an order's templates as the column ``bests.templates`` has them: joined by commas,
     and empty if the order takes all."""
     return ",".join(templates or ())

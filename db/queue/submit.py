@@ -20,11 +20,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from db.access.quota import charged
+from db.access.quota import charge
 from db.contract.job import Job
 from db.contract.order import PREDICTED, JobOrder
 from db.queue import idempotency
-from db.queue.jobs import by_seq, restricted_to
+from db.queue.jobs import by_seq, templates_text
 from db.sql.columns import canonical, now, upsert
 from db.sql.tables import JOINABLE, bests, devices, jobs, listed_configs, trials, workloads
 from db.sql.transaction import writing
@@ -184,7 +184,7 @@ def _allowed_as_much(order: JobOrder) -> ColumnElement[bool]:
     listed = exists().where(listed_configs.c.job_seq == jobs.c.seq)
     return and_(
         not_(listed),
-        bests.c.templates == restricted_to(order.templates),
+        bests.c.templates == templates_text(order.templates),
         jobs.c.trials_requested >= order.trials,
         _no_lower(jobs.c.patience, order.patience),
         _no_lower(jobs.c.budget_seconds, order.budget_seconds),
@@ -205,7 +205,7 @@ def create(
     The number of statements does not depend on the number of orders, because other writers to
     SQLite wait meanwhile. Raises QuotaExceeded."""
     # before anything is written: whoever has the quota's lock may be waiting for rows written here
-    payer = charged(connection, len(orders))
+    payer = charge(connection, len(orders))
     asked = {order.workload_key: order for order in orders.values()}
     connection.execute(
         upsert(connection, workloads).on_conflict_do_nothing(),

@@ -28,7 +28,7 @@ from sqlalchemy.engine import RowMapping
 from db.contract.best import Result
 from db.contract.order import PREDICTED
 from db.fleet.devices import DEVICE_COLUMNS, Device
-from db.queue.jobs import restricted_to
+from db.queue.jobs import templates_text
 from db.queue.lease import lock_leased_job, succeed
 from db.results import artifacts as files
 from db.results import signers
@@ -148,7 +148,7 @@ def _stored(connection: Connection, job: RowMapping, device_id: int) -> Sequence
         .where(
             bests.c.workload_id == job["workload_id"],
             bests.c.device_id == device_id,
-            bests.c.templates == restricted_to(job["templates"]),
+            bests.c.templates == templates_text(job["templates"]),
         )
     )
     return connection.execute(query).mappings().all()
@@ -254,7 +254,7 @@ def _write(connection: Connection, job: RowMapping, best: NewBest) -> None:
     }
     values |= {"workload_id": job["workload_id"], "job_seq": job["seq"], "tuned_at": now()}
     values["threads"] = best.threads or 0
-    values["templates"] = restricted_to(job["templates"])
+    values["templates"] = templates_text(job["templates"])
     statement = (
         upsert(connection, bests)
         .values(**values)

@@ -29,8 +29,8 @@ TIMEOUTS: tuple[TrialStatus, ...] = ("build_timeout", "run_timeout")
 SKIPPED: TrialStatus = "skipped"
 """No space has the imported configuration, so it was not built."""
 
-Scope = Literal["read", "submit", "admin"]
-SCOPES: tuple[Scope, ...] = ("read", "submit", "admin")
+KeyScope = Literal["read", "submit", "admin"]
+SCOPES: tuple[KeyScope, ...] = ("read", "submit", "admin")
 """Each scope includes those before it."""
 
 Format = Literal["convtune", "metaschedule", "autotvm", "kerneltuner"]

@@ -52,7 +52,7 @@ def sent(secret: str) -> dict[str, str]:
     return {"authorization": f"Bearer {secret}"}
 
 
-def made(client: TestClient, scope: keys.Scope, **more: Any) -> dict[str, str]:
+def made(client: TestClient, scope: keys.KeyScope, **more: Any) -> dict[str, str]:
     app: Any = client.app
     return sent(keys.create(app.state.engine, f"a-{scope}", scope, **more)[1])
 

@@ -12,7 +12,7 @@ from api.access.rate_limiter import RateLimiter
 from api.main import create_app
 from api.settings import Settings
 from db.access import keys
-from db.sql.choices import Scope
+from db.sql.choices import KeyScope
 
 OWN = {"sec-fetch-site": "same-origin", "accept": "text/html"}
 FORM = {"operator": "conv1d", "workload.M": "9000", "workload.N": "3"}
@@ -22,7 +22,7 @@ def order(length: int) -> dict[str, Any]:
     return {"operator": "conv1d", "workload": {"M": length, "N": 3}}
 
 
-def headers_of_key(client: TestClient, name: str, scope: Scope = "submit") -> dict[str, str]:
+def headers_of_key(client: TestClient, name: str, scope: KeyScope = "submit") -> dict[str, str]:
     app: Any = client.app
     return {"authorization": f"Bearer {keys.create(app.state.engine, name, scope)[1]}"}
 

@@ -55,7 +55,7 @@ def service(url: str, guards_reading: bool) -> Iterator[Explore]:
         SERVE, TUNER_DATABASE_URL=url, TUNER_REQUIRE_KEY_TO_READ=str(guards_reading).lower()
     )
 
-    def explore(scope: keys.Scope, *options: str) -> str:
+    def explore(scope: keys.KeyScope, *options: str) -> str:
         key = f"Authorization: Bearer {secrets[scope]}"
         asked = ["run", f"{started.url}/openapi.json", "--header", key, "--seed", SEED, *options]
         done = subprocess.run(

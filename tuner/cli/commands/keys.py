@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from db.sql.choices import Scope
+from db.sql.choices import KeyScope
 from tuner.cli.common import JsonOption, console, database, examples, print_json, say
 from tuner.errors import UnusableFile
 
@@ -20,7 +20,7 @@ MAX_DAYS = 36_500
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="what to list and revoke it by")],
     scope: Annotated[
-        Scope,
+        KeyScope,
         typer.Option(help="read: look and download; submit: order and cancel too; admin: all"),
     ],
     days: Annotated[
