@@ -59,6 +59,18 @@ class Entry:
         """The warm median in µs."""
         return float(self.timing["warm"]["median_us"])
 
+    @property
+    def finite_error(self) -> float | None:
+        """The largest error, or None if it is NaN or infinite, which JSON can't express."""
+        finite = self.max_error is not None and math.isfinite(self.max_error)
+        return self.max_error if finite else None
+
+    def fault(self, allowed: float) -> str | None:
+        """Return a note if the output was wrong: peers are timed in any case."""
+        if self.max_error is None or self.max_error <= allowed:
+            return None
+        return f"wrong: error {self.max_error:.3g}, allowed {allowed:.3g}"
+
 
 @dataclass(frozen=True)
 class Comparison:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from math import isfinite
 from typing import Any
 
 from db.results.fastest import own_time
@@ -90,22 +89,11 @@ def _row(entry: Entry, own_us: float, allowed: float) -> Row:
         "name": entry.name,
         "time_us": entry.time_us,
         "speedup": entry.time_us / own_us,
-        "max_error": _finite(entry.max_error),
-        "error": _wrong(entry.max_error, allowed),
+        "max_error": entry.finite_error,
+        "error": entry.fault(allowed),
         "level": entry.level,
     }
 
 
 def _is_compared(name: str) -> bool:
     return name != EMPTY and not name.startswith("finalist")
-
-
-def _wrong(error: float | None, allowed: float) -> str | None:
-    if error is None or error <= allowed:
-        return None
-    return f"wrong: error {error:.3g}, allowed {allowed:.3g}"
-
-
-def _finite(error: float | None) -> float | None:
-    """Return None instead of a NaN or an infinity, which JSON does not have."""
-    return error if error is not None and isfinite(error) else None

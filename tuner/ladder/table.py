@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -162,10 +161,10 @@ def _other_rows(
             adds=adds,
             time_us=time_us,
             timing=entry.timing if entry else None,
-            max_error=_finite(entry.max_error) if entry else None,
+            max_error=entry.finite_error if entry else None,
             over_naive=None if what == "empty" else _ratio(naive, time_us),
             t4_us=t4.get(figure),
-            note=found.dropped.get(name) or _wrong(entry, workload),
+            note=found.dropped.get(name) or (entry.fault(workload.max_error) if entry else None),
         )
 
     best = row(BEST, "best", "what was tuned for this shape", "")
@@ -200,19 +199,7 @@ def _not_tuned(workload: Workload) -> str:
 
 
 def _median(entry: Entry | None) -> float | None:
-    return float(entry.timing["warm"]["median_us"]) if entry else None
-
-
-def _wrong(entry: Entry | None, workload: Workload) -> str | None:
-    """Return a note if the output was wrong: peers are timed in any case."""
-    if entry is None or entry.max_error is None or entry.max_error <= workload.max_error:
-        return None
-    return f"wrong: error {entry.max_error:.3g}, allowed {workload.max_error:.3g}"
-
-
-def _finite(error: float | None) -> float | None:
-    """Return the error, or None if it is NaN or infinite, which JSON can't express."""
-    return error if error is not None and math.isfinite(error) else None
+    return entry.time_us if entry else None
 
 
 def _ratio(slow: float | None, fast: float | None) -> float | None:
