@@ -15,7 +15,7 @@ from db.sql.choices import SCOPES, KeyScope
 from db.sql.columns import now, utc
 from db.sql.errors import BadKey, NotFound
 from db.sql.tables import UNREVOKED, api_keys
-from db.sql.transaction import reading, writing
+from db.sql.transaction import is_duplicate, reading, writing
 
 PREFIX = "ct_"
 DAY = 86400.0
@@ -87,7 +87,7 @@ def create(
             query = _columns().where(api_keys.c.id == made.scalar_one())
             key = Key.from_row(connection.execute(query).mappings().one())
     except IntegrityError as error:
-        if "unique" not in str(error.orig).lower():
+        if not is_duplicate(error):
             raise
         raise BadKey(
             f"there is a key {name!r} already; take another name, or revoke that one first"

@@ -27,7 +27,7 @@ from db.queue import idempotency
 from db.queue.jobs import by_seq, templates_text
 from db.sql.columns import canonical, now, upsert
 from db.sql.tables import JOINABLE, bests, devices, jobs, listed_configs, trials, workloads
-from db.sql.transaction import writing
+from db.sql.transaction import is_duplicate, writing
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ def retry_on_conflict(engine: Engine, take: Callable[[Connection], T]) -> T:
             with writing(engine) as connection:
                 return take(connection)
         except IntegrityError as error:
-            if "unique" not in str(error.orig).lower():
+            if not is_duplicate(error):
                 raise
 
 

@@ -18,7 +18,7 @@ from db.sql.columns import canonical, now, storable, utc
 from db.sql.errors import DuplicateTrial, NotFound
 from db.sql.pages import Page, page, read_cursor
 from db.sql.tables import MEASURED_ONCE, jobs, trials, workloads
-from db.sql.transaction import reading, writing
+from db.sql.transaction import is_duplicate, reading, writing
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> l
         try:
             connection.execute(insert(trials), rows)
         except IntegrityError as error:
-            if "unique" not in str(error.orig).lower():
+            if not is_duplicate(error):
                 raise
             raise DuplicateTrial(
                 "a configuration was already measured for this workload, device, template and "

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
+from sqlalchemy.exc import DatabaseError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from db.sql.errors import DatabaseDamaged, DatabaseFull, DatabaseUnavailable
@@ -69,6 +69,11 @@ def one_read(engine: Engine) -> Iterator[Connection]:
         if engine.dialect.name == "postgresql":
             connection.execution_options(isolation_level="AUTOCOMMIT")
         yield connection
+
+
+def is_duplicate(error: IntegrityError) -> bool:
+    """Return whether the row was refused because another one has its unique fields."""
+    return "unique" in str(error.orig).lower()
 
 
 @contextmanager
