@@ -121,29 +121,24 @@ class Worker:
                 job = self._next()
                 if job is not None:
                     self.take(job)
-            except DatabaseUnavailable as error:
-                if once:
-                    raise
-                self._silent_at = time.monotonic()
-                log.warning("database_unavailable", reason=str(error))
-                pause(RETRY_SECONDS)
-                continue
-            except NoServer as error:
-                if once:
-                    raise
-                log.warning("no_server", reason=str(error))
-                pause(SERVER_SECONDS)
-                continue
-            except NotReady as error:
-                if once:
-                    raise
-                log.warning("machine_not_ready", reason=str(error))
-                pause(READY_SECONDS)
-                continue
-            if job is None:
-                if once:
+                elif once:
                     return
-                pause(self._settings.poll_seconds)
+                else:
+                    pause(self._settings.poll_seconds)
+            except (DatabaseUnavailable, NoServer, NotReady) as error:
+                if once:
+                    raise
+                self._wait_out(error)
+
+    def _wait_out(self, error: Exception) -> None:
+        event, seconds = "machine_not_ready", READY_SECONDS
+        if isinstance(error, DatabaseUnavailable):
+            event, seconds = "database_unavailable", RETRY_SECONDS
+            self._silent_at = time.monotonic()
+        elif isinstance(error, NoServer):
+            event, seconds = "no_server", SERVER_SECONDS
+        log.warning(event, reason=str(error))
+        pause(seconds)
 
     def take(self, job: Job, watch: Callable[[Progress], None] = lambda _: None) -> None:
         """Run a job that this worker has claimed to its end: success, failure or cancellation.
