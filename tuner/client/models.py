@@ -13,8 +13,10 @@ from db.contract.job import Shown
 from tuner.client.answers import Job, ListedModel, Model, Models
 from tuner.client.listening import (
     FIRST_PAUSE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
     MIN_REQUEST_SECONDS,
     OUTAGE_SECONDS,
+    log_waiting_reason,
     may_pass,
 )
 from tuner.errors import ModelFailed, ModelStillRunning, ServiceError
@@ -22,8 +24,6 @@ from tuner.job.order import only_terms, terms_as_json, with_terms_signature
 from tuner.plain import plain
 
 MODELS_PER_PAGE = 100
-POLL_SECONDS = 5.0
-"""How often the model is asked for while the client listens to one of its jobs."""
 
 A = TypeVar("A", bound=Shown)
 
@@ -35,9 +35,6 @@ class ModelCalls(ABC):
 
     @abstractmethod
     def _ask(self, kind: type[A], method: str, path: str, **given: Any) -> A: ...
-
-    @abstractmethod
-    def _states(self, job: Job | str, timeout: float | None) -> Generator[Job]: ...
 
     @with_terms_signature
     def submit_model(
@@ -78,8 +75,9 @@ class ModelCalls(ABC):
     ) -> Model:
         """Wait until all jobs of the model have succeeded and return the model.
 
-        The client listens to the events of one job at a time. ``progress`` is called with each new
-        state of the model. With ``bar``, a progress bar is shown on standard error.
+        The client asks for the model again and again, after pauses that grow to two seconds.
+        ``progress`` is called with each new state of the model. With ``bar``, a progress bar is
+        shown on standard error.
 
         Raises ModelFailed if a job fails or the model is cancelled, ModelStillRunning after
         ``timeout`` seconds.
@@ -111,40 +109,40 @@ class ModelCalls(ABC):
         Stop when the model has ended or after ``timeout`` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        current = self._poll(model, deadline)
+        current = self._look(Model, _path(model), deadline)
         yield current
-        heard = time.monotonic()
+        heard, pause = time.monotonic(), FIRST_PAUSE_SECONDS
         while not current.ended:
-            left = POLL_SECONDS
-            if deadline is not None:
-                left = min(left, deadline - time.monotonic())
+            left = pause if deadline is None else min(pause, deadline - time.monotonic())
             if left <= 0:
                 return
+            time.sleep(left)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
             try:
-                for _ in self._states(_job_of(current), left):
-                    pass
-                later = self._poll(current, deadline)
+                self._log_waiting_reason(current, deadline)
+                later = self._look(Model, _path(model), deadline)
             except ServiceError as failure:
                 if not may_pass(failure) or time.monotonic() - heard > OUTAGE_SECONDS:
                     raise
-                time.sleep(min(FIRST_PAUSE_SECONDS, left))
                 continue
             heard = time.monotonic()
             if later != current:
                 current = later
                 yield current
 
-    def _poll(self, model: Model | ListedModel | str, deadline: float | None) -> Model:
+    def _log_waiting_reason(self, model: Model, deadline: float | None) -> None:
+        """Log why the first queued job waits, if none of the model's jobs runs."""
+        jobs = {each.state: each.job for each in reversed(model.layers)}
+        if "queued" in jobs and "running" not in jobs:
+            job = self._look(Job, f"/jobs/{jobs['queued']}", deadline)
+            if job.waiting:
+                log_waiting_reason(job.id, job.waiting)
+
+    def _look(self, kind: type[A], path: str, deadline: float | None) -> A:
         look = self._timeout
         if deadline is not None:
             look = min(look, max(deadline - time.monotonic(), MIN_REQUEST_SECONDS))
-        return self._ask(Model, "GET", _path(model), timeout=look)
-
-
-def _job_of(model: Model) -> str:
-    """Return the id of the job to listen to: a running one, else a queued one, else the last."""
-    jobs = {each.state: each.job for each in reversed(model.layers)}
-    return jobs.get("running") or jobs.get("queued") or model.layers[-1].job
+        return self._ask(kind, "GET", path, timeout=look)
 
 
 def _shown_on_a_bar(stack: ExitStack) -> Callable[[Model], None]:

@@ -95,6 +95,22 @@ def test_waiting_shows_each_step_and_gives_the_end(service: Service, client: Cli
     assert client.wait_model(model.id, timeout=0) == ended
 
 
+def test_waiting_shows_that_a_job_has_begun(service: Service, client: Client) -> None:
+    model = client.submit_model("net", layers(925), target="cpu")
+    seen: list[str] = []
+    held: list[queue.Job] = []
+
+    def work(now: Model) -> None:
+        seen.append(now.state)
+        if now.state == "queued":
+            held.append(claimed(service.engine))
+        elif now.state == "running":
+            queue.finish(service.engine, held[0].id, held[0].attempt, "succeeded", None)
+
+    client.wait_model(model, timeout=4, progress=work)
+    assert seen == ["queued", "running", "succeeded"]
+
+
 def test_waiting_for_one_whose_job_fails(service: Service, client: Client) -> None:
     model = client.submit_model("net", layers(930, 931), target="cpu")
     worker = ending(service, "failed", "succeeded")
@@ -111,9 +127,8 @@ def test_waiting_no_longer_than_that(client: Client) -> None:
 
 
 def test_a_model_that_is_cancelled_is_not_waited_for_though_a_job_goes_on(
-    service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
+    service: Service, client: Client
 ) -> None:
-    monkeypatch.setattr(module, "POLL_SECONDS", 0.2)
     shared = client.submit("conv1d", M=950, N=3)
     model = client.submit_model("net", layers(950, 951))
     stopper = Thread(target=lambda: (time.sleep(0.5), client.cancel_model(model)))
@@ -124,10 +139,7 @@ def test_a_model_that_is_cancelled_is_not_waited_for_though_a_job_goes_on(
     assert client.job(shared).state == "queued"
 
 
-def test_a_service_that_is_started_anew(
-    own_service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "POLL_SECONDS", 0.2)
+def test_a_service_that_is_started_anew(own_service: Service, tmp_path: Path) -> None:
     devices.upsert_device(
         own_service.engine,
         {"kind": "cpu", "name": "c", "arch": "a", "memory_bytes": 1, "driver": "", "limits": {}},
