@@ -359,9 +359,11 @@ class ChildCrashed(ChildFailed):
 
 
 class MachineError(ChildCrashed):
-    """Free memory on the machine, or let it start more processes: the call is not to blame.
+    """Free memory on the machine, let it start more processes, or repair its packages: the call is
+    not to blame.
 
-    The child could not be started, or was killed by SIGKILL, as the kernel does if memory runs out.
+    The child could not be started or import what each call needs, or was killed by SIGKILL, as the
+    kernel does if memory runs out.
     """
 
 

@@ -106,6 +106,17 @@ def test_tune_is_stopped_and_goes_on(
         assert part in shown
 
 
+def test_files_of_the_user_are_no_modules(shell: Shell, database: Database) -> None:
+    """The installed command does not search the folder that it runs in; nor do its processes."""
+    for name in ("db", "queue", "random", "templates", "types"):
+        (shell.folder / f"{name}.py").write_text("raise OSError('a file of the user')\n")
+    command = [sys.executable, "-P", "-m", "tuner", *TUNE]
+    subprocess.run(command, cwd=shell.folder, env=shell.environment, check=True)
+    job = only_job(database)
+    assert job is not None
+    assert {trial.status for trial in database.trials(job)} == {"ok"}
+
+
 def test_tune_takes_over_from_a_worker_that_is_gone(database: Database, bench: Bench) -> None:
     """``tuner tune`` waits for the lease of a dead worker and then runs the job itself."""
     job = database.submit({"M": 512, "N": 8}, search="annealing")  # unknown: it fails at once

@@ -108,7 +108,8 @@ def build(order: BuildOrder, cache: Path | None = None) -> Built:
     try:
         schedule = schedule_of(order)
     except Exception as error:
-        return Built("schedule_error", order, error=_brief(error))
+        status = "machine_error" if isinstance(error, ImportError) else "schedule_error"
+        return Built(status, order, error=_brief(error))
     middle = time.perf_counter()
     try:
         module = schedule.mod
@@ -123,8 +124,8 @@ def build(order: BuildOrder, cache: Path | None = None) -> Built:
 
 def _blames_machine(error: Exception) -> bool:
     """Return whether a build's error says nothing of its program: memory or file descriptors ran
-    out, or the compiler was missing, or not even an empty library can be linked now."""
-    if isinstance(error, NoLinker) or is_shortage(str(error)):
+    out, or the compiler or a module was missing, or not even an empty library can be linked now."""
+    if isinstance(error, (ImportError, NoLinker)) or is_shortage(str(error)):
         return True
     try:
         linker.must_still_link()

@@ -26,6 +26,7 @@ from tuner.client.client import Client
 from tuner.device.cuda_facts import missing
 from tuner.errors import NotTuned, ServiceUnreachable, TunerError
 from tuner.library.signing_key import own_key, public_key_of
+from tuner.process import own_modules
 from tuner.worker.supervise import stop_processes
 
 M, N = 16384, 32
@@ -142,25 +143,25 @@ def running(
     Their logs are written to the folder. If the context raises, the ends of the logs are printed to
     standard error.
     """
-    environment = os.environ | {
+    environment = {
+        **os.environ,
+        **own_modules.environment(),
         "TUNER_DATABASE_URL": _database_url(folder),
         "TUNER_SIGNING_KEY": str(folder / SIGNING_KEY),
         "TUNER_LOG_FORMAT": "console",
         "TUNER_POLL_SECONDS": "0.2",
+        "TUNER_HOST": "127.0.0.1",
+        "TUNER_PORT": str(port),
     }
     commands = {
-        "service": ["uvicorn", "api.main:app", "--port", str(port), "--log-level", "warning"],
-        "worker": ["tuner.worker", "--target", kind],
+        "service": own_modules.command("api"),
+        "worker": own_modules.command("tuner.worker", "--target", kind),
     }
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for name, command in commands.items():
             with (folder / f"{name}.log").open("wb") as log:
-                processes.append(
-                    subprocess.Popen(
-                        [sys.executable, "-m", *command], env=environment, stdout=log, stderr=log
-                    )
-                )
+                processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log))
         service, worker = processes
         yield service, worker
     except BaseException:

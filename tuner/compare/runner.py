@@ -46,6 +46,8 @@ ANSWER_BYTES = 1 << 20
 number."""
 FEW = 4
 """How many libraries a GPU's runner takes before it has measured the first."""
+MISSING = ("ImportError: ", "ModuleNotFoundError: ")
+"""How errors begin for which no candidate is to blame: it imports nothing."""
 AHEAD_MEMORY = 1 / 64
 """Peers compile during the job's search if a set of the workload's tensors takes at most this share
 of the device's memory, because each peer allocates a set and the candidates have theirs."""
@@ -146,7 +148,8 @@ class Runner:
         except ChildError as error:
             self._child.close()  # after a CUDA error the process can't use the GPU any more
             said = str(error)
-            return Measured("machine_error" if is_shortage(said) else "run_error", error=said)
+            blameless = is_shortage(said) or said.startswith(MISSING)
+            return Measured("machine_error" if blameless else "run_error", error=said)
         if measured.status == "wrong_answer" and self._device.kind == "cuda":
             self._child.close()  # the library may have overwritten the references on the device
         return measured

@@ -40,6 +40,8 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 PEERS = ("scipy", "torch")
 """Libraries that keep their usual number of threads, if a child imports nothing else. After the
 fork they make new threads once they need them."""
+NEEDED = ("tuner", "tvm")
+"""Packages without whose modules no call can run. Others may be missing, as a peer may be."""
 SECRET = ("TUNER_", "PG")
 """Prefixes of environment variables that no child gets: a candidate must not learn where the
 database is."""
@@ -69,6 +71,7 @@ class Child:
         self._environment = _environment(environment or {})
         read = {name: self._environment.get(name) for name in READ_AT_IMPORT}
         self._server = _server(tuple(importing), tuple(read.items()))
+        self._needed = [name for name in importing if name.partition(".")[0] in NEEDED]
         self._niceness, self._confinement = niceness, confinement
         self._answer_bytes = answer_bytes
         if confinement is not None and confinement.folder is not None:
@@ -101,8 +104,8 @@ class Child:
         Raise ChildError if the function raises, ChildTimeout if it takes longer than ``timeout``
         seconds, not counting the time for which this process was stopped, and ChildCrashed if the
         child dies or sends something that is no answer. That is a MachineError if it can't be
-        started, or is killed by somebody else. After a timeout or a wrong answer the child is
-        killed.
+        started, can't import what each call needs, or is killed by somebody else. After a timeout
+        or a wrong answer the child is killed.
         """
         request = channel.request(function, arguments)
         check()
@@ -196,7 +199,7 @@ class Child:
             with far_end:
                 self._process = self._server.fork(
                     "tuner.process.child_main:main",
-                    (self._niceness, limits),
+                    (self._niceness, limits, self._needed),
                     self._stderr.fileno(),
                     far_end.fileno(),
                     self._environment,
@@ -244,7 +247,8 @@ class Child:
         if code == -signal.SIGKILL and not self._interrupted:
             how += ", which the kernel sends if memory runs out"
             return MachineError(f"the process was killed ({how}){': ' + said if said else ''}")
-        return ChildCrashed(f"the process died ({how}){': ' + said if said else ''}")
+        blamed = ChildCrashed if self._calls or self._interrupted else MachineError
+        return blamed(f"the process died ({how}){': ' + said if said else ''}")
 
 
 def _environment(changes: Mapping[str, str]) -> dict[str, str]:

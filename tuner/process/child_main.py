@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import itertools
 import os
 import signal
 import socket
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
 from tuner.process import channel
@@ -17,12 +19,17 @@ from tuner.process.confine import Confinement, confine
 PR_SET_PDEATHSIG = 1
 
 
-def main(descriptor: int, niceness: int, limits: dict[str, Any] | None) -> None:
+def main(
+    descriptor: int, niceness: int, limits: dict[str, Any] | None, needed: Sequence[str]
+) -> None:
     """Answer the calls that come through the socket ``descriptor``, until its far end closes.
 
     ``niceness`` is added to this process's. ``limits`` are the fields of a :class:`Confinement`, or
-    None."""
+    None. The modules ``needed`` are imported before the first call, which must not be blamed if
+    that fails."""
     die_with_parent()
+    for name in needed:
+        importlib.import_module(name)
     os.nice(niceness)
     parent = socket.socket(fileno=descriptor)
     if limits is not None:

@@ -24,6 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tuner.process import own_modules
 from tuner.process.imports import preload
 from tuner.process.stopping import POLL_SECONDS, check_stopped
 
@@ -140,9 +141,9 @@ class ForkServer:
 
     def _start(self, descriptor: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-m", __name__, str(descriptor), *self._modules],
-            cwd=_working_folder(),  # where there is none, Python refuses relative PYTHONPATHs
-            env=self._environment,
+            own_modules.command(__name__, str(descriptor), *self._modules),
+            cwd=_working_folder(),  # where there is none, Python refuses relative paths
+            env=self._environment | own_modules.environment(),
             pass_fds=(descriptor,),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from tuner.process import own_modules
 from tuner.process.stopping import pause
 
 log = structlog.get_logger()
@@ -43,7 +44,7 @@ class _Member:
         self.started = time.monotonic()
         self.process = subprocess.Popen(
             self.command,
-            env={**os.environ, **self.environment},
+            env={**os.environ, **own_modules.environment(), **self.environment},
             preexec_fn=_end_with_parent,  # noqa: PLW1509  # this process has one thread
         )
         log.info("member_started", member=self.name, pid=self.process.pid)

@@ -99,6 +99,18 @@ def test_a_configuration_that_is_not_in_the_space_is_a_schedule_error(
     assert (built.status, built.error) == ("schedule_error", "KeyError: 'lanes'")
 
 
+def test_a_module_that_can_not_be_imported_blames_the_machine(
+    builder: Builder, device: Device, tmp_path: Path
+) -> None:
+    """While convtune or TVM is upgraded, files are missing that are there a moment later."""
+    asked = replace(planted(device, tmp_path, "right"), program="templates.gone:Direct")
+    built = builder.submit(asked).result()
+    assert (built.status, built.error) == (
+        "machine_error",
+        "ModuleNotFoundError: No module named 'templates.gone'",
+    )
+
+
 def test_a_build_that_hangs_is_killed_and_the_next_goes_on(device: Device, tmp_path: Path) -> None:
     """The next build runs in a new process. It is no build here: on a busy machine one could take
     longer than the timeout of 0.5 s."""

@@ -111,16 +111,17 @@ def test_a_library_that_can_not_be_loaded_is_an_error_in_one_line(
     [
         (remote.find_no_device_memory, "RuntimeError: CUDA: CUDA_ERROR_OUT_OF_MEMORY"),
         (remote.find_no_descriptor, "OSError: [Errno 24] Too many open files"),
+        (remote.find_no_module, "ModuleNotFoundError: No module named 'cuda_that_is_gone'"),
     ],
 )
-def test_what_others_hold_blames_the_machine(
+def test_what_the_machine_lacks_blames_the_machine(
     runner: Runner,
     libraries: dict[str, Path],
     monkeypatch: pytest.MonkeyPatch,
     find_none: Callable[[Any], None],
     error: str,
 ) -> None:
-    """Others may hold the GPU's memory, or the machine's file descriptors."""
+    """Others may hold the GPU's memory, or its file descriptors; a package may be gone."""
     monkeypatch.setattr(room, "measure", find_none)
     measured = runner.measure(libraries["right"])
     assert (measured.status, measured.error) == ("machine_error", error)

@@ -54,6 +54,10 @@ def find_no_descriptor(order: Any) -> None:
     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
+def find_no_module(order: Any) -> None:
+    importlib.import_module("cuda_that_is_gone")
+
+
 def kill_itself() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 

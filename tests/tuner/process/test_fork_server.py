@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.processes import ROOT, until
+from tests.acceptance.processes import until
 from tests.tuner.measure import remote
 from tests.tuner.measure.remote import gone
-from tuner.errors import ChildCrashed, ChildFailed
+from tuner.errors import ChildCrashed, ChildFailed, MachineError
 from tuner.process.child import Child
 
 LONG = 30.0
@@ -57,9 +57,28 @@ def test_a_module_that_can_t_be_imported_is_left_to_the_call(
     module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken.py").write_text("raise OSError('its library is gone')\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.syspath_prepend(tmp_path)
     child = Child(importing=[module])
     assert child.call(remote.same, 1, timeout=LONG) == 1
+    child.close()
+
+
+def test_without_a_module_that_each_call_needs_no_call_is_made() -> None:
+    """So the machine is to blame, and no candidate."""
+    child = Child(importing=["tvm.no_such_module"])
+    with pytest.raises(MachineError, match=r"No module named 'tvm\.no_such_module'"):
+        child.call(remote.same, 1, timeout=LONG)
+    child.close()
+
+
+def test_files_in_the_working_folder_are_no_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("queue", "random", "templates", "tuner"):
+        (tmp_path / f"{name}.py").write_text("raise OSError('a file of the user')\n")
+    monkeypatch.chdir(tmp_path)
+    child = Child(importing=["tuner.compare.stage"])
+    assert child.call(remote.imported, "tuner.compare.stage", timeout=LONG)
     child.close()
 
 
@@ -67,7 +86,7 @@ def test_tvm_does_not_bring_pytorch_along(tmp_path: Path, monkeypatch: pytest.Mo
     """tvm_ffi would ask PyTorch for GPUs, and CUDA does not work in a process that was forked from
     one that had opened it."""
     (tmp_path / "torch.py").touch()
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.syspath_prepend(tmp_path)
     child = Child(importing=["tvm_ffi", "no_other_server_has_this"])
     assert child.call(remote.imported, "tvm_ffi", timeout=LONG)
     for name in ("torch", "cuda.bindings.driver"):
@@ -80,7 +99,7 @@ def test_pytorch_that_is_wanted_is_imported_after_all_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "torch.py").write_text(f"import sys\nassert {IMPORTED!r} in sys.modules\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.syspath_prepend(tmp_path)
     child = Child(importing=["torch", IMPORTED])
     assert child.call(remote.imported, "torch", timeout=LONG)
     child.close()
@@ -118,7 +137,7 @@ def test_a_child_works_where_its_parent_works(
 def test_a_child_of_a_process_whose_folder_was_removed_works_in_the_root(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}.")
+    monkeypatch.syspath_prepend(".")
     removed = tmp_path / "removed"
     removed.mkdir()
     monkeypatch.chdir(removed)
@@ -139,7 +158,7 @@ def test_a_server_that_died_takes_its_children_along_and_is_replaced(child: Chil
 def test_a_fork_that_fails_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the machine has no process left for a moment, one call fails; server and children stay."""
     (tmp_path / "two_forks.py").write_text(TWO_FORKS)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.syspath_prepend(tmp_path)
     first, second = (Child(importing=["two_forks"]) for _ in range(2))
     server = server_of(first)
     with pytest.raises(ChildCrashed, match=r"no process could be started: .*unavailable"):

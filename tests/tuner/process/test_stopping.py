@@ -197,7 +197,7 @@ def test_it_is_seen_while_a_child_starts(
 ) -> None:
     """The child's fork server is still importing when the signal comes."""
     (tmp_path / "slow_to_import.py").write_text("import time; time.sleep(60)")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.syspath_prepend(tmp_path)
     soon()
     with closing(Child(importing=["slow_to_import"])) as child, pytest.raises(Stopped):
         child.call(remote.pid, timeout=LONG)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
 from typing import Annotated
 
 import typer
@@ -16,6 +15,7 @@ from tuner.cli.common import (
     must_name_servers,
     parse_address,
 )
+from tuner.process import own_modules
 from tuner.process.stopping import Stopped, stop_on_signals
 
 PORT = 9091
@@ -64,7 +64,7 @@ def rpc_server(
     given = {"tracker": where, "key": key, "host": host, "port": port}
     # if a server listens on all addresses, the tracker uses the one from which it connects
     given |= {"address": None if host in EVERYWHERE else host, "target": kind}
-    command = [sys.executable, "-m", "tuner.farm.server", json.dumps(given)]
+    command = own_modules.command("tuner.farm.server", json.dumps(given))
     stop_on_signals()
     with scratch() as own:
         must_hold_libraries(own.folder)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Annotated
 
 import typer
 
 from tuner.cli.common import examples
+from tuner.process import own_modules
 
 
 def serve(
@@ -24,11 +24,10 @@ def serve(
         **os.environ,
         "TUNER_HOST": host,
         "TUNER_PORT": str(port),
-        # so that our api is found, not a package of that name in the working directory
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        **own_modules.environment(),
     }
-    command = [sys.executable, "-P", "-m", "api"]
-    os.execve(sys.executable, command, environment)  # noqa: S606  # a program without a compiler
+    command = own_modules.command("api")
+    os.execve(command[0], command, environment)  # noqa: S606  # a program without a compiler
 
 
 def add_to(app: typer.Typer) -> None:

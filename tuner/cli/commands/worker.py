@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +16,7 @@ from tuner.cli.common import (
     must_name_servers,
     parse_address,
 )
+from tuner.process import own_modules
 from tuner.process.stopping import Stopped, stop_on_signals
 
 if TYPE_CHECKING:
@@ -107,10 +107,10 @@ def _run_worker_per_gpu(gpus: Sequence[str], settings: Settings, once: bool) -> 
         | ({"TUNER_METRICS_PORT": str(port + at)} if (port := settings.metrics_port) else {})
         for at, gpu in enumerate(gpus)
     }
-    command = [sys.executable, "-m", "tuner.worker", "--target", "cuda"]
+    command = own_modules.command("tuner.worker", "--target", "cuda", *["--once"] * once)
     stop_on_signals()
     try:
-        supervise(members, command + ["--once"] * once, once)
+        supervise(members, command, once)
     except Stopped:
         structlog.get_logger().info("workers_stopped")
 

@@ -1,0 +1,28 @@
+"""Running one of our own modules as a process, whatever files the working folder holds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = str(Path(__file__).parents[2])
+"""The folder in which our packages lie."""
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module as ``python -m`` does, but for one thing: the working
+    folder is not searched, where a user's ``queue.py`` would be taken for Python's.
+
+    The process needs :func:`environment`, too."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def environment() -> dict[str, str]:
+    """Return the variable by which a process finds the modules that this one finds.
+
+    Our own are among them even if this process found them in its working folder."""
+    places = [place for place in sys.path if place]
+    if ROOT not in places:
+        places.insert(0, ROOT)
+    return {"PYTHONPATH": os.pathsep.join(places)}
