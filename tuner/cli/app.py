@@ -6,8 +6,8 @@ import atexit
 import gc
 import os
 import sys
-from io import TextIOWrapper
-from typing import Annotated, NoReturn
+from io import FileIO, TextIOWrapper
+from typing import IO, Annotated, NoReturn
 
 import typer
 
@@ -94,11 +94,16 @@ def _open_closed_streams() -> None:
     """Open standard streams that the caller has closed, onto the null device.
 
     Otherwise the next file that is opened would get the number of such a stream, and with it the
-    output of child processes and libraries.
+    output of child processes and libraries. Standard output is the answer, which would be lost
+    without a word, so writing to it still fails.
     """
     for name, mode in ("stdin", "r"), ("stdout", "w"), ("stderr", "w"):
         if getattr(sys, name) is None:
-            stream = open(os.devnull, mode)  # noqa: PTH123, SIM115  # it stays open
+            if name == "stdout":  # unbuffered, or it would fail at the exit only
+                unwritable = os.open(os.devnull, os.O_RDONLY)
+                stream: IO[str] = TextIOWrapper(FileIO(unwritable, mode), write_through=True)
+            else:
+                stream = open(os.devnull, mode)  # noqa: PTH123, SIM115  # it stays open
             os.set_inheritable(stream.fileno(), True)
             setattr(sys, name, stream)
 

@@ -40,11 +40,14 @@ def test_a_key_is_written_alone_and_once(capsys: pytest.CaptureFixture[str], url
         assert out.strip() not in listed + err
 
 
-def test_a_key_that_can_not_be_printed_is_revoked(url: str) -> None:
-    command = f"{sys.executable} -m tuner keys create ci --scope read > /dev/full"
+@pytest.mark.parametrize(
+    ("where", "why"), [("> /dev/full", "No space left on device"), (">&-", "Bad file descriptor")]
+)
+def test_a_key_that_can_not_be_printed_is_revoked(url: str, where: str, why: str) -> None:
+    command = f"{sys.executable} -m tuner keys create ci --scope read {where}"
     ended = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True)
     assert ended.returncode != 0
-    assert "tuner: standard output: No space left on device; the key ci, which" in ended.stderr
+    assert f"tuner: standard output: {why}; the key ci, which" in ended.stderr
     engine = open_engine(url)
     assert keys.unrevoked(engine) == {}
     engine.dispose()

@@ -205,8 +205,9 @@ def test_what_is_no_plain_file_is_written_to_and_stays(run: Run, tmp_path: Path)
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [
-        ("export >&-", 0, ""),
-        ("export 2>&- >&- <&-", 0, ""),
+        ("export --of bests >&-", 1, "tuner: Bad file descriptor"),
+        ("export --of bests 2>&- >&- <&-", 1, ""),
+        ("keys list >&-", 0, "tuner: there are no keys"),
         ("import - <&-", 1, "tuner: record 1: log: there is no record in it; nothing was imported"),
     ],
 )
