@@ -1,6 +1,10 @@
-"""``python -m NAME.check`` on kernels with a single output, which may be zero."""
+"""What a package says of damage, and its check of kernels with a single output, which may be
+zero."""
 
 import importlib
+import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,18 +18,70 @@ from tuner.process.child import Child
 pytestmark = pytest.mark.torch
 
 
-def test_a_kernel_of_one_output_is_right_though_that_be_zero(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture(scope="module")
+def variant(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package of the libraries of FEW."""
+    folder = tmp_path_factory.mktemp("package")
     child = Child()
-    with database(tmp_path) as (source, engine):
+    with database(folder) as (source, engine):
         device = child.call(detect, "cpu", timeout=60)
         for name in FEW:
-            store(engine, built(child, tmp_path / f"{name}-serial.so", device))
+            store(engine, built(child, folder / f"{name}-serial.so", device))
         child.close()
-        variant = written(source, tmp_path / "kernels-of-few")
+        return written(source, folder / "kernels-of-few")
+
+
+def test_a_kernel_of_one_output_is_right_though_that_be_zero(
+    variant: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     loaded(variant, "kernels_of_few")
     assert importlib.import_module("kernels_of_few.check").main() == 0
     *rows, last = capsys.readouterr().out.splitlines()
     assert all("  right on " in row for row in rows), rows
     assert last.startswith("2 of 2 kernels ran, 0 wrong")
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-9])
+
+
+def rot(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b'"call"', b'"cal\xec"'))
+
+
+def misspell(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b'"call"', b'"calm"'))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("metadata.json", cut),
+        ("metadata.json", Path.unlink),
+        ("kernels.json", cut),
+        ("kernels.json", rot),
+        ("kernels.json", misspell),
+    ],
+)
+def test_a_damaged_list_of_files_or_kernels_is_named(
+    variant: Path, tmp_path: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    damaged = Path(shutil.copytree(variant, tmp_path / "damaged"))
+    damage(damaged / name)
+    says = f"{re.escape(str(damaged / name))} is not what was packed .*; install the package again"
+    with pytest.raises(RuntimeError, match=says):
+        loaded(damaged, f"damaged_{damage.__name__}_{Path(name).stem}")
+
+
+@pytest.mark.parametrize(("suffix", "damage"), [(".so", cut), (".so", Path.unlink), (".json", cut)])
+def test_so_is_a_damaged_kernel_when_it_is_called(
+    variant: Path, tmp_path: Path, suffix: str, damage: Callable[[Path], None]
+) -> None:
+    damaged = Path(shutil.copytree(variant, tmp_path / "damaged"))
+    package = loaded(damaged, f"damaged_{damage.__name__}_{suffix.strip('.')}").__name__
+    library = importlib.import_module(f"{package}.library")
+    kernel = importlib.import_module(f"{package}.table").KERNELS[0]
+    damage(damaged / "kernels" / f"{kernel.file}{suffix}")
+    with pytest.raises(library.BrokenKernel, match="install the package again") as raised:
+        library.library(kernel)
+    assert str(raised.value).startswith(str(damaged / "kernels" / kernel.file))

@@ -13,11 +13,7 @@ from torch import Tensor
 
 from .reference import channels_last
 from .runtime import load_runtime, take_threads, use_pytorchs
-from .table import FOLDER, Kernel, threads_here
-
-
-class BrokenKernel(RuntimeError):
-    """Install the package again: a file is not the one that was packed."""
+from .table import FOLDER, BrokenKernel, Kernel, as_packed, threads_here
 
 
 class Library:
@@ -25,10 +21,14 @@ class Library:
     so that its code is loaded there."""
 
     def __init__(self, kernel: Kernel) -> None:
-        """Raise BrokenKernel if the file was changed, and OSError if no runtime can be loaded."""
+        """Raise BrokenKernel if a file was changed, and OSError if no runtime can be loaded."""
         path = FOLDER / "kernels" / f"{kernel.file}.so"
-        manifest = json.loads(path.with_suffix(".json").read_bytes())
-        if sha256(path) != manifest["library"]["sha256"]:
+        with as_packed(path.with_suffix(".json")):
+            manifest = json.loads(path.with_suffix(".json").read_bytes())
+            named = manifest["library"]["sha256"]
+        with as_packed(path):
+            digest = sha256(path)
+        if digest != named:
             raise BrokenKernel(f"{path} is not what its manifest names; install the package again")
         load_runtime(kernel.kind)
         threads = kernel.threads or 1

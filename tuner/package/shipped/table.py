@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,8 +13,27 @@ from typing import Any, NamedTuple
 import torch
 
 FOLDER = Path(__file__).parent
-METADATA: dict[str, Any] = json.loads((FOLDER / "metadata.json").read_text())
-ID: str = METADATA["id"]
+
+
+class BrokenKernel(RuntimeError):
+    """Install the package again: a file is not the one that was packed."""
+
+
+@contextmanager
+def as_packed(path: Path) -> Iterator[None]:
+    """Raise BrokenKernel, which names the file, if what is done with it in the block fails."""
+    try:
+        yield
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise BrokenKernel(
+            f"{path} is not what was packed ({why}); install the package again"
+        ) from error
+
+
+with as_packed(FOLDER / "metadata.json"):
+    METADATA: dict[str, Any] = json.loads((FOLDER / "metadata.json").read_text())
+    ID: str = METADATA["id"]
 
 
 class Call(NamedTuple):
@@ -71,7 +91,8 @@ class Kernel(NamedTuple):
         return cls(**{**fields, **made})
 
 
-KERNELS = [Kernel.of(fields) for fields in json.loads((FOLDER / "kernels.json").read_text())]
+with as_packed(FOLDER / "kernels.json"):
+    KERNELS = [Kernel.of(fields) for fields in json.loads((FOLDER / "kernels.json").read_text())]
 _by_call: dict[Call, list[Kernel]] = {}
 for _kernel in KERNELS:
     _by_call.setdefault(_kernel.call, []).append(_kernel)
