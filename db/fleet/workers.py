@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Engine, delete, select
+from sqlalchemy import Engine, and_, delete, select
 
 from db.fleet.devices import DEVICE_COLUMNS, Device
 from db.sql.columns import now, upsert, utc
@@ -13,6 +13,10 @@ from db.sql.transaction import reading, writing
 FORGET_SECONDS = 7 * 86400.0
 ALIVE_SECONDS = 60.0
 """A worker that was seen within so many seconds counts as living."""
+
+alive = and_(workers.c.seen_at >= now() - ALIVE_SECONDS, workers.c.seen_at <= now() + ALIVE_SECONDS)
+"""Whether a worker counts as living. One that was seen long after now was seen before the clock was
+set back."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +69,10 @@ def leave(engine: Engine, worker: str) -> None:
         connection.execute(delete(workers).where(workers.c.name == worker))
 
 
-def list_workers(engine: Engine, alive_seconds: float = ALIVE_SECONDS) -> list[Worker]:
-    """Return all workers, sorted by name. A worker is `alive` if it was seen within the last
-    `alive_seconds` by the database's clock."""
+def list_workers(engine: Engine) -> list[Worker]:
+    """Return all workers, sorted by name."""
     query = (
-        select(
-            workers,
-            (workers.c.seen_at >= now() - alive_seconds).label("alive"),
-            *DEVICE_COLUMNS,
-        )
+        select(workers, alive.label("alive"), *DEVICE_COLUMNS)
         .join(devices, devices.c.id == workers.c.device_id, isouter=True)
         .order_by(workers.c.name)
     )

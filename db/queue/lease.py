@@ -36,11 +36,16 @@ from db.sql.tables import UNENDED, jobs, workloads
 from db.sql.transaction import one_write
 
 LEASE_SECONDS = 30.0
+MOST_LEASE_SECONDS = 2 * LEASE_SECONDS
+"""A lease that ends later than in so many seconds is from before the clock was set back."""
 MAX_ATTEMPTS = 3
 SILENT_SECONDS = 5.0
 """If a call waited this long for the database, holders of leases could not renew them either."""
 
-expired = and_(jobs.c.state == "running", jobs.c.lease_expires_at < now())
+expired = and_(
+    jobs.c.state == "running",
+    not_(jobs.c.lease_expires_at.between(now(), now() + MOST_LEASE_SECONDS)),
+)
 """Whether a job's lease ran out: its worker died, hangs, or does not reach the database."""
 _exhausted = jobs.c.attempt - jobs.c.released >= MAX_ATTEMPTS
 _given_up = and_(jobs.c.state == "running", or_(_exhausted, jobs.c.cancel_requested))

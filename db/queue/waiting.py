@@ -8,10 +8,9 @@ from sqlalchemy import Connection, Engine, func, select
 
 from db.contract.job import Job
 from db.fleet.devices import Device, device_name, list_devices
-from db.fleet.workers import ALIVE_SECONDS
+from db.fleet.workers import ALIVE_SECONDS, alive
 from db.queue.jobs import job_columns
 from db.queue.lease import expired
-from db.sql.columns import now
 from db.sql.tables import JOINABLE, devices, jobs, workers, workloads
 from db.sql.transaction import reading
 
@@ -93,7 +92,7 @@ def _living(connection: Connection) -> list[tuple[Device, int]]:
     """Return the devices on which workers live, and how many on each."""
     living = (
         select(workers.c.device_id, func.count().label("living"))
-        .where(workers.c.seen_at >= now() - ALIVE_SECONDS)
+        .where(alive)
         .group_by(workers.c.device_id)
         .subquery()
     )

@@ -8,12 +8,11 @@ from sqlalchemy import Engine, Row, Select, Text, and_, case, func, or_, select,
 
 from db.contract.job import Job
 from db.fleet.devices import Device
-from db.fleet.workers import ALIVE_SECONDS
+from db.fleet.workers import alive
 from db.queue.jobs import job_columns, require_job_id
 from db.queue.lease import expired
 from db.queue.waiting import waiting_reason
 from db.results.trials import Trial, trial_columns
-from db.sql.columns import now
 from db.sql.errors import NotFound
 from db.sql.tables import devices, jobs, trials, workers
 from db.sql.transaction import reading
@@ -24,12 +23,7 @@ _last_number = (
     .correlate(jobs)
     .scalar_subquery()
 )
-_living = (
-    select(func.count())
-    .select_from(workers)
-    .where(workers.c.seen_at >= now() - ALIVE_SECONDS)
-    .scalar_subquery()
-)
+_living = select(func.count()).select_from(workers).where(alive).scalar_subquery()
 _ok = trials.c.status == "ok"
 
 

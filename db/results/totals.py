@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, func, select
 
-from db.fleet.workers import ALIVE_SECONDS
+from db.fleet.workers import alive
 from db.sql.columns import now, upsert
 from db.sql.tables import UNENDED, devices, jobs, trial_sums, workers
 from db.sql.transaction import reading
@@ -67,7 +67,7 @@ def totals(engine: Engine) -> Totals:
     living = (
         select(devices.c.kind, at_work, func.count())
         .join(devices, devices.c.id == workers.c.device_id)
-        .where(workers.c.seen_at >= now() - ALIVE_SECONDS)
+        .where(alive)
         .group_by(devices.c.kind, at_work)
     )
     with reading(engine) as connection:

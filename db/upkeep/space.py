@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlalchemy import Engine, func, select, text
+from sqlalchemy import Engine, func, not_, select, text
 from sqlalchemy.exc import OperationalError
 
-from db.sql.columns import now
+from db.queue.lease import expired
 from db.sql.errors import DatabaseUnavailable
 from db.sql.tables import artifacts, jobs, listed_configs, trials
 from db.sql.transaction import one_read, one_write, reading
@@ -54,7 +54,7 @@ def size(engine: Engine) -> int:
 
 def _held(engine: Engine) -> bool:
     """Return whether a worker holds a job under a lease that has not run out."""
-    holding = (jobs.c.state == "running", jobs.c.lease_expires_at > now())
+    holding = (jobs.c.state == "running", not_(expired))
     with reading(engine) as connection:
         query = select(func.count()).select_from(jobs).where(*holding)
         return bool(connection.execute(query).scalar_one())

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from sqlalchemy import URL
 
+from db.queue.lease import MOST_LEASE_SECONDS
 from db.sql.engine import BUSY_SECONDS, open_engine, parsed, why_not_opened
 from db.sql.errors import BackupRefused
 from db.sql.url import SECRETS
@@ -18,7 +19,7 @@ SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
 """The suffixes of the files that SQLite may keep beside a database. They are useless without it."""
 _HOLDERS = """
 SELECT DISTINCT worker FROM jobs WHERE state = 'running'
-AND lease_expires_at > (julianday('now') - 2440587.5) * 86400.0 ORDER BY worker
+AND lease_expires_at - (julianday('now') - 2440587.5) * 86400.0 BETWEEN 0 AND ? ORDER BY worker
 """
 
 
@@ -146,7 +147,7 @@ def exclusive_access(path: Path, *, force: bool) -> Iterator[bool]:
 def _holders(connection: sqlite3.Connection, path: Path) -> list[str]:
     """Return the names of the workers that hold jobs under a lease."""
     try:
-        return [str(row[0]) for row in connection.execute(_HOLDERS)]
+        return [str(row[0]) for row in connection.execute(_HOLDERS, (MOST_LEASE_SECONDS,))]
     except sqlite3.DatabaseError as error:
         if "no such table" in str(error):  # a database that was never migrated has no jobs
             return []

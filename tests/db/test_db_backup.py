@@ -314,9 +314,12 @@ def test_not_while_a_worker_holds_a_job(engine: Engine, url: str, tmp_path: Path
     held.dispose()
 
 
-def test_a_lease_that_ran_out_is_in_nobodys_way(engine: Engine, url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [-1, 7200])  # before the clock was set back
+def test_a_lease_that_ran_out_is_in_nobodys_way(
+    engine: Engine, url: str, tmp_path: Path, seconds: int
+) -> None:
     submitted(engine)
-    claimed(engine, seconds=-1)
+    claimed(engine, seconds=seconds)
     file = back_up(url, tmp_path / "copy.db").file
     engine.dispose()
     assert restore(url, file).aside is not None

@@ -71,7 +71,15 @@ def test_a_silent_worker_is_not_alive_and_forgotten_after_a_week(engine: Engine)
     beat(engine, "loud")
     seen_ago(engine, "silent", 61)
     assert [worker.alive for worker in workers.list_workers(engine)] == [True, False]
-    assert all(worker.alive for worker in workers.list_workers(engine, alive_seconds=120))
     seen_ago(engine, "silent", workers.FORGET_SECONDS + 1)
     beat(engine, "loud")
     assert [worker.name for worker in workers.list_workers(engine)] == ["loud"]
+
+
+def test_nor_is_one_that_was_seen_long_after_now(engine: Engine) -> None:
+    """The database's clock was set back since."""
+    beat(engine, "seen before that")
+    seen_ago(engine, "seen before that", -61)
+    beat(engine, "seen since")
+    seen_ago(engine, "seen since", -1)  # clocks are also adjusted a little
+    assert [worker.alive for worker in workers.list_workers(engine)] == [False, True]

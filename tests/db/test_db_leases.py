@@ -54,6 +54,15 @@ def test_a_worker_whose_lease_was_taken_can_write_nothing(engine: Engine, write:
     write(engine, current.id, current.attempt, gpu)  # the holder of the lease may write it
 
 
+def test_a_lease_from_before_the_clock_was_set_back_ran_out(engine: Engine) -> None:
+    """Its holder may be dead, and would hold the job until the clock is where it was."""
+    submitted(engine)
+    held = claimed(engine, seconds=1.5 * lease.LEASE_SECONDS)
+    assert queue.claim(engine, "second", ["cuda"]) is None  # clocks are also adjusted a little
+    queue.heartbeat(engine, held.id, held.attempt, lease_seconds=7200)
+    assert claimed(engine, "third").attempt == 2
+
+
 def test_a_worker_can_write_nothing_once_its_job_ended(engine: Engine, write: Write) -> None:
     submitted(engine)
     job = claimed(engine)
