@@ -75,7 +75,7 @@ class EchoedTerms:
         str | None,
         Spec(
             "only a worker with this device takes the job: its name, such as NVIDIA T4, as the "
-            "workers show it; null takes any of the kind",
+            "workers show it; without a name any of the kind does",
             min_length=1,
             max_length=200,
             pattern=PRINTABLE,
@@ -111,7 +111,7 @@ class EchoedTerms:
         Sequence[str] | None,
         Spec(
             "search the spaces of these templates only, as where their arithmetic matters; "
-            "null takes all that apply",
+            "without names those of all that apply",
             min_length=1,
             max_length=32,
         ),
