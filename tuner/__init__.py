@@ -1,3 +1,11 @@
 """How workloads are tuned: search, builds, measurement, worker, command line and Python client."""
 
+from importlib.util import find_spec
+from pathlib import Path
+
 __version__ = "0.1.0"
+
+for _name in ("db", "templates"):
+    _found = find_spec(_name)
+    if _found and _found.origin != str(Path(__file__).parents[1] / _name / "__init__.py"):
+        raise ImportError(f"{_found.origin} hides convtune's package {_name}; give it another name")

@@ -48,6 +48,28 @@ def test_nothing_else_could_have_been_imported(name: str) -> None:
     assert re.search(r"(ModuleNotFound|Import)Error: (No module|tvm is not)", done.stderr)
 
 
+@pytest.mark.parametrize("name", ["db", "templates"])
+@pytest.mark.parametrize("file", ["{}.py", "{}/__init__.py"])
+def test_a_module_of_the_program_that_hides_a_package_is_named(
+    tmp_path: Path, name: str, file: str
+) -> None:
+    hiding = tmp_path / file.format(name)
+    hiding.parent.mkdir(exist_ok=True)
+    hiding.touch()
+    (tmp_path / "program.py").write_text("from tuner.client import Client\n")
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    says = f"ImportError: {hiding} hides convtune's package {name}; give it another name"
+    assert done.stderr.splitlines()[-1] == says
+
+
 def test_the_page_installs_just_that() -> None:
     commands = re.findall(r"^pip install .*$", PAGE.read_text(), re.MULTILINE)
     whole, bare = (re.findall(r"(?<= )[\w.][\w.-]*(?= |$)", each) for each in commands)
