@@ -190,12 +190,14 @@ class UntrustedSigner(TunerError):
 
 
 class BadSigningKey(TunerError):
-    """Repair the key file, or move it away. A new key is then made, which clients must trust."""
+    """Repair the key file, name another, or move it away. If a new key is made, clients must trust
+    that."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
-            f"the signing key {path}: {why}; mend that, or move the file away: another key is "
-            "made, which whoever loads what is tuned here has to trust anew"
+            f"the signing key {path}: {why}; mend that, name another file in TUNER_SIGNING_KEY, or "
+            "move this one away: another key is made, which whoever loads what is tuned here has "
+            "to trust anew"
         )
 
 

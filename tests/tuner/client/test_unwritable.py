@@ -113,6 +113,7 @@ def test_a_search_for_a_user_whose_home_is_read_only(unwritable: Path, tmp_path:
     tune = ["tune", "conv1d", "--M", "30", "--N", "5", "--target", "cpu", "--trials", "1"]
     (said,) = run(unwritable, "-m", "tuner", *tune, cwd=tmp_path)
     assert said.startswith(f"tuner: the signing key {unwritable}/.config/convtune/signing_key.pem")
+    assert "name another file in TUNER_SIGNING_KEY" in said
 
 
 def test_the_doctor_finds_it(unwritable: Path, tmp_path: Path) -> None:
