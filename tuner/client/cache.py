@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,7 +41,8 @@ class Cache:
     def find(self, name: str, sha256: str) -> Path | None:
         """Return the path of the cached file ``name``, None if it is not in the cache.
 
-        A file whose bytes do not hash to ``sha256`` is deleted.
+        A file whose bytes do not hash to ``sha256`` is deleted, and so is a folder in its place.
+        Raises UnusableFile if that is not allowed.
         """
         path = self.folder / name
         if not path.exists():
@@ -49,7 +51,11 @@ class Cache:
             check_sha256(path, sha256)
         except BrokenArtifact as error:
             log.warning("%s; it is removed from the cache and asked for again", error)
-            path.unlink(missing_ok=True)
+            with self._writing():
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
             return None
         return path
 

@@ -96,6 +96,23 @@ def test_a_broken_off_download_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("linked", [False, True])
+def test_so_is_one_in_whose_place_is_a_folder(
+    service: Service, tmp_path: Path, linked: bool
+) -> None:
+    with Client(service.url, cache=tmp_path / "cache") as client:
+        best = client.best("conv1d", M=16384, N=32)
+        path = client.load(best).path
+        path.unlink()
+        folder = tmp_path / "folder" if linked else path
+        (folder / "inside").mkdir(parents=True)
+        if linked:
+            path.symlink_to(folder)
+        assert client.load(best).path == path
+        assert path.is_file()
+        assert folder.is_dir() == linked
+
+
 def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for value in ("", "relative"):
