@@ -33,7 +33,13 @@ from tuner.client.responses import (
 )
 from tuner.client.source import Source
 from tuner.errors import JobFailed, NoCompiler, NotTuned, ServiceUnreachable, StillRunning
-from tuner.job.order import split_terms, template_names, terms_as_json, with_terms_signature
+from tuner.job.order import (
+    joined,
+    split_terms,
+    template_names,
+    terms_as_json,
+    with_terms_signature,
+)
 from tuner.library import trust
 from tuner.library.pins import Pins
 from tuner.library.signing_key import default_path, own_public_key
@@ -89,7 +95,7 @@ class Client(ModelCalls, Source):
     ) -> Job:
         """Order a job: ``client.submit("conv1d", M=16384, N=32)``.
 
-        The workload's fields are given by name, in a mapping, or both. If the service has an equal
+        Each field of the workload is given by name or in the mapping. If the service has an equal
         job already, that job is returned. ``patience`` ends the search after so many trials in a
         row that were no faster. ``templates`` restricts the search to these templates, for example
         to ``["direct"]`` if the rounding errors of a transform matter.
@@ -98,7 +104,7 @@ class Client(ModelCalls, Source):
         refuses.
         """
         terms, shape = split_terms(given)
-        order = plain({"operator": operator, "workload": {**(workload or {}), **shape}})
+        order = plain({"operator": operator, "workload": joined(workload, shape)})
         order |= terms_as_json(terms)
         return self._ask(Job, "POST", "/jobs", json=order)
 
@@ -179,7 +185,7 @@ class Client(ModelCalls, Source):
         The answer is kept in the cache with its ETag and downloaded again only if it has changed.
         Raises NotTuned, and for a prediction whatever :meth:`wait` raises.
         """
-        asked = {**(workload or {}), **shape}
+        asked = joined(workload, shape)
         filters = {
             "match": match,
             "target": target,
@@ -242,7 +248,7 @@ class Client(ModelCalls, Source):
         filters: dict[str, Any] = {"device": device, "for_device": for_device, "threads": threads}
         filters |= {"templates": names, "parallel": parallel or None}
         order = plain(
-            {"operator": operator, "workload": {**(workload or {}), **shape}, "target": target}
+            {"operator": operator, "workload": joined(workload, shape), "target": target}
             | {name: value for name, value in filters.items() if value is not None}
         )
         return self._ask(Job, "POST", "/jobs/nearest", json=order)

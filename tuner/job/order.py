@@ -103,12 +103,27 @@ def restricted(
         raise BadOrder("templates", str(error).removeprefix("templates ")) from error
 
 
-def workload_of(operator: str, *given: Mapping[str, Any] | None) -> Workload:
-    """Return the workload of these fields; later mappings override earlier ones.
+def joined(*given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the fields of a caller's mapping and those given by name in one mapping.
 
-    Raises BadOrder for an unknown operator and for fields that make no workload.
+    Raises BadOrder for a field that is in both.
     """
-    fields = {name: value for each in given if each for name, value in each.items()}
+    fields: dict[str, Any] = {}
+    for each in given:
+        for name, value in (each or {}).items():
+            if name in fields:
+                raise BadOrder(name, "is given in the mapping and by name; give it once")
+            fields[name] = value
+    return fields
+
+
+def workload_of(operator: str, *given: Mapping[str, Any] | None) -> Workload:
+    """Return the workload of these fields.
+
+    Raises BadOrder for an unknown operator, for fields that make no workload, and as :func:`joined`
+    does.
+    """
+    fields = joined(*given)
     try:
         model = templates.operator(str(operator)).workload
         return model.model_validate(plain(fields))

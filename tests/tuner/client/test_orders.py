@@ -68,7 +68,7 @@ def local(tmp_path: Path) -> Iterator[Local]:
 @pytest.mark.parametrize(("wrong", "field", "says"), BAD, ids=named)
 def test_a_bad_order(local: Local, wrong: dict[str, Any], field: str, says: str) -> None:
     with pytest.raises(BadOrder) as refused:
-        local.tune("conv1d", SHAPE, **wrong)
+        local.tune("conv1d", **{**SHAPE, **wrong})
     assert isinstance(refused.value, TunerError)
     assert refused.value.field == field
     assert str(refused.value).startswith(f"{field}: ")
@@ -89,6 +89,13 @@ def test_a_bad_shape_to_look_up(local: Local) -> None:
         local.best("conv1d", SHAPE, templates="direct")
     with pytest.raises(UnknownStrategy):
         local.tune("conv1d", SHAPE, search="luck")
+
+
+def test_a_field_that_is_given_twice(client: Client, local: Local) -> None:
+    asks = (client.best, client.submit, client.verify_nearest, client.tune, local.best, local.tune)
+    for ask in asks:
+        with pytest.raises(BadOrder, match=r"^N: is given in the mapping and by name; give it"):
+            ask("conv1d", SHAPE, N=9)
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint16])
