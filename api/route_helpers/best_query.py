@@ -19,6 +19,7 @@ from templates.workload import Workload, is_extent
 
 Model = TypeVar("Model", bound=BaseModel)
 
+EMPTY = "is empty; give a value, or leave it out for any"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -29,7 +30,9 @@ class BestFilters(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     target: Literal["auto", "cpu", "cuda"] = Field("auto", description="kind of device; auto: any")
-    device: str | None = Field(None, max_length=200, description="only this device, by its name")
+    device: str | None = Field(
+        None, min_length=1, max_length=200, description="only this device, by its name"
+    )
     threads: int | None = Field(
         None, ge=1, le=4096, description="of a CPU, at most; a best on a GPU needs none of them"
     )
@@ -64,11 +67,19 @@ class BestFilters(BaseModel):
 
     @classmethod
     def read(cls, operator: Operator, query: QueryParams) -> tuple[Workload, Self]:
-        """Return the workload and the filters. Raise Problem, which names every wrong field."""
+        """Return the workload and the filters. Raise Problem, which names every wrong field.
+
+        An empty field of the workload counts as not given. An empty filter is refused, because it
+        may be a script's unset variable, whose author does not want any device's best."""
         given = {name: text for name, text in query.items() if text != ""}
         filters = {name: given.pop(name) for name in cls.model_fields if name in given}
         fields = operator.workload.model_fields
         wrong = repeated_fields(query) + _unknown(given, operator)
+        wrong += [
+            FieldError(field=name, message=EMPTY)
+            for name in cls.model_fields
+            if query.get(name) == ""
+        ]
         values = {name: _value(fields[name], given[name]) for name in fields if name in given}
         workload = _validated(operator.workload, values, wrong)
         chosen = _validated(cls, filters, wrong)

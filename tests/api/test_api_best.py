@@ -92,7 +92,7 @@ def test_of_several_devices_the_fastest_answers_and_all_are_named(
     assert named == [("Test GPU", 1.5), ("Test CPU", 40.0)]
     assert client.get(f"{URL}&target=cpu").json()["job"] == host.id
     assert client.get(f"{URL}&device=Test+CPU").json()["job"] == host.id
-    assert client.get(f"{URL}&target=auto&device=").json()["job"] == gpu.id
+    assert client.get(f"{URL}&target=auto&mode=").json()["job"] == gpu.id
 
 
 def test_one_on_several_threads_is_given_to_who_asks(client: TestClient, engine: Engine) -> None:
@@ -157,6 +157,8 @@ def test_the_answer_is_not_sent_twice(client: TestClient, engine: Engine) -> Non
         ("M=100&N=4&parallel=maybe", "parallel", "must be true or false, but is"),
         ("M=100&N=4&match=near", "match", "'exact', 'nearest' or 'predicted'"),
         ("M=100&N=4&device=" + "d" * 201, "device", "at most 200"),
+        ("M=100&N=4&device=", "device", "is empty; give a value, or leave it out"),
+        ("M=100&N=4&templates=&threads=&target=", "target threads templates", "leave it out"),
         ("M=0&N=4&match=near&x=1", "x M match", "at least 1"),
     ],
 )

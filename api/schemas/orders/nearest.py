@@ -20,7 +20,10 @@ class NearestBase(BaseModel):
     workload: Workload
     target: Target = Field("auto", description="kind of device; auto: any")
     device: str | None = Field(
-        None, max_length=200, description="lent by a best of this device, by its name"
+        None,
+        min_length=1,
+        max_length=200,
+        description="lent by a best of this device, by its name",
     )
     for_device: str | None = Field(
         None,
