@@ -90,8 +90,9 @@ def list_jobs(
             print_json({"items": items, "next_cursor": page.next_cursor})
             return
     if not page.items:
-        which = "".join(f" {word}" for word in vars(wanted).values() if word)
-        say(f"there are no{which} jobs{' before these' if cursor else ''}")
+        which = "".join(f"{word} " for word in (wanted.state, operator) if word)
+        labelled = f" whose label has {wanted.label!r} in it" if wanted.label else ""
+        say(f"there are no {which}jobs{labelled}{' before these' if cursor else ''}")
     show_jobs(page.items, console())
     if page.next_cursor is not None:
         show(f"older ones: --cursor {page.next_cursor}")
