@@ -6,7 +6,7 @@ compressed, it would only say that it can't parse it."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from fastapi.routing import APIRoute
@@ -46,10 +46,25 @@ class _JsonRequest(Request):
                 f"{error.start}; send JSON in UTF-8",
             ) from error
         except DuplicateMember as error:
-            wrong = FieldError(
-                field=shortened(error.name), message="is given more than once; give it once"
-            )
+            field = next(_repeated(json.loads(await self.body(), object_pairs_hook=tuple)))
+            wrong = FieldError(field=field, message="is given more than once; give it once")
             raise Problem("invalid-request", summary([wrong]), errors=[wrong]) from error
+
+
+def _repeated(value: Any) -> Iterator[str]:
+    """Yield the path of each member that an object has more than once, as in ``workload.M``.
+
+    ``value`` is a list, or an object as a tuple of its members."""
+    left = [("", value)]
+    for path, inside in left:
+        seen = set[Any]()
+        for name, member in inside if isinstance(inside, tuple) else enumerate(inside):
+            here = shortened(f"{path}{name}")
+            if name in seen:
+                yield here
+            seen.add(name)
+            if isinstance(member, list | tuple):
+                left.append((f"{here}.", member))
 
 
 def refuse_compressed(request: Request) -> None:

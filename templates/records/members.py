@@ -14,7 +14,6 @@ class DuplicateMember(ValueError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"{name[:60]!a} is given more than once; give it once")
-        self.name = name
 
 
 def unique_members(members: list[tuple[str, Any]]) -> dict[str, Any]:

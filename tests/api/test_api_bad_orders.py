@@ -197,7 +197,7 @@ def test_a_query_of_many_unknown_names_has_a_short_refusal(client: TestClient) -
 def test_a_member_that_is_given_twice(client: TestClient) -> None:
     """A repeated name is refused: a parser takes one of the two values, and not always the same."""
     for text, name in (
-        ('{"operator": "conv1d", "workload": {"M": 100, "M": 200, "N": 3}}', "M"),
+        ('{"operator": "conv1d", "workload": {"M": 100, "M": 200, "N": 3}}', "workload.M"),
         (
             '{"operator": "conv1d", "operator": "conv1d", "workload": {"M": 100, "N": 3}}',
             "operator",
@@ -213,7 +213,12 @@ def test_a_member_that_is_given_twice(client: TestClient) -> None:
         assert document["detail"].endswith("is given more than once; give it once")
     layer = '{"operator": "conv1d", "workload": {"M": 100, "N": 3}, "calls": 1, "calls": 2}'
     text = f'{{"name": "net", "workloads": [{layer}]}}'
-    problem(client.post("/models", content=text, headers=JSON), 422, "invalid-request", "calls")
+    problem(
+        client.post("/models", content=text, headers=JSON),
+        422,
+        "invalid-request",
+        "workloads.0.calls",
+    )
     text = json.dumps(conv1d())[:-1] + ', "target": "cpu", "target": "cuda"}'
     answer = client.post("/jobs/nearest", content=text, headers=JSON)
     problem(answer, 422, "invalid-request", "target")
