@@ -118,8 +118,7 @@ class Workload(BaseModel, ABC):
 
     dtype: Dtype = Field(
         "float32",
-        description="element type of every tensor, float32, float16 or bfloat16; sums are float32 "
-        "wherever max_error asks for it",
+        description="element type of every tensor, float32, float16 or bfloat16; sums are float32",
     )
     max_error: float = Field(
         USUAL_ERROR["float32"],

@@ -48,9 +48,9 @@ class BestFilters(BaseModel):
     )
     match: Literal["exact", "nearest", "predicted"] = Field(
         "exact",
-        description="exact: only what was measured for this shape; nearest: the configuration of "
-        "the closest tuned shape where this one has none; predicted: where it has none, the order "
-        "that has a worker verify what is expected to be fastest",
+        description="exact: only what was measured for this shape. If there is none, nearest gives "
+        "the configuration of the closest tuned shape, and predicted answers 404 with an order "
+        "(tune) that has a worker try the configurations that are expected to be fastest",
     )
 
     @property

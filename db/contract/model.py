@@ -132,7 +132,7 @@ class ModelListed(Shown, Terms):
     id: str
     name: str
     state: JobState = Field(
-        description="failed or cancelled if a job of its is, once all have ended"
+        description="once all jobs have ended, failed or cancelled if one of them is"
     )
     progress: ModelProgress
     eta_seconds: float | None = Field(

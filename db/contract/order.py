@@ -87,7 +87,7 @@ class EchoedTerms:
         Spec(
             "reuse takes a succeeded job as the answer if as many trials of the workload have "
             "worked on its device, or if it was allowed as much and ended early, as by "
-            "patience; retune takes none"
+            "patience; retune searches on, with all stored trials"
         ),
     ] = "reuse"
     budget_seconds: Annotated[
@@ -110,7 +110,7 @@ class EchoedTerms:
     templates: Annotated[
         Sequence[str] | None,
         Spec(
-            "search the spaces of these templates only, as where their arithmetic matters; "
+            "search the spaces of these templates only, for example if their arithmetic matters; "
             "without names those of all that apply",
             min_length=1,
             max_length=32,
@@ -119,9 +119,9 @@ class EchoedTerms:
     baselines: Annotated[
         Baselines,
         Spec(
-            "what the best is compared with in the last round: every library that is here, "
-            "PyTorch's convolutions alone, as a model's layers call them, or none; all of them "
-            "take longer than many a search"
+            "the peers that the best is timed beside: all that are installed; pytorch, PyTorch's "
+            "convolutions only, as a model's layers call them; or none. All peers together often "
+            "take longer than the search"
         ),
     ] = "all"
     label: Annotated[

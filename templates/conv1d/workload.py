@@ -85,7 +85,8 @@ class Conv1dWorkload(WithGradients):
     )
     groups: Annotated[Extent | None, AddedLater()] = Field(
         None,
-        description="C, the default: each output channel is of one input channel; or 1: of all",
+        description="C, the default: each output channel is computed from one input channel; 1: "
+        "from all",
         exclude_if=is_absent,
     )
     stride: Annotated[Step, AddedLater()] = Field(

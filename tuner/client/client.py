@@ -21,7 +21,12 @@ from templates.workload import in_text
 from tuner.client import connection
 from tuner.client.answers import Best, Job, Signer, Signers, Trial, Trials
 from tuner.client.cache import Cache
-from tuner.client.listening import MIN_REQUEST_SECONDS, JobListener, log_waiting_reason
+from tuner.client.listening import (
+    MIN_REQUEST_SECONDS,
+    JobListener,
+    log_waiting_reason,
+    shown_on_a_bar,
+)
 from tuner.client.models import ModelCalls
 from tuner.client.responses import (
     artifact_error,
@@ -130,7 +135,7 @@ class Client(ModelCalls, Source):
         ServiceUnreachable if not even a first answer came by then.
         """
         with ExitStack() as stack:
-            show = _shown_on_a_bar(stack) if bar else lambda _: None
+            show = shown_on_a_bar(stack) if bar else lambda _: None
             states = stack.enter_context(closing(self._states(job, timeout)))
             for current in states:
                 show(current)
@@ -381,24 +386,6 @@ class Client(ModelCalls, Source):
         if kept and etag and content is not (held and held[1]):
             self.cache.keep_answer(url, etag, content)
         return found
-
-
-def _shown_on_a_bar(stack: ExitStack) -> Callable[[Job], None]:
-    from tuner.terminal.bar import JobBar  # imports rich, needed only if a bar is shown
-
-    bar = stack.enter_context(JobBar())
-
-    def show(job: Job) -> None:
-        bar.show(
-            state=job.state,
-            requested=job.trials.requested,
-            measured=job.trials.measured,
-            failed=job.trials.failed,
-            best_us=job.best.time_us if job.best else None,
-            eta_seconds=job.eta_seconds,
-        )
-
-    return show
 
 
 def _path(job: Job | str) -> str:

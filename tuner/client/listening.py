@@ -1,11 +1,12 @@
-"""Listening to a job's events, with a new connection whenever one breaks."""
+"""Listening to a job's events, with a new connection whenever one breaks; its progress bar."""
 
 from __future__ import annotations
 
 import logging
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from functools import lru_cache
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
@@ -154,3 +155,22 @@ class JobListener:
             if opened:
                 self._heard = time.monotonic()
         return None
+
+
+def shown_on_a_bar(stack: ExitStack) -> Callable[[Job], None]:
+    """Return a function that shows a job on a progress bar, which the stack removes."""
+    from tuner.terminal.bar import JobBar  # imports rich, needed only if a bar is shown
+
+    bar = stack.enter_context(JobBar())
+
+    def show(job: Job) -> None:
+        bar.show(
+            state=job.state,
+            requested=job.trials.requested,
+            measured=job.trials.measured,
+            failed=job.trials.failed,
+            best_us=job.best.time_us if job.best else None,
+            eta_seconds=job.eta_seconds,
+        )
+
+    return show

@@ -30,8 +30,8 @@ class NearestBase(BaseModel):
         min_length=1,
         max_length=200,
         pattern=PRINTABLE,
-        description="verified by a worker with this device, by its name; lent by one of its bests, "
-        "if one is as close",
+        description="only a worker with this device, by its name, verifies; of equally close "
+        "shapes, one tuned on that device lends",
     )
     templates: list[str] | None = Field(
         None, min_length=1, max_length=32, description="lent by a best of one of these templates"

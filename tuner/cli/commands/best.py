@@ -26,10 +26,10 @@ def best(
             "fast, without a search"
         ),
     ] = Match.exact,
-    target: Annotated[Target, typer.Option(help="kind of device")] = Target.auto,
+    target: Annotated[Target, typer.Option(help="kind of device; auto: any")] = Target.auto,
     template: TemplateOption = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="of a CPU, that it may run on at most")
+        int | None, typer.Option(min=1, help="the most CPU threads that the kernel may use")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -21,7 +21,10 @@ def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="what to list and revoke it by")],
     scope: Annotated[
         KeyScope,
-        typer.Option(help="read: look and download; submit: order and cancel too; admin: all"),
+        typer.Option(
+            help="read: look and download; submit: order and cancel, too; admin: as submit, "
+            "without limits"
+        ),
     ],
     days: Annotated[
         float | None, typer.Option(min=0.001, max=MAX_DAYS, help="it expires after so many days")
@@ -99,7 +102,7 @@ def _json(key: Key) -> dict[str, Any]:
 
 
 def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(help="Make, list and revoke keys to the service.", no_args_is_help=True)
+    group = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
     group.command(
         epilog=examples(
             "tuner keys create ci --scope submit", "tuner keys create guest --scope read --days 7"

@@ -12,7 +12,6 @@ from db.contract.order import Terms, terms_of
 from tuner.cli.common import (
     JsonOption,
     Target,
-    TargetOption,
     TemplateOption,
     database,
     examples,
@@ -38,12 +37,12 @@ LayersArgument = Annotated[
     str,
     typer.Argument(
         metavar="FILE.json|timm:NAME|MODULE:CALLABLE",
-        help='a list of workloads, each {"operator": …, "workload": {…}, "calls": …}; or a model '
-        "of timm's, or of PyTorch, by what makes it",
+        help='a file with a list of {"operator": …, "workload": {…}, "calls": …}; a model of '
+        "timm's; or a function that builds a PyTorch model",
     ),
 ]
 BatchOption = Annotated[
-    int | None, typer.Option(min=1, help="of a model that is built: inputs of a call, by default 1")
+    int | None, typer.Option(min=1, help="number of inputs in a call of the model; by default 1")
 ]
 DtypeOption = Annotated[
     Dtype | None, typer.Option(help="of a model that is built; by default float32")
@@ -60,7 +59,7 @@ InputOption = Annotated[
 ]  # fmt: skip
 ModeOption = Annotated[
     Mode | None,
-    typer.Option(help="what of a model that is built: its outputs, or gradients, too"),
+    typer.Option(help="inference: outputs only; training: gradients, too"),
 ]
 ModelArgument = Annotated[
     str,
@@ -78,7 +77,12 @@ def tune(
     layout: LayoutOption = None,
     shape: InputOption = None,
     mode: ModeOption = None,
-    target: TargetOption = Target.auto,
+    target: Annotated[
+        Target,
+        typer.Option(
+            help="kind of device; auto: here a GPU if there is one, at a service any worker's"
+        ),
+    ] = Target.auto,
     cold: ColdOption = False,
     template: TemplateOption = None,
     retune: RetuneOption = False,

@@ -19,7 +19,7 @@ def serve(
         int, typer.Option(envvar="TUNER_PORT", min=0, max=65535, help="port; 0 takes a free one")
     ] = 8000,
 ) -> None:
-    """Serve the HTTP API (the same as: python -m api)."""
+    """Serve the HTTP API and its pages (the same as: python -m api)."""
     environment = {
         **os.environ,
         "TUNER_HOST": host,

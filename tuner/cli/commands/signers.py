@@ -42,7 +42,9 @@ def withdraw(
 
 
 def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(help="List and withdraw keys to sign with.", no_args_is_help=True)
+    group = typer.Typer(
+        help="List and withdraw the keys that sign libraries.", no_args_is_help=True
+    )
     shown = examples("tuner signers list", "tuner signers list --json")
     group.command("list", epilog=shown)(list_signers)
     group.command(epilog=examples("tuner signers withdraw SHA256:…"))(withdraw)

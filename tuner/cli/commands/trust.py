@@ -13,7 +13,7 @@ def trust(
     url: Annotated[str, typer.Argument(metavar="URL", help="of the service")],
     yes: Annotated[bool, typer.Option("--yes", help="accept them without being asked")] = False,
 ) -> None:
-    """Show the keys that a service has, and pin them in place of those that were pinned for it.
+    """Show the signing keys of a service, and pin them in place of those that were pinned for it.
 
     Compare the fingerprints with those that its workers log when they start.
     """

@@ -36,7 +36,7 @@ def worker(
         typer.Option(metavar="HOST:PORT", help="measure on servers of this TVM RPC tracker"),
     ] = None,
     rpc_key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="of those servers, as h200")
+        str | None, typer.Option(metavar="KEY", help="the key of those servers, such as h200")
     ] = None,
 ) -> None:
     """Take jobs from the database and run them on this machine's device.
