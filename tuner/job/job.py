@@ -177,11 +177,7 @@ class JobRun:
     def _stored_bests(self) -> list[Config]:
         """Return the stored bests that can be built again, so that no better kernel is lost."""
         found = bests.bests_on_device(self._engine, self._job.workload_key, self._device_id)
-        competitors = [
-            self._plan.competitor(best.config, best.template_version)
-            for best in found
-            if best.tvm_version == TVM
-        ]
+        competitors = [self._plan.competitor(best.config, best.template_version) for best in found]
         return [config for config in competitors if config is not None]
 
     def _known_peer_times(self, versions: dict[str, str] | None) -> PeerTimes | None:
