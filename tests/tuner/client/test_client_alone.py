@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
@@ -56,6 +57,9 @@ def test_a_module_of_the_program_that_hides_a_package_is_named(
     hiding = tmp_path / file.format(name)
     hiding.parent.mkdir(exist_ok=True)
     hiding.touch()
+    for beside in ("contract/__init__.py", "workload.py"):  # as convtune's packages have them
+        (tmp_path / beside).parent.mkdir(exist_ok=True)
+        (tmp_path / beside).touch()
     (tmp_path / "program.py").write_text("from tuner.client import Client\n")
     done = subprocess.run(
         [sys.executable, "program.py"],
@@ -90,3 +94,15 @@ def needed(name: str) -> set[str]:
 @pytest.mark.parametrize("name", sorted(set(INSTALLED) - {"convtune", "apache-tvm-ffi"}))
 def test_what_is_let_through_comes_with_what_is_installed(name: str) -> None:
     assert INSTALLED[name] <= needed(name)
+
+
+def test_it_is_imported_from_an_archive(tmp_path: Path) -> None:
+    archive = tmp_path / "convtune.zip"
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for package in ("db", "templates", "tuner"):
+            for file in (ROOT / package).rglob("*.py"):
+                zipped.write(file, file.relative_to(ROOT))
+    command = [sys.executable, "-c", "import tuner; print(tuner.__file__)"]
+    environment = {**os.environ, "PYTHONPATH": str(archive)}
+    said = subprocess.check_output(command, cwd=tmp_path, env=environment, text=True)
+    assert said.startswith(str(archive))
