@@ -1,9 +1,10 @@
-"""Running one of our own modules as a process, whatever files the working folder holds."""
+"""Running one of our own modules as a process that does not search the working folder."""
 
 from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 from pathlib import Path
 
 ROOT = str(Path(__file__).parents[2])
@@ -21,8 +22,10 @@ def command(module: str, *arguments: str) -> list[str]:
 def environment() -> dict[str, str]:
     """Return the variable by which a process finds the modules that this one finds.
 
-    Our own are among them even if this process found them in its working folder."""
-    places = [place for place in sys.path if place]
+    Our own are among them even if this process found them in its working folder. What Python finds
+    by itself is left out: programs in Python of another version may inherit the variable."""
+    places = [place for place in sys.path if isinstance(place, str) and place]
     if ROOT not in places:
         places.insert(0, ROOT)
-    return {"PYTHONPATH": os.pathsep.join(places)}
+    own = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+    return {"PYTHONPATH": os.pathsep.join(each for each in places if not each.startswith(own))}

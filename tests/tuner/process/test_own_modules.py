@@ -3,6 +3,10 @@
 import os
 import subprocess
 import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
 
 from tests.acceptance.processes import ROOT
 from tuner.process import own_modules
@@ -16,11 +20,20 @@ def test_what_was_found_in_the_working_folder_is_named() -> None:
     said = subprocess.check_output(
         [sys.executable, "-S", "-c", SAY], cwd=ROOT, env=alone, text=True
     )
-    assert said.split(os.pathsep)[0] == str(ROOT)
+    places = said.strip().split(os.pathsep)
+    assert places[0] == str(ROOT)
+    assert "" not in places
 
 
-def test_the_working_folder_itself_is_not() -> None:
-    assert "" not in own_modules.environment()["PYTHONPATH"].split(os.pathsep)
+def test_only_places_that_python_does_not_find_by_itself_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A compiler may be a program in Python of another version. A path that is no text, which
+    Python ignores, does no harm."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path), tmp_path / "no text"])
+    places = own_modules.environment()["PYTHONPATH"].split(os.pathsep)
+    assert str(tmp_path) in places
+    assert not {str(Path(os.__file__).parent), sysconfig.get_path("purelib")} & {*places}
 
 
 def test_what_is_named_is_found_from_anywhere() -> None:
