@@ -73,7 +73,13 @@ def test_a_damaged_list_of_files_or_kernels_is_named(
         loaded(damaged, f"damaged_{damage.__name__}_{Path(name).stem}")
 
 
-@pytest.mark.parametrize(("suffix", "damage"), [(".so", cut), (".so", Path.unlink), (".json", cut)])
+def rename(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b'"shape"', b'"shade"'))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "damage"), [(".so", cut), (".so", Path.unlink), (".json", cut), (".json", rename)]
+)
 def test_so_is_a_damaged_kernel_when_it_is_called(
     variant: Path, tmp_path: Path, suffix: str, damage: Callable[[Path], None]
 ) -> None:

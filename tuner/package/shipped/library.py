@@ -26,6 +26,8 @@ class Library:
         with as_packed(path.with_suffix(".json")):
             manifest = json.loads(path.with_suffix(".json").read_bytes())
             named = manifest["library"]["sha256"]
+            arguments = manifest["signature"]["arguments"]
+            self._shapes: dict[str, list[int]] = {each["name"]: each["shape"] for each in arguments}
         with as_packed(path):
             digest = sha256(path)
         if digest != named:
@@ -39,8 +41,6 @@ class Library:
             use_pytorchs(module, threads)
         self._main = module["main"]
         self._channels_last = kernel.call.channels_last
-        arguments = manifest["signature"]["arguments"]
-        self._shapes: dict[str, list[int]] = {each["name"]: each["shape"] for each in arguments}
         self._scratch = math.prod(self._shapes["workspace"]) if "workspace" in self._shapes else 0
         self.ran_on: set[torch.device] = set()
 
