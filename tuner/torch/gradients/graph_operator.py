@@ -33,9 +33,9 @@ _SCHEMA = (
 class GradientsOperator:
     """The gradients of an operator, registered with PyTorch under its name and ``_gradients``.
 
-    ``others`` declares the operator's last arguments. By input, weight, whether there is a bias,
-    and these, ``tuned`` returns the layer that computes, or None. By these alone ``by_pytorch``
-    returns one for which PyTorch computes everything, if it is asked for nothing that is tuned.
+    ``others`` declares the operator's last arguments. ``tuned`` takes the input, the weight,
+    whether there is a bias, and these; it returns the layer that computes, or None if only PyTorch
+    can. ``by_pytorch`` takes these alone, and returns the layer by which PyTorch computes.
     """
 
     def __init__(
@@ -85,7 +85,9 @@ class GradientsOperator:
         if known is not None:
             return known
         found = operator_outputs(tuned, compute_gradients(tuned, grad, saved, flags), grad, x)
-        tuned.gradient_shortcut = GradientShortcut.of(tuned, grad, saved, flags)
+        made = GradientShortcut.of(tuned, grad, saved, flags)
+        if made is not None:  # to set a module's attribute takes long
+            tuned.gradient_shortcut = made
         return found
 
     def _fake(
