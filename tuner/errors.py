@@ -195,9 +195,8 @@ class BadSigningKey(TunerError):
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
-            f"the signing key {path}: {why}; mend that, name another file in TUNER_SIGNING_KEY, or "
-            "move this one away: another key is made, which whoever loads what is tuned here has "
-            "to trust anew"
+            f"the signing key {path}: {why}; mend that, or name another file in TUNER_SIGNING_KEY. "
+            "If a file is damaged, move it away: another key is made, which clients must trust"
         )
 
 

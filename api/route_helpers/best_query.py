@@ -19,7 +19,7 @@ from templates.workload import Workload, is_extent
 
 Model = TypeVar("Model", bound=BaseModel)
 
-EMPTY = "is empty; give a value, or leave it out for any"
+EMPTY = "is empty; give a value, or leave it out"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 

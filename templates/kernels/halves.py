@@ -62,7 +62,8 @@ def arithmetics(workload: WithEpilogue, taps: int, limits: DeviceLimits) -> list
 def truncation(arithmetic: str, terms: int) -> float:
     """Return the relative error of sums of so many terms that tensor cores alone add up.
 
-    They truncate, so the error grows with every step. A single product is more inexact itself.
+    They truncate, so the error grows with every step. With a single product the rounding of the
+    operands is larger than this.
     """
     return STEP_ERROR * ceil_div(terms, STEP) if ARITHMETICS[arithmetic][1] == 3 else 0.0
 

@@ -196,7 +196,7 @@ class FusedModules(torch.nn.Module):
             if module is not None and any(hooks(module)):
                 return f"{name} has hooks"
         kinds = {type(each) for each in layer._parameters.values()} - {*PLAIN, type(None)}
-        names = ", ".join(kind.__name__ for kind in kinds)
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
         reasons = {
             f"its parameters are of class {names}, whose values may change unseen": bool(kinds),
             "an activation that it took in is another one now": self._has_other_activation(),

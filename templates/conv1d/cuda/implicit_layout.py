@@ -11,7 +11,7 @@ from templates.dtypes import BYTES_PER_ELEMENT
 from templates.kernels.halves import ARITHMETICS, truncation
 from templates.template import Config
 
-CHAIN = 16  # steps that tensor cores sum before other additions add them up, if all are too inexact
+CHAIN = 16  # steps that tensor cores sum at a time, if the sum of all would be too inexact
 OTHER_REGISTERS = 52  # registers for addresses and so on
 MOST_PREFETCHED = 4
 MOST_REGISTERS = 208  # registers of a thread, which rows that are loaded ahead must not exceed

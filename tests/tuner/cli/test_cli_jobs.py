@@ -168,6 +168,7 @@ def test_serve_becomes_the_service(
     monkeypatch.setattr(serve.os, "execve", lambda *given: became.extend(given))
     assert said(capsys, "serve", "--port", "0") == ""
     program, command, environment = became
+    assert program == sys.executable
     assert command == [program, "-P", "-m", "api"]
     assert (environment["TUNER_HOST"], environment["TUNER_PORT"]) == ("127.0.0.1", "0")
     assert str(Path(cli.__file__).parents[2]) in environment["PYTHONPATH"].split(":")

@@ -86,16 +86,6 @@ def test_a_cached_file_that_rotted_is_downloaded_again(
     assert path.read_bytes() == whole
 
 
-def test_a_broken_off_download_leaves_nothing(tmp_path: Path) -> None:
-    def chunks() -> Iterator[bytes]:
-        yield b"half"
-        raise ConnectionError
-
-    with pytest.raises(ConnectionError):
-        Cache(tmp_path).keep("x", "0" * 64, 8, chunks())
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("linked", [False, True])
 def test_so_is_one_in_whose_place_is_a_folder(
     service: Service, tmp_path: Path, linked: bool
@@ -111,6 +101,16 @@ def test_so_is_one_in_whose_place_is_a_folder(
         assert client.load(best).path == path
         assert path.is_file()
         assert folder.is_dir() == linked
+
+
+def test_a_broken_off_download_leaves_nothing(tmp_path: Path) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b"half"
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        Cache(tmp_path).keep("x", "0" * 64, 8, chunks())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
 from models import Block, close, outputs, usual  # noqa: E402
 
-from tuner.torch import optimize_, restore_  # noqa: E402
+from tuner.torch import capture, optimize_, restore_  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:::torch")]
 
@@ -35,12 +35,15 @@ def sharded(model: Any, mesh: Any) -> Any:
     return fully_shard(model, mesh=mesh)
 
 
-@pytest.mark.parametrize("change", [optimize_, restore_])
-def test_a_sharded_model_is_refused(source: Local, x: Any, mesh: Any, change: Any) -> None:
+def test_a_sharded_model_is_refused(source: Local, x: Any, mesh: Any) -> None:
     model = sharded(Block(usual).eval(), mesh)
-    given = {} if change is restore_ else {"example_inputs": x, "source": source}
-    with pytest.raises(WrongArgument, match="shard the model after this call"):
-        change(model, **given)
+    for call in (
+        lambda: optimize_(model, x, source=source),
+        lambda: capture(model, x),
+        lambda: restore_(model),
+    ):
+        with pytest.raises(WrongArgument, match="shard the model after this call"):
+            call()
 
 
 def test_a_model_that_is_sharded_later_computes_with_present_values(
