@@ -73,6 +73,15 @@ def outputs(model: Any, x: Any) -> Any:
         return model(x)
 
 
+def train(model: Any, x: Any, rate: float, steps: int) -> None:
+    """Take so many steps of gradient descent on the mean square of the model's output."""
+    optimiser = torch.optim.SGD(model.parameters(), lr=rate)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        model(x).square().mean().backward()
+        optimiser.step()
+
+
 def close(a: Any, b: Any) -> bool:
     """Return whether two tensors are equal but for rounding in float32."""
     return bool(torch.allclose(a, b, atol=2e-5, rtol=2e-5))

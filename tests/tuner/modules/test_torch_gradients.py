@@ -10,6 +10,7 @@ import pytest
 from tuner.client.local import Local
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from models import train  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
 
@@ -301,11 +302,7 @@ def test_a_model_trains_faster(trained: Local) -> None:
     assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
     assert all(each.grad is None for each in model.parameters())
     for each in (model, own):
-        optimiser = torch.optim.SGD(each.parameters(), lr=0.01)
-        for _ in range(3):
-            optimiser.zero_grad()
-            each(x).square().mean().backward()
-            optimiser.step()
+        train(each, x, rate=0.01, steps=3)
     assert model.conv.used_backward == BOTH
     for (name, mine), theirs in zip(
         model.state_dict().items(), own.state_dict().values(), strict=True

@@ -9,6 +9,7 @@ import pytest
 from tuner.client.local import Local
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from models import train  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.utils import parametrizations, parametrize  # noqa: E402
 
@@ -112,11 +113,7 @@ def test_an_optimised_layer_trains_as_the_models_own(
     model, own = trained(change, x), trained(change, x)
     optimize_(model, x, source=source)
     for each in (model, own):
-        optimiser = torch.optim.SGD(each.parameters(), lr=0.1)
-        for _ in range(2):
-            optimiser.zero_grad()
-            each(x).square().mean().backward()
-            optimiser.step()
+        train(each, x, rate=0.1, steps=2)
     restore_(model)
     assert model.training
     expected = own.state_dict()

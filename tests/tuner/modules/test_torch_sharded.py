@@ -13,7 +13,7 @@ from tuner.errors import WrongArgument
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
-from models import Block, close, outputs, usual  # noqa: E402
+from models import Block, close, outputs, train, usual  # noqa: E402
 
 from tuner.torch import capture, optimize_, restore_  # noqa: E402
 
@@ -73,10 +73,6 @@ def test_a_model_for_training_that_is_sharded_later_is_trained(
     optimize_(tuned, x, source=source, mode="training")
     sharded(tuned, mesh)
     for model in (plain, tuned):
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-        for _ in range(3):
-            optimizer.zero_grad()
-            model(x).square().mean().backward()
-            optimizer.step()
+        train(model, x, rate=0.5, steps=3)
     for own, expected in zip(tuned.parameters(), plain.parameters(), strict=True):
         assert close(own.full_tensor(), expected)
