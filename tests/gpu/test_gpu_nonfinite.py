@@ -1,6 +1,7 @@
 """In CUDA templates whose arithmetic does not spread it, a NaN or an infinity in the input reaches
 the outputs that are sums over it and no others."""
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,9 @@ pytestmark = pytest.mark.gpu
 
 RANDOM = 6  # configurations of each template
 PLACES = (0.0, 0.4, 1.0)
+NUMBERS = itertools.count()
+"""A library is loaded once: the loader does not read a name again that it knows, and pytest may use
+a folder's name for the next test."""
 WORKLOADS = [
     Conv1dWorkload(M=397, N=61),
     Conv1dWorkload(M=1024, N=13, mode="same", kind="correlate"),
@@ -43,7 +47,7 @@ def test_only_sums_over_it_are_not_finite(
         space = template.space(workload, device.limits)
         drawn = space.sample(np.random.default_rng(11), RANDOM)
         for config in [template.default(workload, device.limits), *(space[i] for i in drawn)]:
-            library = tmp_path / f"{len(building)}.so"
+            library = tmp_path / f"{next(NUMBERS)}.so"
             program = program_of(template)
             order = BuildOrder(workload.key, program, config, device.target, library)
             building.append(builder.submit(order))

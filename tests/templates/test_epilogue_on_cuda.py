@@ -3,6 +3,7 @@ computes the same."""
 
 import ctypes
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any, get_args
 
@@ -98,25 +99,27 @@ def workload(dtype: str, activation: str) -> Conv1dWorkload:
     return Conv1dWorkload.model_validate(fields)
 
 
-def library(work: Conv1dWorkload, folder: Path) -> ctypes.CDLL:
+def library(work: Conv1dWorkload) -> ctypes.CDLL:
     """Return the epilogue of a workload, compiled, with the functions of ``CALLS``."""
     source = EPILOGUE.read_text()
     for instruction, meaning in INSTRUCTIONS.items():
         assert source.count(instruction) == 1
         source = source.replace(instruction, meaning)
-    (code := folder / "epilogue.cpp").write_text(PRELUDE + source + CALLS)
-    text = render({"IS_BF16": work.dtype == "bfloat16", **epilogue(work)}, code)
-    path = folder / "epilogue.so"
+    # a folder of its own, because the loader does not read a name again that it knows
+    with tempfile.TemporaryDirectory() as folder:
+        (code := Path(folder) / "epilogue.cpp").write_text(PRELUDE + source + CALLS)
+        text = render({"IS_BF16": work.dtype == "bfloat16", **epilogue(work)}, code)
+        path = code.with_suffix(".so")
 
-    def compiled() -> build_cache.Entry:
-        code.write_text(text)
-        options = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC"]
-        command = [linker.linker(), *options, str(code), "-o", str(path), *linker.LIBRARIES]
-        subprocess.run(command, check=True)
-        return build_cache.Entry(path.read_bytes(), "")
+        def compiled() -> build_cache.Entry:
+            code.write_text(text)
+            options = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC"]
+            command = [linker.linker(), *options, str(code), "-o", str(path), *linker.LIBRARIES]
+            subprocess.run(command, check=True)
+            return build_cache.Entry(path.read_bytes(), "")
 
-    path.write_bytes(once("epilogue", text, linker.identity(), make=compiled).binary)
-    return ctypes.CDLL(str(path))
+        path.write_bytes(once("epilogue", text, linker.identity(), make=compiled).binary)
+        return ctypes.CDLL(str(path))
 
 
 def pointer(array: NDArray[Any]) -> ctypes.c_void_p:
@@ -148,11 +151,11 @@ def representable(dtype: str) -> NDArray[np.float32]:
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_what_an_activation_is_off_by_leaves_room_for_rounding(
-    dtype: str, activation: str, error: float, tmp_path: Path
+    dtype: str, activation: str, error: float
 ) -> None:
     """Errors are relative to the largest output, so each magnitude of the largest sum is tried."""
     work, values = workload(dtype, activation), representable(dtype)
-    y = activated(library(work, tmp_path), values, error)
+    y = activated(library(work), values, error)
     exact = apply_epilogue(work, values.astype(np.float64), (), axis=1)
     order = np.argsort(np.abs(values), kind="stable")
     off = np.maximum.accumulate(np.abs(y - exact)[order])
@@ -162,13 +165,13 @@ def test_what_an_activation_is_off_by_leaves_room_for_rounding(
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", HALVES)
-def test_a_pair_is_what_each_of_it_is_rounded(dtype: str, activation: str, tmp_path: Path) -> None:
+def test_a_pair_is_what_each_of_it_is_rounded(dtype: str, activation: str) -> None:
     """Two sums that are activated and rounded together equal each of them, activated in float32 and
     then rounded; so do sums that overflow the dtype."""
     rng = np.random.default_rng(1)
     near = np.concatenate([[-0.0, 0.0, 6.0, 5.999, 6.001, 70000, -70000], [-1e-7, 1e-7]])
     values = np.concatenate([near, 4 * rng.standard_normal(4001)]).astype(np.float32)
-    compiled = library(workload(dtype, activation), tmp_path)
+    compiled = library(workload(dtype, activation))
     y = packed(compiled, values, dtype)
     alone = activated(compiled, values, 0.0)
     with np.errstate(over="ignore"):
@@ -177,9 +180,9 @@ def test_a_pair_is_what_each_of_it_is_rounded(dtype: str, activation: str, tmp_p
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", HALVES)
-def test_a_nan_stays_one_beside_what_is_none(dtype: str, activation: str, tmp_path: Path) -> None:
+def test_a_nan_stays_one_beside_what_is_none(dtype: str, activation: str) -> None:
     """Of two sums packed together, a NaN stays a NaN and does not spread to the other."""
     values = np.array([np.nan, 1.5, -2.5, np.nan, np.inf, np.nan], np.float32)
-    y = packed(library(workload(dtype, activation), tmp_path), values, dtype).astype(np.float32)
+    y = packed(library(workload(dtype, activation)), values, dtype).astype(np.float32)
     assert np.isnan(y).tolist() == [True, False, False, True, False, True]
     assert y[4] == (6.0 if activation == "relu6" else np.inf)
