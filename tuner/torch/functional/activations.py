@@ -44,6 +44,12 @@ _MODULES: dict[type, Activation] = {
     nn.GELU: "gelu",
     nn.Hardswish: "hardswish",
 }
+_LIBRARIES: dict[tuple[str, str], Activation] = {
+    ("timm.layers.activations", "GELU"): "gelu",
+    ("transformers.activations", "GELUActivation"): "gelu",
+    ("transformers.activations", "SiLUActivation"): "silu",
+}
+"""Activations by the modules and names of other libraries' classes, which need not be installed."""
 
 
 def known(activation: str) -> Activation:
@@ -83,12 +89,22 @@ def of(module: Any) -> Activation | None:
 
     ``nn.Identity`` computes "none".
     """
-    activation = _MODULES.get(type(module))
+    kind = type(module)
+    activation = _MODULES.get(kind)
+    if activation is None:
+        return _of_library(module, kind)
     if activation == "gelu" and module.approximate != "none":
         return None
     if activation == "relu6" and (module.min_val, module.max_val) != (0.0, 6.0):
         return None
     return activation
+
+
+def _of_library(module: Any, kind: type) -> Activation | None:
+    """Return the activation of a module whose class is another library's; None if it is unknown."""
+    activation = _LIBRARIES.get((kind.__module__, kind.__name__))
+    function = vars(module).get("act", functional.gelu)  # transformers' GELU may have its own
+    return None if activation == "gelu" and function is not functional.gelu else activation
 
 
 def is_settable(module: Any) -> bool:
