@@ -1,10 +1,12 @@
-"""Benchmark of whole models for inference, before and after ``optimize_``: networks of timm and
-language models of transformers, beside the fastest way that PyTorch has to run them.
+"""Benchmark of whole models for inference, before and after ``optimize_``, beside the fastest way
+that PyTorch has to run them: networks of timm, and language and audio models of transformers.
 
 python -m tests.benchmarks.models --device cuda --dtype float16 --batch 32 \\
     --networks mobilenetv2_100 efficientnet_b0 --write docs/benchmarks/models
 python -m tests.benchmarks.models --device cuda --dtype bfloat16 --batch 1 --length 4096 \\
     --networks transformers:lfm2-350m --write docs/benchmarks/models
+python -m tests.benchmarks.models --device cuda --dtype float16 --batch 1 --length 200 \\
+    --networks transformers:hifigan --write docs/benchmarks/models
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import structlog
 import torch
 
 from tests.benchmarks.device import device_of
+from tests.benchmarks.models.audio import AUDIO
 from tests.benchmarks.models.causal import PREFIX, SHAPES
 from tests.benchmarks.models.measured import HOW, measured, speedup
 from tests.benchmarks.models.networks import DTYPES, LAYOUTS, Case
@@ -32,6 +35,7 @@ from tests.benchmarks.tuned import provenance, write
 from tuner.client.local import Local
 
 MODULE = "python -m tests.benchmarks.models"
+LENGTH = "of an input to a model of transformers, in tokens, frames or samples"
 
 
 def main() -> None:
@@ -42,12 +46,12 @@ def main() -> None:
     parser.add_argument("--dtype", choices=DTYPES, default="float16")
     parser.add_argument("--batch", type=int, nargs="+", default=[32])
     parser.add_argument("--layout", choices=LAYOUTS, default="NHWC")
-    parser.add_argument("--length", type=int, nargs="+", default=[4096], help="in tokens")
+    parser.add_argument("--length", type=int, nargs="+", default=[4096], help=LENGTH)
     parser.add_argument(
         "--networks",
         nargs="+",
         required=True,
-        help=f"names of timm's, or {PREFIX}NAME, with one of {', '.join(SHAPES)}",
+        help=f"names of timm's, or {PREFIX}NAME, with one of {', '.join([*SHAPES, *AUDIO])}",
     )
     parser.add_argument("--how", nargs="+", choices=HOW, default=list(HOW[:2]))
     parser.add_argument("--seconds", type=float, help="begin no network after so long")

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
+from tests.benchmarks.models.audio import AUDIO, audio_model, signal
 from tests.benchmarks.models.causal import PREFIX, causal_model, tokens
 from tuner.torch.model.flow.dataflow import record_dataflow
 
@@ -22,8 +23,9 @@ LAYOUTS = {"NCHW": torch.contiguous_format, "NHWC": torch.channels_last}
 class Case:
     """A network with random weights, and the size of its input.
 
-    ``network`` is a name of timm's, or ``transformers:NAME`` with a name of ``SHAPES``. ``length``
-    is the number of tokens of each input of a language model, and None for images.
+    ``network`` is a name of timm's, or ``transformers:NAME`` with a name of ``SHAPES`` or
+    ``AUDIO``. ``length`` is the number of tokens, frames or samples of each input, and None for
+    images.
     """
 
     network: str
@@ -45,16 +47,16 @@ class Case:
 
     @property
     def layouts(self) -> tuple[str, ...]:
-        """The layouts in which PyTorch is timed; one without a name for a language model, which
-        chooses its own."""
+        """The layouts in which PyTorch is timed; one without a name for models of tokens and
+        signals, which choose their own."""
         return tuple(LAYOUTS) if self.length is None else ("",)
 
     def model(self) -> nn.Module:
         """Return the network in evaluation mode, with batch norms folded into the convolutions
         before them."""
         if self.length is not None:
-            name = self.network.removeprefix(PREFIX)
-            return causal_model(name, self.device, DTYPES[self.dtype])
+            build = audio_model if self._transformer in AUDIO else causal_model
+            return build(self._transformer, self.device, DTYPES[self.dtype])
         import timm
 
         torch.manual_seed(0)
@@ -65,10 +67,17 @@ class Case:
 
     def example(self, model: Any, layout: str) -> torch.Tensor:
         """Return a random input; images are in the layout."""
+        if self._transformer in AUDIO and self.length is not None:
+            x = signal(self._transformer, self.batch, self.length, self.device)
+            return x.to(DTYPES[self.dtype])
         if self.length is not None:
             return tokens(self.batch, self.length, self.device)
         x = torch.randn(self.batch, *self._shape(model), device=self.device)
         return x.to(DTYPES[self.dtype]).contiguous(memory_format=LAYOUTS[layout])
+
+    @property
+    def _transformer(self) -> str:
+        return self.network.removeprefix(PREFIX)
 
     @staticmethod
     def _shape(model: Any) -> tuple[int, ...]:

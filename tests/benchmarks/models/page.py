@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.models.causal import PREFIX
+from tests.benchmarks.models.audio import AUDIO
+from tests.benchmarks.models.causal import PREFIX, SHAPES
 from tests.benchmarks.models.measured import OURS, speedup
 from tests.benchmarks.tuned import stated
 from tuner.torch.model.picture import picture
@@ -20,7 +22,8 @@ BARS = {
     },
 }
 """By network and batch, the least speed-up on an H200; 0.99 for all others."""
-LANGUAGE_BAR = 1.1
+TRANSFORMERS_BAR = 1.1
+"""The least speed-up of a model of transformers' on an H200."""
 GATED = " gated"
 """Part of a row's shape if the kernel computes the gates around a convolution, too."""
 
@@ -31,6 +34,14 @@ _LANGUAGE = [
     "has both. transformers computes with PyTorch alone what packages of kernels would else: a "
     "selective scan is a loop over all tokens in eager mode, and PyTorch's associative scan if it "
     "is compiled. Models with one are timed compiled.",
+    "",
+]
+_AUDIO = [
+    "Vocoders, codecs and speech encoders are transformers', too, with their default "
+    "configurations; their L counts frames or samples. hifigan turns L frames of 80 mels into "
+    "256 L samples, by 74 dense convolutions of 3 to 11 taps and four transposed ones, which stay "
+    "PyTorch's. Whole networks run with PyTorch's default settings; for the layers' times cuDNN "
+    "has chosen by trial (`cudnn.benchmark`).",
     "",
 ]
 
@@ -84,8 +95,14 @@ def _head(result: dict[str, Any]) -> list[str]:
         "",
         *runs,
         "",
-        *(_LANGUAGE if any("length" in row for row in result["rows"]) else []),
+        *(_LANGUAGE if _has(result, SHAPES) else []),
+        *(_AUDIO if _has(result, AUDIO) else []),
     ]
+
+
+def _has(result: dict[str, Any], networks: Collection[str]) -> bool:
+    """Return whether a row is of one of these models of transformers'."""
+    return any(row["network"].removeprefix(PREFIX) in networks for row in result["rows"])
 
 
 def _table(result: dict[str, Any], name: str) -> list[str]:
@@ -136,7 +153,7 @@ def _bar(row: dict[str, Any]) -> str:
     if row["device"] == "cpu":
         return "1"
     if "length" in row:
-        return f"{LANGUAGE_BAR}"
+        return f"{TRANSFORMERS_BAR}"
     return f"{BARS.get((row['network'], row['batch']), 0.99)}"
 
 
