@@ -30,7 +30,7 @@ def backward(**fields: Any) -> Conv1dWorkload:
     return Conv1dWorkload.model_validate(CAUSAL | {"direction": "backward"} | fields)
 
 
-def test_it_gives_as_many_outputs_as_there_are_gradients() -> None:
+def test_backward_workload_has_an_output_for_each_gradient() -> None:
     work = backward(bias=True, activation="silu")
     assert [(each.name, each.symbol, each.role) for each in work.arguments] == [
         ("input", "x", "input"),
@@ -63,7 +63,9 @@ def test_it_gives_as_many_outputs_as_there_are_gradients() -> None:
         ({"activation": "silu", "residual": True}, "residual"),
     ],
 )
-def test_what_it_is_not_for_is_refused_with_the_way_out(fields: dict[str, Any], field: str) -> None:
+def test_backward_workload_refuses_unsupported_fields_with_the_way_out(
+    fields: dict[str, Any], field: str
+) -> None:
     """Dense or multiplied channels, strides, other activations and residuals are refused with the
     advice to take the two other directions; depthwise_conv2d has no direction backward."""
     with pytest.raises(ValidationError, match="take backward_input and backward_weight") as error:
@@ -77,7 +79,7 @@ def test_what_it_is_not_for_is_refused_with_the_way_out(fields: dict[str, Any], 
 
 @settings(max_examples=40, deadline=None)
 @given(work=small_backward(), seed=st.integers(0, 99))
-def test_a_step_changes_the_output_by_as_much(work: Conv1dWorkload, seed: int) -> None:
+def test_backward_reference_equals_a_central_difference(work: Conv1dWorkload, seed: int) -> None:
     """The reference is compared with a directional derivative, a central difference in float64."""
     rng, step = np.random.default_rng(seed), 1e-5
     forward = work.with_direction("forward")
@@ -109,7 +111,7 @@ def test_any_configuration_for_a_cpu_is_right(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("layout", ["NCW", "NWC"])
-def test_several_tiles_and_parts_are_right_and_the_same_bits_each_time(layout: str) -> None:
+def test_backward_in_tiles_and_parts_is_right_and_bitwise_reproducible(layout: str) -> None:
     work = backward(layout=layout, M=1237, N=9, bias=True, activation="silu", dilation=3)
     template = CpuBackward()
     space = template.space(work, CPU)
@@ -124,7 +126,7 @@ def test_several_tiles_and_parts_are_right_and_the_same_bits_each_time(layout: s
 
 
 @pytest.mark.parametrize("fields", [{}, {"activation": "gelu", "bias": True, "dtype": "bfloat16"}])
-def test_the_naive_program_is_right(fields: dict[str, Any]) -> None:
+def test_naive_backward_program_is_right(fields: dict[str, Any]) -> None:
     work = backward(M=41, N=5, mode="same", dilation=2, **fields)
     naive: Any = naive_on("cpu")
     check(Compiled(naive, work, {}).errors, cases_of(work), work.max_error)
@@ -132,7 +134,7 @@ def test_the_naive_program_is_right(fields: dict[str, Any]) -> None:
     assert len(function.params) == len(work.arguments)
 
 
-def test_a_kernel_of_many_taps_has_the_naive_program() -> None:
+def test_backward_with_many_taps_has_no_template() -> None:
     for limits in (CPU, T4):
         assert templates.templates_for(backward(N=5), limits)
         assert not templates.templates_for(backward(N=65), limits)

@@ -93,7 +93,7 @@ def test_any_configuration_is_right(data: st.DataObject, apart: int) -> None:
     ],
     ids=str,
 )
-def test_tiles_parts_and_what_meets_between_them(
+def test_gradients_are_right_across_the_bounds_of_tiles_and_parts(
     fields: dict[str, Any], chosen: dict[str, int], parts: int
 ) -> None:
     """Gradients are right if a channel's sums are divided into ``parts`` and taps reach across the
@@ -118,7 +118,7 @@ def test_tiles_parts_and_what_meets_between_them(
         (LAST | {"dtype": "float16"}, {"channels": 4, "rings": 1, "resident": 4}, 128),
     ],
 )
-def test_it_becomes_a_cubin_that_spills_nothing(
+def test_backward_kernels_spill_no_registers(
     fields: dict[str, Any], chosen: dict[str, int], most: int, limits: Any
 ) -> None:
     work = backward(**fields)
@@ -129,7 +129,7 @@ def test_it_becomes_a_cubin_that_spills_nothing(
     assert (registers <= most, stack) == (True, 0)
 
 
-def test_a_gpus_naive_program_becomes_a_cubin() -> None:
+def test_naive_backward_program_compiles_for_a_gpu() -> None:
     work = backward(activation="gelu", bias=True, dtype="bfloat16", layout="NWC")
     naive: Any = naive_on("cuda")
     assert cubin(source(naive, work, {}, T4), T4.arch)
@@ -149,7 +149,9 @@ def test_a_gpus_naive_program_becomes_a_cubin() -> None:
     ],
     ids=str,
 )
-def test_it_serves_signals_apart(fields: dict[str, Any], serves: str | None) -> None:
+def test_backward_template_depends_on_layout_reach_and_dtype(
+    fields: dict[str, Any], serves: str | None
+) -> None:
     found = {template.name for template in templates.templates_for(backward(**fields), H200)}
     ours = found & {"backward_rows", "backward_channels"}
     assert ours == ({serves} if serves else set())

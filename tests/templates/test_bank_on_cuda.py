@@ -51,7 +51,7 @@ def workload(**fields: Any) -> Conv1dWorkload:
     ],
     ids=str,
 )
-def test_it_serves_few_taps_of_many_filters(fields: dict[str, Any], served: bool) -> None:
+def test_bank_serves_many_filters_of_few_taps(fields: dict[str, Any], served: bool) -> None:
     assert CudaBank().applies(workload(**fields), H200) is served
 
 
@@ -62,7 +62,7 @@ def test_bfloat16_needs_newer_tensor_cores(template: CudaBank | CudaImplicit) ->
 
 
 @pytest.mark.parametrize("limits", [T4, H200], ids=["T4", "H200"])
-def test_float32_of_few_taps_is_served_in_scaled_halves(limits: DeviceLimits) -> None:
+def test_implicit_serves_float32_of_few_taps_in_scaled_halves(limits: DeviceLimits) -> None:
     template, layer = CudaImplicit(), workload(dtype="float32")
     assert template.applies(layer, limits)
     assert {each["arithmetic"] for each in template.space(layer, limits)} == {"fp16x3"}
@@ -125,7 +125,7 @@ def test_blocks_can_run(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
-def test_no_register_is_spilled(limits: Any) -> None:
+def test_bank_spills_no_registers(limits: Any) -> None:
     template, layer = CudaBank(), workload()
     config = template.default(layer, limits) | {
         "filter_warps": 2,
@@ -155,7 +155,9 @@ def test_no_register_is_spilled(limits: Any) -> None:
     ],
     ids=str,
 )
-def test_weights_stream_to_warpgroups(fields: dict[str, Any], streams: bool) -> None:
+def test_streamed_weights_need_float32_one_channel_and_a_long_kernel(
+    fields: dict[str, Any], streams: bool
+) -> None:
     """The space has streamed weights only for float32, one channel and long kernels, and then with
     all taps of one tile."""
     bank = {"dtype": "float32", "N": 400, "F": 257, "stride": 1, "max_error": 1e-2}
@@ -167,7 +169,7 @@ def test_weights_stream_to_warpgroups(fields: dict[str, Any], streams: bool) -> 
         assert whole == (layer.N, 1, 1, 1), config
 
 
-def test_streamed_weights_of_all_filters_leave_room_for_sums() -> None:
+def test_streamed_weights_of_all_filters_leave_registers_for_sums() -> None:
     """A block sums 320 filters and 128 positions; each of an H200's units has one such block."""
     template = CudaImplicit()
     layer = workload(dtype="float32", B=16, F=257, M=160_000, N=400, stride=160)
@@ -231,7 +233,9 @@ def test_lanes_sum_a_few_filters_beyond_those_of_warpgroups(F: int, groups: int)
     ],
     ids=str,
 )
-def test_what_lanes_sum_is_right(fields: dict[str, Any], knobs: dict[str, Any]) -> None:
+def test_lanes_write_the_right_outputs_of_leftover_filters_only(
+    fields: dict[str, Any], knobs: dict[str, Any]
+) -> None:
     """The function of the lanes is emulated alone: it writes the right outputs of the filters left
     over, and no others."""
     few = {"B": 2, "M": 1500, "N": 50, "stride": 8, "kind": "correlate", "dtype": "float32"}
@@ -279,7 +283,7 @@ def test_instructions_of_warpgroups_are_not_serialised(F: int, groups: int, tile
     assert (registers <= 2**16 // threads(config), stack) == (True, 0)
 
 
-def test_ptxas_says_that_it_serialises() -> None:
+def test_ptxas_reports_serialised_warpgroup_instructions() -> None:
     layer = workload(dtype="float32", B=16, F=257, M=160_000, N=400, stride=160)
     config = streamed(layer, filter_warps=20)
     assert is_serialised(source(CudaImplicit(), layer, config, H200), H200.arch)

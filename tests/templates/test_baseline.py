@@ -38,13 +38,13 @@ class AsTemplate:
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)
-def test_naive_is_right(workload: Workload) -> None:
+def test_naive_program_is_right_on_a_cpu(workload: Workload) -> None:
     naive: Any = AsTemplate("llvm")
     check(Compiled(naive, workload, {}).errors, cases_of(workload), workload.max_error)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)
-def test_naive_becomes_a_cubin(workload: Workload) -> None:
+def test_naive_program_compiles_for_a_gpu_without_a_stack(workload: Workload) -> None:
     naive: Any = AsTemplate("cuda")
     text = source(naive, workload, {}, T4)
     assert max(declared(text).threads) <= 256

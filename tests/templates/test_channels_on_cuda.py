@@ -33,14 +33,16 @@ def workload(**fields: Any) -> DepthwiseConv2dWorkload:
     ],
     ids=str,
 )
-def test_it_alone_serves_what_it_knows(fields: dict[str, Any], serving: list[str]) -> None:
+def test_channels_alone_serves_channels_last_without_multiplier(
+    fields: dict[str, Any], serving: list[str]
+) -> None:
     """Float32 workloads with channels last and no multiplier have this template only; the others
     have other templates."""
     found = templates.templates_for(workload(**fields), H200)
     assert sorted(template.name for template in found) == serving
 
 
-def test_a_kernel_of_many_taps_lies_in_shared_memory() -> None:
+def test_kernel_size_decides_where_weights_may_be_kept() -> None:
     template = CudaChannels()
     for K, places in (
         (3, ["loaded", "registers"]),

@@ -44,7 +44,9 @@ def workload(**fields: Any) -> DepthwiseConv2dWorkload:
     ],
     ids=str,
 )
-def test_it_serves_long_kernels(fields: dict[str, Any], served: bool) -> None:
+def test_channels_planes_serves_long_16_bit_kernels_with_channels_last(
+    fields: dict[str, Any], served: bool
+) -> None:
     names = {template.name for template in templates.templates_for(workload(**fields), H200)}
     assert ("channels_planes" in names) is served
 
@@ -142,7 +144,7 @@ def test_a_tile_meets_all_its_columns(fields: dict[str, Any]) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_everything_stays_in_registers(
+def test_channels_planes_keeps_everything_in_registers(
     fields: dict[str, Any], knobs: dict[str, Any], dtype: str
 ) -> None:
     template, layer = CudaChannelsPlanes(), workload(B=32, dtype=dtype, bias=True, **fields)
@@ -152,7 +154,7 @@ def test_everything_stays_in_registers(
     assert stack == 0
 
 
-def test_it_compiles_for_the_oldest_tensor_cores() -> None:
+def test_channels_planes_compiles_for_the_oldest_tensor_cores() -> None:
     ends = {"bias": True, "residual": True, "activation": "silu"}
     template, layer = CudaChannelsPlanes(), workload(**ends)
     assert taken(template, layer, template.default(layer, T4), T4)[1] == 0

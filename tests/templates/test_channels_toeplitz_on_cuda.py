@@ -58,7 +58,9 @@ def workload(**fields: Any) -> DepthwiseConv2dWorkload:
     ],
     ids=str,
 )
-def test_it_serves_what_fits_in_registers(fields: dict[str, Any], served: bool) -> None:
+def test_channels_toeplitz_serves_kernels_that_fit_in_registers(
+    fields: dict[str, Any], served: bool
+) -> None:
     names = {template.name for template in templates.templates_for(workload(**fields), H200)}
     assert ("channels_toeplitz" in names) is served
 
@@ -133,7 +135,7 @@ def test_the_input_rows_of_a_tile_come_in_its_steps(fields: dict[str, Any], tile
     ids=str,
 )
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_everything_stays_in_registers(
+def test_channels_toeplitz_keeps_everything_in_registers(
     fields: dict[str, Any], knobs: dict[str, Any], dtype: str
 ) -> None:
     side = fields.get("H", 28)
@@ -163,7 +165,9 @@ def test_everything_stays_in_registers(
     ],
     ids=str,
 )
-def test_tensor_copies_stay_in_registers(fields: dict[str, Any], knobs: dict[str, Any]) -> None:
+def test_channels_toeplitz_with_tensor_copies_stays_in_registers(
+    fields: dict[str, Any], knobs: dict[str, Any]
+) -> None:
     template, layer = CudaChannelsToeplitz(), workload(B=32, **fields)
     config = template.default(layer, H200) | knobs
     assert config["copies"] == "tensor"
@@ -251,7 +255,7 @@ def test_any_configuration_is_right(
     assert emulated.error(layer, text, [launch], apart=apart) <= layer.max_error
 
 
-def test_it_compiles_for_the_oldest_tensor_cores() -> None:
+def test_channels_toeplitz_compiles_for_the_oldest_tensor_cores() -> None:
     template, layer = CudaChannelsToeplitz(), workload(residual=True, activation="silu")
     assert taken(template, layer, template.default(layer, T4), T4)[1] == 0
     layer = workload(B=32, H=14, W=14)

@@ -76,7 +76,7 @@ def test_any_configuration_is_right(direction: str, data: st.DataObject) -> None
 
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
 @pytest.mark.parametrize("direction", BOTH)
-def test_a_causal_layers_gradients_become_cubins(direction: str, limits: Any) -> None:
+def test_causal_layer_gradients_compile_without_a_stack(direction: str, limits: Any) -> None:
     dtype = "float16" if limits is T4 else "bfloat16"
     work = gradient(direction, activation="silu", bias=True, dtype=dtype)
     template: Any = BOTH[direction]
@@ -100,7 +100,7 @@ def test_a_causal_layers_gradients_become_cubins(direction: str, limits: Any) ->
     ids=str,
 )
 @pytest.mark.parametrize("direction", BOTH)
-def test_they_serve_what_depthwise_convolution_knows(
+def test_column_gradients_serve_layers_within_the_limits_of_depthwise_conv2d(
     direction: str, fields: dict[str, Any], serves: bool
 ) -> None:
     """They serve channels last with a kernel for each channel, within the limits on kernel, stride

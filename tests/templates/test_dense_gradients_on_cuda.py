@@ -110,7 +110,9 @@ def test_long_sums_keep_their_last_digits() -> None:
     ],
     ids=str,
 )
-def test_they_serve_dense_channels(fields: dict[str, Any], served: bool) -> None:
+def test_product_templates_serve_only_gradients_of_dense_channels(
+    fields: dict[str, Any], served: bool
+) -> None:
     for direction, template in BOTH.items():
         for asked in ("forward", *BOTH):
             found = template.applies(gradient(asked, **fields), H200)
@@ -130,7 +132,7 @@ def test_they_serve_dense_channels(fields: dict[str, Any], served: bool) -> None
     ids=str,
 )
 @pytest.mark.parametrize("direction", BOTH)
-def test_16_bits_are_multiplied_where_that_keeps_the_contract(
+def test_tensor_cores_multiply_16_bits_only_if_max_error_allows_it(
     direction: str, fields: dict[str, Any], limits: Any, multiplied_by: str
 ) -> None:
     """Warps multiply halves on tensor cores if the device can and the error stays within
@@ -140,7 +142,7 @@ def test_16_bits_are_multiplied_where_that_keeps_the_contract(
 
 
 @pytest.mark.parametrize("direction", BOTH)
-def test_derivatives_are_exact_before_they_are_rounded(direction: str) -> None:
+def test_bfloat16_derivatives_use_no_approximate_tanh(direction: str) -> None:
     """Two roundings to bfloat16 take nearly all of 4e-3. On an H200 a derivative by the coarse
     instruction made it 5e-3, in the case ``decaying``."""
     work = gradient(direction, dtype="bfloat16", activation="silu")
@@ -153,7 +155,9 @@ def test_derivatives_are_exact_before_they_are_rounded(direction: str) -> None:
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("direction", BOTH)
-def test_sums_stay_in_registers(direction: str, dtype: str, limits: Any) -> None:
+def test_dense_gradients_keep_their_sums_in_registers(
+    direction: str, dtype: str, limits: Any
+) -> None:
     work = gradient(
         direction, B=8, C=256, F=192, M=500, dtype=dtype, stride=2, activation="silu", bias=True
     )

@@ -93,7 +93,7 @@ def test_each_launch_waits_and_may_begin_early_if_the_device_can(
     assert library.read_bytes().count(TAG) == (launches if early else 0)
 
 
-def test_the_empty_program_begins_early_too(child: Child, tmp_path: Path) -> None:
+def test_empty_program_begins_early(child: Child, tmp_path: Path) -> None:
     target, library = cuda_facts.target(H200), tmp_path / "library.so"
     order = BuildOrder(EMPTY_WORKLOAD.key, EMPTY, None, target, library)
     assert child.call(build, order, timeout=60).status == "ok"
@@ -120,7 +120,7 @@ def test_a_program_that_does_not_wait_never_begins_early() -> None:
         ("registers", False, changed(CAUSAL, bias=True, residual=True)),
     ],
 )
-def test_a_launch_may_let_the_next_one_begin(
+def test_launch_lets_the_next_one_begin_only_after_it_waited_and_loaded(
     name: str, is_held: bool, work: Workload, limits: DeviceLimits, values: list[str]
 ) -> None:
     """Defaults of these templates do if the device can, after they have waited and loaded."""

@@ -37,7 +37,7 @@ def copied(between: str, before: str = "") -> list[float]:
         "else barrier_meet(1, 64), barrier_arrive(2, 64);",
     ],
 )
-def test_what_was_written_before_a_barrier_is_read_after_it(between: str) -> None:
+def test_emulated_barrier_makes_earlier_writes_visible(between: str) -> None:
     assert copied(between) == list(range(63, -1, -1))
 
 
@@ -49,7 +49,7 @@ def test_what_was_written_before_a_barrier_is_read_after_it(between: str) -> Non
         ("__syncthreads();", "if (thread == 5) return;"),
     ],
 )
-def test_a_deadlock_fails(between: str, before: str) -> None:
+def test_emulated_deadlock_fails_instead_of_hanging(between: str, before: str) -> None:
     with pytest.raises(AssertionError, match="no other thread will meet"):
         copied(between, before)
 
@@ -75,7 +75,7 @@ static void twice(const void* x, const void* w, void* y, word* shared) {{
 
 @pytest.mark.parametrize("slow", [0, 1])
 @pytest.mark.parametrize(("between", "right"), [("__syncthreads();", True), ("", False)])
-def test_a_slow_warp_may_be_ahead_unless_there_is_a_barrier(
+def test_emulated_slow_warp_may_overtake_another_without_a_barrier(
     between: str, right: bool, slow: int
 ) -> None:
     given = [np.arange(64, dtype="f4"), np.ones(1, "f4")]

@@ -63,7 +63,7 @@ def changed(source: str, old: str, new: str) -> str:
     return source.replace(old, new)
 
 
-def test_a_kernel_that_waits_is_right() -> None:
+def test_kernel_that_awaits_its_tensor_copies_is_right() -> None:
     assert copies_all(ROWS)
 
 
@@ -84,12 +84,12 @@ def test_a_kernel_that_waits_is_right() -> None:
         ("leave(row - 1);", "leave(row);", "before a copy had read it"),
     ],
 )
-def test_a_kernel_that_does_not_wait_fails(old: str, new: str, fault: str) -> None:
+def test_kernel_with_a_missing_or_wrong_wait_fails(old: str, new: str, fault: str) -> None:
     with pytest.raises(AssertionError, match=fault):
         copies_all(changed(ROWS, old, new))
 
 
-def test_what_is_read_before_it_arrives_is_wrong() -> None:
+def test_input_read_before_its_copy_arrives_is_wrong() -> None:
     early = "const word early = inputs[row % 2 * 64 + thread];\n    tensor_await"
     source = changed(ROWS, "tensor_await(", f"{early}(")
     assert not copies_all(changed(source, "= inputs[row % 2 * 64 + thread];\n  }", "= early;\n  }"))
@@ -114,7 +114,7 @@ def toeplitz(residual: bool, knobs: dict[str, Any], old: str = "", new: str = ""
 
 @pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("knobs", [RING, HELD], ids=["ring", "held"])
-def test_the_template_waits(residual: bool, knobs: dict[str, Any]) -> None:
+def test_channels_toeplitz_awaits_its_tensor_copies(residual: bool, knobs: dict[str, Any]) -> None:
     assert toeplitz(residual, knobs)
 
 
@@ -130,7 +130,7 @@ def test_the_template_waits(residual: bool, knobs: dict[str, Any]) -> None:
         (False, RING, "tensor_await_writes();", ";"),
     ],
 )
-def test_results_that_leave_too_late_are_found(
+def test_emulation_finds_output_copies_that_are_not_awaited(
     residual: bool, knobs: dict[str, Any], old: str, new: str
 ) -> None:
     with pytest.raises(AssertionError, match=r"before a copy had read it|ended before its copies"):
@@ -149,7 +149,7 @@ def test_results_that_leave_too_late_are_found(
         (False, RING, "turn + STAGES - 1, before)", "turn + STAGES - 1, stage)"),
     ],
 )
-def test_inputs_that_nobody_rightly_waits_for_are_found(
+def test_emulation_finds_input_copies_with_a_wrong_wait(
     residual: bool, knobs: dict[str, Any], old: str, new: str
 ) -> None:
     with pytest.raises(AssertionError, match=r"bytes|copies"):

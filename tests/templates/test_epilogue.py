@@ -56,7 +56,7 @@ def test_plain_workloads_keep_their_keys() -> None:
 
 
 @pytest.mark.parametrize("operator", SHAPES)
-def test_what_is_added_stands_between_weight_and_output(operator: str) -> None:
+def test_bias_and_residual_are_arguments_between_weight_and_output(operator: str) -> None:
     """Bias and residual are arguments between weight and output, and count among the bytes."""
     work = workload(operator, bias=True, residual=True, dtype="float16")
     assert [each.name for each in work.arguments] == [
@@ -74,7 +74,7 @@ def test_what_is_added_stands_between_weight_and_output(operator: str) -> None:
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_the_reference_is_the_definition(activation: str) -> None:
+def test_epilogue_reference_equals_its_definition(activation: str) -> None:
     work = workload("depthwise_conv2d", bias=True, residual=True, activation=activation)
     rng = np.random.default_rng(1)
     sums, residual = (4 * rng.standard_normal(work.output.shape) for _ in range(2))
@@ -90,7 +90,7 @@ def test_the_reference_is_the_definition(activation: str) -> None:
     [*((each, "float32") for each in ACTIVATIONS), ("relu", "bfloat16"), ("gelu", "bfloat16")],
 )
 @pytest.mark.parametrize("operator", SHAPES)
-def test_every_template_ends_with_it(
+def test_every_cpu_template_applies_the_epilogue(
     operator: str, activation: str, dtype: str, tmp_path: Path
 ) -> None:
     """Each template's default is tried; test_schedules_cpu draws other epilogues and
@@ -106,7 +106,7 @@ def test_every_template_ends_with_it(
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_it_is_right_at_both_ends_and_keeps_a_nan(activation: str) -> None:
+def test_cpu_activations_are_right_at_any_magnitude_and_keep_a_nan(activation: str) -> None:
     """Activations on a CPU are right for small, large, zero and huge sums of either sign."""
     values = np.concatenate([np.linspace(-200, 200, 4001), [-0.0, 0.0, 1e30, -1e30]])
     x = np.concatenate([values, [np.nan]]).astype(np.float32)
@@ -119,7 +119,7 @@ def test_it_is_right_at_both_ends_and_keeps_a_nan(activation: str) -> None:
 
 
 @pytest.mark.parametrize("max_error", [1e-6, 1e-5])
-def test_silu_in_vectors_is_as_exact_as_its_contract(max_error: float) -> None:
+def test_vectorised_silu_keeps_its_error_bound(max_error: float) -> None:
     """The error is relative to each output itself, so the contract holds for any largest output."""
     values = np.concatenate([np.linspace(-200, 200, 40_001), np.linspace(-3, 3, 10_000), [np.nan]])
     x = np.stack([values.astype(np.float32)] * 2)
@@ -141,7 +141,7 @@ LARGE = np.array([np.inf, 3.4e38, -3.4e38, -np.inf], np.float32)
 
 
 @pytest.mark.parametrize("channels", [1, 2])
-def test_silu_of_the_largest_numbers_is_pytorchs(channels: int) -> None:
+def test_silu_of_the_largest_numbers_equals_pytorchs(channels: int) -> None:
     """One channel's and several channels' programs compute it in two ways."""
     fields = {"C": channels, "M": len(LARGE), "N": 1, "activation": "silu"}
     work = Conv1dWorkload.model_validate(fields)
@@ -155,7 +155,7 @@ def test_silu_of_the_largest_numbers_is_pytorchs(channels: int) -> None:
 
 
 @pytest.mark.parametrize("activation", ["silu", "gelu"])
-def test_derivatives_at_the_largest_numbers_are_pytorchs(activation: str) -> None:
+def test_derivatives_at_the_largest_numbers_equal_pytorchs(activation: str) -> None:
     work = Conv1dWorkload.model_validate({"M": 4, "N": 1, "activation": activation})
     sums = te.placeholder(LARGE.shape, "float32")
     derived = te.compute(LARGE.shape, lambda at: activation_derivative(work, sums[at]))
@@ -164,7 +164,7 @@ def test_derivatives_at_the_largest_numbers_are_pytorchs(activation: str) -> Non
     np.testing.assert_array_equal(found.numpy(), [np.nan, 1, 0, np.nan])
 
 
-def test_relu6_admits_less_on_tensor_cores() -> None:
+def test_relu6_admits_fewer_arithmetics_on_tensor_cores() -> None:
     """relu6 cuts off large sums but not their errors, which then weigh more in the largest output,
     at most 6."""
 
@@ -180,7 +180,9 @@ def test_relu6_admits_less_on_tensor_cores() -> None:
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("operator", SHAPES)
-def test_a_gpus_program_ends_with_it_in_registers(operator: str, dtype: str, limits: Any) -> None:
+def test_gpu_kernels_apply_the_epilogue_without_a_stack(
+    operator: str, dtype: str, limits: Any
+) -> None:
     work = workload(operator, bias=True, residual=True, activation="gelu", dtype=dtype)
     serving = templates.templates_for(work, limits)
     assert serving
@@ -189,7 +191,7 @@ def test_a_gpus_program_ends_with_it_in_registers(operator: str, dtype: str, lim
         assert stack == 0
 
 
-def test_limits_count_what_is_added() -> None:
+def test_residual_counts_towards_the_limit_of_bytes() -> None:
     """A residual counts towards the limit of bytes."""
     most = {"B": 2**14, "C": 2**6, "H": 16, "W": 16, "K": 1}
     assert DepthwiseConv2dWorkload.model_validate(most | {"B": 2**13}).bytes <= 2**31

@@ -150,7 +150,7 @@ def representable(dtype: str) -> NDArray[np.float32]:
 @pytest.mark.parametrize("error", [-TANH, 0.0, TANH])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", HALVES)
-def test_what_an_activation_is_off_by_leaves_room_for_rounding(
+def test_error_of_an_activation_leaves_room_for_rounding(
     dtype: str, activation: str, error: float
 ) -> None:
     """Errors are relative to the largest output, so each magnitude of the largest sum is tried."""
@@ -165,7 +165,7 @@ def test_what_an_activation_is_off_by_leaves_room_for_rounding(
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", HALVES)
-def test_a_pair_is_what_each_of_it_is_rounded(dtype: str, activation: str) -> None:
+def test_packed_pair_equals_its_sums_rounded_one_by_one(dtype: str, activation: str) -> None:
     """Two sums that are activated and rounded together equal each of them, activated in float32 and
     then rounded; so do sums that overflow the dtype."""
     rng = np.random.default_rng(1)
@@ -180,7 +180,7 @@ def test_a_pair_is_what_each_of_it_is_rounded(dtype: str, activation: str) -> No
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", HALVES)
-def test_a_nan_stays_one_beside_what_is_none(dtype: str, activation: str) -> None:
+def test_nan_in_a_packed_pair_does_not_spread(dtype: str, activation: str) -> None:
     """Of two sums packed together, a NaN stays a NaN and does not spread to the other."""
     values = np.array([np.nan, 1.5, -2.5, np.nan, np.inf, np.nan], np.float32)
     y = packed(library(workload(dtype, activation)), values, dtype).astype(np.float32)

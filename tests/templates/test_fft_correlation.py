@@ -31,7 +31,9 @@ IMAGES = {"B": 2, "C": 2, "H": 41, "W": 43, "K": 11, "stride": 2, "dilation": 2}
     ],
     ids=lambda work: work.key,
 )
-def test_what_steps_over_an_impulse_is_zero(forward: Any, direction: str) -> None:
+def test_reference_is_zero_if_the_kernel_steps_over_every_impulse(
+    forward: Any, direction: str
+) -> None:
     workload = type(forward).model_validate(
         forward.model_dump(exclude_none=True) | {"direction": direction}
     )

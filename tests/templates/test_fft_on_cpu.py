@@ -22,7 +22,7 @@ MASKED_MOVE = re.compile(r"\tv(?:mov\w+|maskmov\w+)\t.*\{%k[1-7]\}")
 @pytest.mark.parametrize(
     "workload", [Conv1dWorkload(M=5003, N=2053), Conv1dWorkload(M=211, N=509, kind="correlate")]
 )
-def test_nothing_is_masked_far_beyond_a_tensor(workload: Conv1dWorkload, tmp_path: Path) -> None:
+def test_fft_compiles_without_masked_moves(workload: Conv1dWorkload, tmp_path: Path) -> None:
     """The last block is longer than the rest of the signal. LLVM could mask all of its vectors, and
     a masked move to a page that is not mapped takes a microsecond."""
     template = CpuFft()
@@ -36,7 +36,7 @@ def test_nothing_is_masked_far_beyond_a_tensor(workload: Conv1dWorkload, tmp_pat
 
 @pytest.mark.parametrize("kind", ["convolve", "correlate"])
 @pytest.mark.parametrize(("M", "N"), [(53, 300), (1000, 2300)])
-def test_taps_that_meet_no_sample_leave_no_errors(M: int, N: int, kind: Any) -> None:
+def test_fft_taps_that_meet_no_sample_add_no_error(M: int, N: int, kind: Any) -> None:
     """In a decaying kernel these may be the largest taps. In a transform, their rounding errors
     would exceed the error that is allowed for the outputs of all other taps."""
     workload = Conv1dWorkload(M=M, N=N, mode="causal", kind=kind)
@@ -46,7 +46,7 @@ def test_taps_that_meet_no_sample_leave_no_errors(M: int, N: int, kind: Any) -> 
         assert max(compiled.errors(case).values()) <= workload.max_error, case.name
 
 
-def test_an_invalid_configuration_is_told_what_radix_and_largest_are() -> None:
+def test_refusal_explains_the_knobs_radix_and_largest() -> None:
     workload = Conv1dWorkload(M=5003, N=2053)
     template = CpuFft()
     space, config = template.space(workload, CPU), template.default(workload, CPU)

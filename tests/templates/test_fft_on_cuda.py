@@ -118,7 +118,7 @@ def test_any_configuration_is_right(
 @pytest.mark.parametrize(
     ("name", "M", "N", "C"), [("fft", 53, 300, 2), ("partitions", 2049, 5100, 1)]
 )
-def test_kernels_longer_than_their_signals(
+def test_kernels_longer_than_their_signals_are_right(
     name: str, M: int, N: int, C: int, mode: str, kind: str, B: int, tmp_path: Any
 ) -> None:
     """With one signal, signal and kernel swap roles, so that the shorter one is transformed once.
@@ -154,7 +154,7 @@ def test_every_length_of_a_transform_is_right(points: int, spectrum: str, tmp_pa
         (8192, 2, 9000),
     ],
 )
-def test_teams_share_a_spectrum(
+def test_teams_that_share_a_spectrum_are_right(
     points: int, teams: int, N: int, segments: int, tmp_path: Any
 ) -> None:
     """Each team has ``segments`` segments; in the last block only the first team has one."""
@@ -213,7 +213,7 @@ def test_blocks_hold_memory_if_the_next_launch_begins_early(
             assert begins_next_after_loads(code) is (kib > 0)
 
 
-def test_parts_of_zeros_are_left_out() -> None:
+def test_partitions_leaves_out_input_segments_of_zeros() -> None:
     """No part of a causal kernel as long as the signal meets samples before the signal's begin."""
     layer = Conv1dWorkload(M=32768, N=32768, mode="causal")
     config = CudaPartitions().default(layer, H200)
@@ -238,13 +238,13 @@ def test_parts_of_zeros_are_left_out() -> None:
     ],
     ids=str,
 )
-def test_it_serves_kernels_that_fit_into_a_block(fields: dict[str, Any], served: bool) -> None:
+def test_fft_serves_kernels_that_fit_into_a_block(fields: dict[str, Any], served: bool) -> None:
     workload = Conv1dWorkload.model_validate({"M": 4096, "N": 511, "mode": "causal"} | fields)
     assert CudaFft().applies(workload, H200) is served
 
 
 @pytest.mark.parametrize(("taps", "served"), [(2047, False), (2048, True), (65536, True)])
-def test_longer_kernels_are_partitioned(taps: int, served: bool) -> None:
+def test_partitions_serves_kernels_of_2048_taps_and_more(taps: int, served: bool) -> None:
     workload = Conv1dWorkload(M=100_000, N=taps, mode="valid")
     assert CudaPartitions().applies(workload, H200) is served
 
@@ -254,7 +254,7 @@ def test_longer_kernels_are_partitioned(taps: int, served: bool) -> None:
     [(64, 8192, ["fft", "partitions", "signals_fourier"]), (8, 32768, ["partitions"])],
     ids=str,
 )
-def test_only_transforms_serve_what_takes_minutes_otherwise(
+def test_only_transforms_serve_layers_too_large_for_direct_sums(
     B: int, M: int, serving: list[str]
 ) -> None:
     """Workloads beyond the limit of operations for direct sums have templates with transforms only,
@@ -264,7 +264,7 @@ def test_only_transforms_serve_what_takes_minutes_otherwise(
     assert {template.name for template in templates_for(layer, CPU)} == {"fft"}
 
 
-def test_a_workspace_is_not_too_large() -> None:
+def test_partitions_serves_no_layer_whose_workspace_is_too_large() -> None:
     fields = {"C": 768, "M": 2048, "N": 2048, "mode": "causal", "dtype": "float16"}
     served = [CudaPartitions().applies(Conv1dWorkload(B=B, **fields), H200) for B in (600, 682)]
     assert served == [True, False]

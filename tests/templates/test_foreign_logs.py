@@ -45,7 +45,7 @@ def refusal(content: bytes) -> str:
     return str(refused.value)
 
 
-def test_our_own_lines_are_configurations() -> None:
+def test_own_log_is_read_as_configurations() -> None:
     found = read(log(*LINES))
     assert (found.format, found.records, len(found.configs)) == ("convtune", len(LINES), len(LINES))
     assert (found.shapes, found.refused) == ([], [])
@@ -72,11 +72,11 @@ ALIKE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("record", ALIKE.values(), ids=ALIKE)
-def test_a_depthwise_layer_of_autotvms_log(record: dict[str, Any]) -> None:
+def test_autotvm_log_gives_a_depthwise_layer(record: dict[str, Any]) -> None:
     assert shape(record) == LAYER
 
 
-def test_one_of_tvm_0_5() -> None:
+def test_autotvm_log_of_tvm_0_5_gives_a_depthwise_layer() -> None:
     """A depthwise layer in the record format of TVM 0.5 is read, too."""
     arguments = [tensor(1, 24, 20, 30), tensor(24, 1, 5, 5), [2, 2], [2, 2], "float32"]
     task = ["topi_nn_depthwise_conv2d_nchw", arguments, {}, [], {"t": "direct"}]
@@ -95,14 +95,14 @@ def test_one_of_tvm_0_5() -> None:
         ([6, 0], "causal"),
     ],
 )
-def test_a_signal_of_autotvms_log(padding: Any, mode: str) -> None:
+def test_autotvm_log_gives_a_signal_with_its_mode(padding: Any, mode: str) -> None:
     tensors = tensor(1, 1, 500, dtype="float16"), tensor(1, 1, 7, dtype="float16")
     found = shape(autotvm("conv1d_ncw.cuda", *tensors, 1, padding, 1, "float16"))
     wanted = {"M": 500, "N": 7, "mode": mode, "kind": "correlate", "dtype": "float16"}
     assert found == wanted | {"max_error": 1e-3}
 
 
-def test_an_even_kernel_is_same_with_its_middle_where_numpy_has_it() -> None:
+def test_even_kernel_has_mode_same_only_if_padded_as_in_numpy() -> None:
     tensors = tensor(1, 1, 500), tensor(1, 1, 8)
     found = shape(autotvm("conv1d_ncw.x86", *tensors, [1], [4, 3], [1], "float32"))
     assert found["mode"] == "same"
@@ -110,14 +110,14 @@ def test_an_even_kernel_is_same_with_its_middle_where_numpy_has_it() -> None:
     assert (other["padding"], "mode" in other) == ([3, 4], False)
 
 
-def test_channels_strides_and_dilations_of_signals() -> None:
+def test_autotvm_log_gives_channels_strides_and_dilations_of_signals() -> None:
     tensors = tensor(2, 8, 500), tensor(16, 8, 7)
     found = shape(autotvm("conv1d_ncw.cuda", *tensors, [2], [3], [4], "float32"))
     expected = {"B": 2, "C": 8, "F": 16, "groups": 1, "stride": 2, "dilation": 4, "padding": [3, 3]}
     assert {name: found[name] for name in expected} == expected
 
 
-def test_our_own_export_as_autotvms_log() -> None:
+def test_own_export_in_autotvms_format_is_read() -> None:
     assert shape(AUTOTVM)["M"] == 100
 
 
@@ -161,7 +161,7 @@ NOT_EXPRESSIBLE: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("record", "reason"), NOT_EXPRESSIBLE.values(), ids=NOT_EXPRESSIBLE)
-def test_what_can_not_be_expressed_is_told_with_the_reason(
+def test_log_names_the_reason_why_a_shape_can_not_be_expressed(
     record: dict[str, Any], reason: str
 ) -> None:
     found = read(log(record, depthwise(), record))
@@ -174,7 +174,7 @@ def test_what_can_not_be_expressed_is_told_with_the_reason(
     assert reason in alone and "nothing was imported" in alone
 
 
-def test_t4_results_that_name_a_workload() -> None:
+def test_t4_results_are_imported_only_if_they_name_a_workload() -> None:
     conv2d = T4_RESULT | NAMED | {"operator": "conv2d"}
     short = T4_RESULT | NAMED | {"workload": {"M": 3, "N": 7, "mode": "valid"}}
     found = read(t4(T4_RESULT | NAMED, T4_RESULT | NAMED, T4_RESULT, conv2d, short, 7))
@@ -204,7 +204,7 @@ def test_t4_results_that_name_a_workload() -> None:
     ],
     ids=["T4", "half a T4", "cache", "open cache", "auto-scheduler", "records", "workloads"],
 )
-def test_what_holds_no_shape_is_refused_by_its_name(
+def test_known_format_without_shapes_is_refused_by_its_name(
     content: bytes, name: str, way_out: str
 ) -> None:
     """A log of a known format without any shape is refused with the format's name and the way
@@ -214,7 +214,7 @@ def test_what_holds_no_shape_is_refused_by_its_name(
     assert way_out in said
 
 
-def test_a_log_may_order_so_many_shapes() -> None:
+def test_foreign_log_with_too_many_shapes_is_refused() -> None:
     def lines(count: int) -> bytes:
         return log(*(AUTOTVM | {"input": ["cuda", "conv1d/x", [["M", 9 + n], ["N", 7]], {}]}
                      for n in range(count)))  # fmt: skip
@@ -224,7 +224,7 @@ def test_a_log_may_order_so_many_shapes() -> None:
     assert f"at most {MAX_WORKLOADS} shapes" in refusal(lines(MAX_WORKLOADS + 1))
 
 
-def test_many_reasons_are_not_all_told() -> None:
+def test_reasons_beyond_the_limit_are_counted_as_other_reasons() -> None:
     others = [autotvm(f"task_{n}.cuda") for n in range(30)]
     found = read(log(*others, depthwise()))
     assert sum(each.records for each in found.refused) == 30

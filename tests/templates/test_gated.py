@@ -62,7 +62,9 @@ def slow(work: Conv1dWorkload, x: Any, w: Any, *b: Any) -> Any:
     ],
     ids=str,
 )
-def test_a_refusal_names_the_field_and_the_way_out(fields: dict[str, Any], named: str) -> None:
+def test_gated_workload_refuses_a_field_by_name_with_the_way_out(
+    fields: dict[str, Any], named: str
+) -> None:
     with pytest.raises(ValidationError) as refused:
         workload(**fields)
     (error,) = refused.value.errors()
@@ -70,7 +72,7 @@ def test_a_refusal_names_the_field_and_the_way_out(fields: dict[str, Any], named
     assert "multiply by the gates before and behind the convolution" in error["msg"]
 
 
-def test_the_input_has_three_times_the_channels() -> None:
+def test_gated_input_has_three_times_the_channels() -> None:
     work = workload(bias=True)
     assert [each.shape for each in work.arguments] == [(2, 37, 48), (16, 1, 3), (16,), (2, 37, 16)]
     assert work.gate_channels == 32
@@ -87,7 +89,7 @@ def test_the_reference_is_a_slow_loop(work: Conv1dWorkload) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", cases.CASES)
-def test_no_case_loses_its_outputs_in_the_gates(name: str, dtype: str) -> None:
+def test_gates_neither_overflow_nor_erase_the_outputs_of_a_case(name: str, dtype: str) -> None:
     """Gates are neither zero nor so large that outputs overflow: references are finite, and those
     of an impulse reach as far as the kernel."""
     work = workload(dtype=dtype, N=5)
@@ -132,7 +134,7 @@ def test_a_program_for_a_cpu_is_right(work: Conv1dWorkload, place: float) -> Non
 
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_strip_stays_in_registers(limits: Any, dtype: str) -> None:
+def test_gated_kernel_keeps_a_strip_in_registers(limits: Any, dtype: str) -> None:
     work = workload(dtype=dtype, C=1024, M=4096, bias=True)
     template = CudaGated()
     config = template.default(work, limits) | {"rows": 8, "resident": 4}

@@ -37,7 +37,7 @@ def gradient(operator: str, direction: str, **fields: Any) -> WithGradients:
 
 
 @EACH
-def test_they_take_the_gradient_of_the_output_and_what_it_meets(operator: str) -> None:
+def test_arguments_of_a_gradient_follow_from_its_direction(operator: str) -> None:
     """backward_input takes the output's gradient, the weight and, with an activation, the sums.
 
     backward_weight takes the input instead of the weight; with a bias, its output is flat and has
@@ -62,7 +62,7 @@ def test_they_take_the_gradient_of_the_output_and_what_it_meets(operator: str) -
 
 
 @EACH
-def test_what_changes_nothing_is_left_out(operator: str) -> None:
+def test_key_of_a_gradient_leaves_out_fields_without_effect(operator: str) -> None:
     """Fields on which a gradient does not depend are not in its key: residual never, bias only for
     the weight's gradient, and direction not for a forward workload."""
     ends = {"bias": True, "residual": True}
@@ -88,7 +88,7 @@ def test_what_changes_nothing_is_left_out(operator: str) -> None:
         ("backward_weight", {"bias": True}, 2 * 22),
     ],
 )
-def test_their_operations_are_multiply_adds(
+def test_flops_of_a_gradient_count_two_for_each_multiply_add(
     direction: str, fields: dict[str, Any], taps: int
 ) -> None:
     work = gradient("conv1d", direction, **fields)
@@ -120,7 +120,7 @@ def test_an_input_gradient_at_stride_1_is_a_forward_workload() -> None:
         {"direction": "forward"},
     ],
 )
-def test_others_are_not(fields: dict[str, Any]) -> None:
+def test_other_gradients_are_no_forward_workload(fields: dict[str, Any]) -> None:
     """Other gradients of an input, and other directions, are no forward workload."""
     usual = {"M": 40, "N": 5, "C": 3, "B": 2, "direction": "backward_input"}
     assert Conv1dWorkload.model_validate(usual).as_forward is not None
@@ -129,7 +129,9 @@ def test_others_are_not(fields: dict[str, Any]) -> None:
 
 @EACH
 @given(data=st.data())
-def test_that_workload_has_the_same_value(operator: str, data: st.DataObject) -> None:
+def test_forward_workload_of_an_input_gradient_computes_the_same(
+    operator: str, data: st.DataObject
+) -> None:
     """The forward workload ``as_forward`` computes the same numbers with as many operations."""
     work = data.draw(small_gradients(operator).filter(lambda work: work.as_forward is not None))
     rng = np.random.default_rng(0)
@@ -162,7 +164,7 @@ def test_every_program_is_right(operator: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("direction", ["backward_input", "backward_weight"])
 @pytest.mark.parametrize("fields", [{}, {"dtype": "bfloat16", "activation": "gelu", "bias": True}])
 @EACH
-def test_a_gpus_naive_programs_become_cubins(
+def test_naive_gradient_programs_compile_for_a_gpu(
     operator: str, fields: dict[str, Any], direction: str, limits: Any
 ) -> None:
     work = gradient(operator, direction, **fields)
@@ -188,7 +190,7 @@ def test_forward_templates_of_a_gpu_serve_the_gradient_of_an_input(
         cubin(source(template, backward, config, limits), limits.arch)
 
 
-def test_no_template_of_gradients_is_asked_about_a_forward_workload() -> None:
+def test_gradient_templates_serve_no_forward_workload() -> None:
     """Nor has a name of a template both kinds: a name tells whether it computes gradients."""
     for operator in templates.operators():
         named: dict[tuple[str, str], set[bool]] = {}
@@ -201,7 +203,7 @@ def test_no_template_of_gradients_is_asked_about_a_forward_workload() -> None:
             assert not any(each.computes_gradients for each in found)
 
 
-def test_a_workload_has_a_name_in_each_language(tmp_path: Path) -> None:
+def test_program_of_a_trace_takes_all_arguments_of_a_gradient(tmp_path: Path) -> None:
     """MetaSchedule's traces begin with the naive program, so this computes gradients too."""
     from templates.records.trace import Trace
 

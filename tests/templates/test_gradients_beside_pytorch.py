@@ -16,7 +16,7 @@ pytestmark = pytest.mark.torch
 
 
 @pytest.mark.parametrize("layout", ["NCW", "NWC"])
-def test_a_causal_layers_gradients_are_pytorchs(layout: str) -> None:
+def test_causal_layer_gradients_one_by_one_equal_pytorchs(layout: str) -> None:
     rng = np.random.default_rng(5)
     x, w, b, g = (
         torch.tensor(rng.standard_normal(shape), dtype=torch.float32, requires_grad=True)
@@ -39,7 +39,7 @@ def test_a_causal_layers_gradients_are_pytorchs(layout: str) -> None:
 
 
 @pytest.mark.parametrize("layout", ["NCW", "NWC"])
-def test_all_of_them_at_once_are_pytorchs(layout: str) -> None:
+def test_causal_layer_gradients_in_one_program_equal_pytorchs(layout: str) -> None:
     rng = np.random.default_rng(5)
     x, w, b, g = (
         torch.tensor(rng.standard_normal(shape), dtype=torch.float32, requires_grad=True)

@@ -58,7 +58,7 @@ def in_pieces(work: Any) -> list[Any]:
 
 @pytest.mark.parametrize("operator", BASE)
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_every_gradient_has_a_template(operator: str, direction: str) -> None:
+def test_every_gradient_has_a_cpu_template(operator: str, direction: str) -> None:
     choices = product(
         LAYOUTS[operator],
         ["float32", "bfloat16", "float16"],
@@ -79,7 +79,7 @@ def test_every_gradient_has_a_template(operator: str, direction: str) -> None:
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("forward", LARGE, ids=lambda work: work.key)
-def test_pieces_of_large_planes(forward: Any, direction: str) -> None:
+def test_gradients_of_large_workloads_in_pieces_are_right(forward: Any, direction: str) -> None:
     work = gradient(forward, direction)
     (template,) = in_pieces(work)
     space = template.space(work, CPU)
@@ -173,7 +173,7 @@ def test_a_long_weight_gradient_of_dense_channels_keeps_its_last_digits() -> Non
         {"dilation": 2**16, "N": 160, "stride": 3},
     ],
 )
-def test_what_would_take_too_much_is_left_to_the_naive_program(fields: dict[str, Any]) -> None:
+def test_input_gradients_that_cost_too_much_have_no_template(fields: dict[str, Any]) -> None:
     """No template serves an input's gradient at a stride above 16, with sums of more than 4096
     products, or with pieces too large for memory."""
     usual = {"B": 1, "C": 2, "M": 10007, "N": 5, "direction": "backward_input"}
@@ -182,7 +182,7 @@ def test_what_would_take_too_much_is_left_to_the_naive_program(fields: dict[str,
     assert in_pieces(Conv1dWorkload.model_validate(usual | {"stride": 16}))
 
 
-def test_signals_longer_than_an_image_may_be() -> None:
+def test_signal_longer_than_any_image_has_a_gradient_template() -> None:
     work = Conv1dWorkload(M=MAX_INPUT, N=5, direction="backward_input")
     assert work.as_forward is None
     (template,) = templates.templates_for(work, CPU)

@@ -22,7 +22,7 @@ CHANNELS: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
 @pytest.mark.parametrize("direction", ["backward_input", "backward_weight"])
 @pytest.mark.parametrize("operator", BASE)
-def test_every_gradient_has_a_template(operator: str, direction: str, limits: Any) -> None:
+def test_every_gradient_has_a_cuda_template(operator: str, direction: str, limits: Any) -> None:
     strides = {"conv1d": [1, 2, 3, 4, 7, 100], "depthwise_conv2d": [1, 2, 3, 4]}
     choices = product(
         LAYOUTS[operator],

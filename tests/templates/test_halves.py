@@ -30,13 +30,13 @@ def error_of_products(name: str) -> float:
 
 
 @pytest.mark.parametrize("name", LEAST)
-def test_an_arithmetic_is_admitted_from_the_error_of_its_worst_product(name: str) -> None:
+def test_arithmetic_is_admitted_if_max_error_covers_its_worst_product(name: str) -> None:
     assert LEAST[name] / 2 < error_of_products(name) < LEAST[name]
     assert name in admitted(LEAST[name])
     assert name not in admitted(0.99 * LEAST[name])
 
 
-def test_three_products_of_float16_are_as_right_as_sums_of_float32() -> None:
+def test_three_float16_products_are_as_exact_as_float32_sums() -> None:
     assert error_of_products("fp16x3") < 5e-7
     assert admitted(1e-6) == ["fp16x3"]
 

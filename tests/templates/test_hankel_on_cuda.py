@@ -37,7 +37,7 @@ def workload(**fields: Any) -> Conv1dWorkload:
     ],
     ids=str,
 )
-def test_it_serves_a_short_kernel_of_each_channel(fields: dict[str, Any], served: bool) -> None:
+def test_hankel_serves_a_short_kernel_of_each_channel(fields: dict[str, Any], served: bool) -> None:
     assert CudaHankel().applies(workload(**fields), H200) is served
 
 
@@ -56,7 +56,7 @@ def test_bfloat16_needs_newer_tensor_cores() -> None:
     ],
     ids=str,
 )
-def test_all_rows_of_a_signal_are_whole_vectors(
+def test_vectors_divide_all_rows_of_a_signal_together(
     fields: dict[str, Any], expected: tuple[int, int]
 ) -> None:
     assert vectors(workload(**fields), {"vector": 8, "width": 32}) == expected
@@ -101,7 +101,7 @@ def test_segments_and_parts_are_enough_in_every_channel(
     ],
     ids=str,
 )
-def test_everything_stays_in_registers(knobs: dict[str, Any], limits: Any) -> None:
+def test_hankel_keeps_everything_in_registers(knobs: dict[str, Any], limits: Any) -> None:
     template, layer = CudaHankel(), workload(B=64, C=768)
     config = template.default(layer, limits) | knobs
     assert config in template.space(layer, limits)

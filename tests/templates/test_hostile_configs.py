@@ -43,7 +43,7 @@ def refused(space: ConfigSpace | UnionSpace, config: object) -> None:
 
 @settings(max_examples=300)
 @given(PLACES, st.data())
-def test_a_configuration_that_was_changed(
+def test_changed_configuration_is_valid_or_refused(
     place: tuple[UnionSpace, int], data: st.DataObject
 ) -> None:
     """A changed configuration is either in the space, and found as it is, or refused."""
@@ -58,7 +58,9 @@ def test_a_configuration_that_was_changed(
 
 @settings(max_examples=100)
 @given(st.sampled_from([*SPACES.values(), *UNIONS]), VALUES)
-def test_anything(space: ConfigSpace | UnionSpace, value: Any) -> None:
+def test_any_value_is_refused_as_configuration_template_or_knob(
+    space: ConfigSpace | UnionSpace, value: Any
+) -> None:
     """Any value is refused as a configuration, as a template's name and as a knob's value."""
     refused(space, value)
     refused(space, {"template": value})
@@ -71,7 +73,7 @@ def test_anything(space: ConfigSpace | UnionSpace, value: Any) -> None:
     [10**5000, nested(5000), float("nan"), "\ud800" * 10_000],
     ids=["digits", "deep", "NaN", "surrogates"],
 )
-def test_what_has_no_short_text(value: Any) -> None:
+def test_value_without_a_short_text_is_refused_in_a_short_message(value: Any) -> None:
     """Values whose text is long, deep, no JSON or no Unicode are refused in a short message."""
     for space in (*SPACES.values(), *UNIONS):
         for config in (value, {"template": value}, space[0] | {"x": value}):

@@ -55,7 +55,7 @@ def storable(value: object) -> None:
     assert not re.search(r"\\u0000|\\ud[89a-f]", text)
 
 
-def test_the_lines_are_right() -> None:
+def test_unchanged_records_are_imported() -> None:
     for lines in (LINES, METASCHEDULE):
         found = read("\n".join(map(json.dumps, lines)).encode())
         assert isinstance(found, Log)
@@ -64,12 +64,12 @@ def test_the_lines_are_right() -> None:
 
 @settings(max_examples=400)
 @given(hostile.logs([*LINES, *METASCHEDULE], OTHERS))
-def test_a_log_of_which_something_is_wrong(log: bytes) -> None:
+def test_damaged_log_is_imported_whole_or_refused(log: bytes) -> None:
     read(log)
 
 
 @pytest.mark.parametrize("field", ["config", "workload", "device", "timing", "error", "convtune"])
-def test_every_depth(field: str) -> None:
+def test_record_nested_to_any_depth_is_imported_or_refused(field: str) -> None:
     """Depths go up to the interpreter's limit and beyond it; near the limit, JSON may be readable
     that can't be written again."""
     good = json.dumps(LINES[0])
@@ -85,7 +85,7 @@ def test_every_depth(field: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["x" * 10**6, "\ud800" * 1000, "\0", '"', "\\", "\n", ""])
-def test_the_name_of_a_field_is_anything(name: str) -> None:
+def test_record_with_an_unknown_field_of_any_name_is_refused(name: str) -> None:
     line = LINES[0]
     for changed in (
         line | {name: 1},
@@ -105,14 +105,16 @@ def test_the_name_of_a_field_is_anything(name: str) -> None:
     ],
     ids=["no text", "no name", "no text within", "no name within"],
 )
-def test_a_field_that_can_not_be_named(changed: dict[str, Any], field: str) -> None:
+def test_refusal_names_a_place_even_if_the_field_has_no_usable_name(
+    changed: dict[str, Any], field: str
+) -> None:
     """A name with a lone surrogate is a fault of the whole record; an empty name is quoted."""
     refused = read(json.dumps(LINES[0] | changed).encode())
     assert isinstance(refused, InvalidRecords)
     assert refused.faults[0].field == field
 
 
-def test_a_huge_line() -> None:
+def test_huge_line_is_refused_but_a_merely_long_one_is_imported() -> None:
     assert isinstance(read(b"x" * 2**23), InvalidRecords)
     assert isinstance(read(json.dumps(LINES[0] | {"error": "x" * 2**19}).encode()), Log)
     assert isinstance(
@@ -123,7 +125,7 @@ def test_a_huge_line() -> None:
 @pytest.mark.parametrize(
     ("names", "said"), [(690_000, "bytes; no record needs so many"), (MAX_NAMES + 1, "256 names")]
 )
-def test_more_names_than_any_record_has(names: int, said: str) -> None:
+def test_record_with_too_many_names_is_refused_in_little_memory(names: int, said: str) -> None:
     """It is refused before it takes more than twice its size in memory."""
     log = json.dumps(LINES[0] | {f"n{n}": 0 for n in range(names)}).encode()
     tracemalloc.start()
@@ -135,7 +137,7 @@ def test_more_names_than_any_record_has(names: int, said: str) -> None:
     assert peak < 2 * len(log) + 2**20
 
 
-def test_blank_lines_cost_nothing() -> None:
+def test_blank_lines_take_no_memory() -> None:
     log = b"\n" * 2**22 + json.dumps(LINES[0]).encode()
     tracemalloc.start()
     found = parse(BytesIO(log))
@@ -145,7 +147,7 @@ def test_blank_lines_cost_nothing() -> None:
     assert peak < 2**20
 
 
-def test_more_shapes_than_one_log_may_bring() -> None:
+def test_own_log_with_too_many_shapes_is_refused() -> None:
     shapes = [{**LINES[0], "workload": {"M": 100 + n, "N": 7}} for n in range(MAX_WORKLOADS + 1)]
     assert isinstance(read("\n".join(map(json.dumps, shapes[:-1])).encode()), Log)
     refused = read("\n".join(map(json.dumps, [*shapes, *shapes])).encode())

@@ -77,13 +77,15 @@ def test_sums_of_many_products_are_exact(fields: dict[str, Any], knobs: dict[str
     ],
     ids=str,
 )
-def test_short_chains_are_added_only_where_they_must(fields: dict[str, Any], adds: bool) -> None:
+def test_tensor_cores_sum_in_short_chains_only_if_max_error_needs_it(
+    fields: dict[str, Any], adds: bool
+) -> None:
     work = layer(**fields)
     assert (chain(work, TEMPLATE.default(work, H200)) > 0) is adds
 
 
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
-def test_chains_have_registers(limits: DeviceLimits) -> None:
+def test_implicit_with_chains_spills_no_registers(limits: DeviceLimits) -> None:
     work = layer(C=256, F=256, M=6400, N=11)
     large = {"filter_tiles": 2, "position_tiles": 8, "position_warps": 4, "fragments": 2}
     config = TEMPLATE.default(work, limits) | large

@@ -42,17 +42,19 @@ def workload(**fields: Any) -> Conv1dWorkload:
     ],
     ids=str,
 )
-def test_it_serves_enough_dense_channels_of_16_bits(fields: dict[str, Any], served: bool) -> None:
+def test_implicit_warpgroup_serves_enough_dense_channels_of_16_bits(
+    fields: dict[str, Any], served: bool
+) -> None:
     assert TEMPLATE.applies(workload(**fields), H200) is served
 
 
-def test_it_needs_the_instructions_of_9_0() -> None:
+def test_implicit_warpgroup_needs_compute_capability_9_0() -> None:
     assert not TEMPLATE.applies(workload(), T4)
 
 
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
-def test_blocks_can_run(data: st.DataObject) -> None:
+def test_blocks_fit_into_registers_and_shared_memory(data: st.DataObject) -> None:
     layer = workload(
         C=data.draw(st.integers(8, 200)),
         F=data.draw(st.integers(16, 200)),
@@ -91,7 +93,7 @@ def test_blocks_can_run(data: st.DataObject) -> None:
     ],
     ids=str,
 )
-def test_pairs_of_positions_take_the_rows_of_missing_filters(
+def test_pairs_of_positions_fill_the_rows_that_few_filters_leave_empty(
     fields: dict[str, Any], pairs: bool
 ) -> None:
     """If filters fill at most half of an instruction's 64 rows, two neighbouring positions share
@@ -106,7 +108,7 @@ def test_pairs_of_positions_take_the_rows_of_missing_filters(
     )
 
 
-def test_no_register_is_spilled() -> None:
+def test_implicit_warpgroup_spills_no_registers() -> None:
     layer = workload(C=192, N=7, dilation=9)
     config = {
         "template": "implicit_warpgroup",

@@ -7,14 +7,14 @@ import pytest
 from templates.exact.in_threads import in_threads
 
 
-def test_every_piece_is_worked_on_once() -> None:
+def test_in_threads_works_on_every_piece_once() -> None:
     seen: list[int] = []
     in_threads(seen.append, range(1000))
     assert sorted(seen) == list(range(1000))
     in_threads(seen.append, [])
 
 
-def test_what_a_piece_raises_is_raised_and_no_thread_is_left() -> None:
+def test_in_threads_raises_the_error_of_a_piece_and_leaves_no_thread() -> None:
     before = threading.active_count()
 
     def work(piece: int) -> None:

@@ -73,7 +73,7 @@ def test_any_configuration_is_right(layout: str, data: st.DataObject, apart: int
     ids=str,
 )
 @pytest.mark.parametrize("layout", FORMS)
-def test_wide_kernels_taps_beyond_the_plane_and_several_kernels(
+def test_input_gradient_of_wide_dilated_or_several_kernels_is_right(
     layout: str, fields: dict[str, Any]
 ) -> None:
     layer = workload(**fields | {"layout": layout})
@@ -95,7 +95,7 @@ def test_wide_kernels_taps_beyond_the_plane_and_several_kernels(
     ids=str,
 )
 @pytest.mark.parametrize("layout", FORMS)
-def test_it_serves_what_no_forward_template_can(
+def test_input_gradient_templates_serve_only_gradients_without_a_forward_form(
     layout: str, fields: dict[str, Any], serves: bool
 ) -> None:
     found = templates.templates_for(workload(**fields | {"layout": layout}), H200)
@@ -106,7 +106,9 @@ def test_it_serves_what_no_forward_template_can(
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
 @pytest.mark.parametrize("fields", [{}, {"multiplier": 2, "activation": "silu"}], ids=str)
 @pytest.mark.parametrize("layout", FORMS)
-def test_its_programs_need_no_stack(layout: str, fields: dict[str, Any], limits: Any) -> None:
+def test_input_gradient_kernels_need_no_stack(
+    layout: str, fields: dict[str, Any], limits: Any
+) -> None:
     dtype = "float16" if limits is T4 else "bfloat16"
     layer, template = workload(layout=layout, dtype=dtype, **fields), FORMS[layout]
     registers, stack = taken(template, layer, template.default(layer, limits), limits)
@@ -115,7 +117,7 @@ def test_its_programs_need_no_stack(layout: str, fields: dict[str, Any], limits:
 
 @pytest.mark.parametrize("direction", ["backward_input", "backward_weight"])
 @pytest.mark.parametrize("C", [26, 106, 127])
-def test_lanes_that_leave_many_threads_without_channels(C: int, direction: str) -> None:
+def test_default_is_in_the_space_if_lanes_leave_many_threads_idle(C: int, direction: str) -> None:
     """Rows of 26 lanes fill 104 of 128 threads, rows of 53 fill 106."""
     layer = workload(C=C, dtype="bfloat16").model_copy(update={"direction": direction})
     for template in templates.templates_for(layer, H200):

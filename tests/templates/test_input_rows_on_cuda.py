@@ -45,7 +45,7 @@ def test_any_configuration_is_right(data: st.DataObject, apart: int) -> None:
 
 @pytest.mark.parametrize("mode", ["causal", "same", "valid"])
 @pytest.mark.parametrize("apart", [0, 1])
-def test_vectors_are_right(mode: str, apart: int) -> None:
+def test_input_rows_is_right_for_every_vector_length(mode: str, apart: int) -> None:
     """The workload has no activation: it would not change how vectors are read and written."""
     work = gradient(Conv1dWorkload(M=128, N=5, B=2, C=3, F=6, mode=mode))
     space = CudaInputRows().space(work, H200)
@@ -67,7 +67,9 @@ def test_vectors_are_right(mode: str, apart: int) -> None:
     ],
     ids=str,
 )
-def test_it_serves_what_no_forward_template_can(fields: dict[str, Any], serves: bool) -> None:
+def test_input_rows_serves_only_gradients_that_no_other_template_serves(
+    fields: dict[str, Any], serves: bool
+) -> None:
     work = gradient(Conv1dWorkload(M=512, N=4, B=2, C=3, mode="causal"), **fields)
     found = {template.name for template in templates.templates_for(work, H200)}
     assert ("input_rows" in found) == serves

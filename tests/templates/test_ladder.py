@@ -60,7 +60,7 @@ def test_a_rung_is_right_on_odd_shapes(rung: Rung) -> None:
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: f"{of(rung)} {rung.name}")
-def test_a_rung_becomes_cubins_that_fit(rung: Rung) -> None:
+def test_a_rung_compiles_to_cubins_that_fit_the_device(rung: Rung) -> None:
     template: Any = AsTemplate(rung, "cuda")
     for limits, workload in ((T4, rung.document.workload), (H200, ODD[of(rung)][-1])):
         text = source(template, workload, {}, limits)
@@ -90,7 +90,7 @@ def test_the_second_axis_of_a_grid_ends_at_65535(name: str) -> None:
         assert max(extents.values()) <= 65_535
 
 
-def test_the_catalogue_names_programs_that_exist() -> None:
+def test_rungs_have_distinct_names_and_programs_that_exist() -> None:
     names = [(of(rung), rung.name) for rung in ALL]
     assert len(set(names)) == len(names)
     for rung in ALL:
@@ -100,7 +100,7 @@ def test_the_catalogue_names_programs_that_exist() -> None:
         assert rung.adds
 
 
-def test_what_a_rung_searches_serves_the_shape_of_its_document() -> None:
+def test_template_of_a_searching_rung_serves_the_shape_of_its_document() -> None:
     searched = {f"{of(rung)} {rung.name}": rung for rung in ALL if rung.trials}
     sizes = {}
     for name, rung in searched.items():
@@ -112,7 +112,7 @@ def test_what_a_rung_searches_serves_the_shape_of_its_document() -> None:
     assert sizes == {"conv1d 000 AutoTVM": 1440, "depthwise_conv2d 003 AutoTVM": 2880}
 
 
-def test_the_steps_of_a_rung() -> None:
+def test_steps_of_a_rung_include_multiply_adds_that_a_guard_skips() -> None:
     first, second = templates.operator("conv1d").rungs[:2]
     workload = Conv1dWorkload(M=100, N=10)
     assert first.steps(workload) == 109 * 109

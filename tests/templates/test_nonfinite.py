@@ -52,7 +52,7 @@ def test_taps_in_several_chunks_do_not_spread_it(
     stays(Conv1dWorkload(M=5003, N=taps), place, bad, data)
 
 
-def test_the_transform_spreads_it_as_it_says() -> None:
+def test_fft_spreads_a_nan_as_its_arithmetic_says() -> None:
     workload = Conv1dWorkload(M=400, N=100)
     (fft,) = (t for t in templates.templates_for(workload, CPU) if t.name == "fft")
     x, w = planted(workload, 0.5, np.nan)

@@ -20,7 +20,7 @@ EACH = pytest.mark.parametrize("operator", operators(), ids=lambda operator: ope
 
 
 @EACH
-def test_the_output_is_its_last_argument_and_the_only_one_that_is_written(
+def test_output_of_an_operator_is_its_last_and_only_written_argument(
     operator: Operator,
 ) -> None:
     workload = operator.workload.model_validate(operator.example)
@@ -34,7 +34,7 @@ def test_the_output_is_its_last_argument_and_the_only_one_that_is_written(
 
 
 @EACH
-def test_its_reference_agrees_with_the_loops_that_nobody_has_scheduled(
+def test_naive_program_of_an_operator_agrees_with_its_reference(
     operator: Operator,
 ) -> None:
     workload = operator.workload.model_validate(operator.example)
@@ -43,7 +43,7 @@ def test_its_reference_agrees_with_the_loops_that_nobody_has_scheduled(
 
 
 @EACH
-def test_a_cpu_and_a_gpu_have_a_template_for_it(operator: Operator) -> None:
+def test_operator_has_templates_for_a_cpu_and_a_gpu(operator: Operator) -> None:
     workload = operator.workload.model_validate(operator.example)
     for limits in (CPU, T4):
         found = templates_for(workload, limits)
@@ -54,18 +54,18 @@ def test_a_cpu_and_a_gpu_have_a_template_for_it(operator: Operator) -> None:
 
 
 @EACH
-def test_a_library_computes_it_too(operator: Operator) -> None:
+def test_operator_has_a_peer(operator: Operator) -> None:
     tables = (importlib.import_module(f"tuner.peers.{name}").BY_OPERATOR for name in LIBRARIES)
     assert any(operator.name in table for table in tables)
 
 
 @EACH
-def test_a_page_says_how_to_tune_it(operator: Operator) -> None:
+def test_operator_has_a_how_to_page(operator: Operator) -> None:
     pages = "\n".join(page.read_text() for page in (DOCS / "how-to").glob("*.md"))
     assert re.search(rf"^tuner tune {operator.name} --", pages, re.MULTILINE)
 
 
-def test_no_peer_computes_what_is_no_operator() -> None:
+def test_peers_compute_only_known_operators() -> None:
     known = {operator.name for operator in operators()}
     for name in LIBRARIES:
         assert importlib.import_module(f"tuner.peers.{name}").BY_OPERATOR.keys() <= known

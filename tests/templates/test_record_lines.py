@@ -20,7 +20,7 @@ SHAPES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "shape"), SHAPES)
-def test_every_space_comes_through(name: str, shape: dict[str, Any]) -> None:
+def test_configurations_of_every_space_survive_a_log(name: str, shape: dict[str, Any]) -> None:
     workload = templates.operator(name).workload.model_validate(shape)
     for limits in (CPU, H200):
         for template in templates.templates_for(workload, limits):
@@ -41,7 +41,7 @@ def test_every_space_comes_through(name: str, shape: dict[str, Any]) -> None:
             assert {each.target for each in found} == {template.kind}
 
 
-def test_a_trace_is_not_taken_over() -> None:
+def test_record_of_a_trace_is_refused() -> None:
     """A record of the template ``trace``, found by MetaSchedule's search, is refused in a log."""
     line = {
         "convtune": 1,
@@ -56,7 +56,7 @@ def test_a_trace_is_not_taken_over() -> None:
         parse([json.dumps(line).encode()])
 
 
-def test_all_faults_are_named() -> None:
+def test_refusal_names_all_faults_of_a_log() -> None:
     with pytest.raises(InvalidRecords) as refused:
         parse([b"{}", b"", b"{", b"[]"])
     assert [(fault.line, fault.field) for fault in refused.value.faults] == [
@@ -66,7 +66,7 @@ def test_all_faults_are_named() -> None:
     ]
 
 
-def test_a_name_that_is_there_twice() -> None:
+def test_record_with_a_repeated_name_is_refused() -> None:
     with pytest.raises(
         InvalidRecords, match="record 1: record: 'convtune' is given more than once"
     ):

@@ -43,7 +43,7 @@ def assert_exact(workload: Conv1dWorkload, x: np.ndarray, w: np.ndarray) -> None
     st.integers(0, 2**32),
     st.sampled_from([0, room.DIRECT_LIMIT]),
 )
-def test_is_numpys_on_both_sides_of_the_limit(
+def test_reference_equals_numpys_by_direct_sums_and_by_fft(
     workload: Conv1dWorkload, seed: int, limit: int
 ) -> None:
     x, w = drawn(workload, seed)
@@ -55,7 +55,7 @@ def test_is_numpys_on_both_sides_of_the_limit(
 @pytest.mark.parametrize("kind", ["convolve", "correlate"])
 @pytest.mark.parametrize(("M", "N"), [(1, 1), (2, 2), (7, 6), (8, 8), (9, 2), (64, 63)])
 @pytest.mark.parametrize("limit", [0, room.DIRECT_LIMIT])
-def test_even_kernels_and_those_as_long_as_the_input(
+def test_reference_of_even_and_full_length_kernels_equals_numpys(
     M: int, N: int, mode: str, kind: str, limit: int
 ) -> None:
     workload = Conv1dWorkload.model_validate({"M": M, "N": N, "mode": mode, "kind": kind})
@@ -65,7 +65,7 @@ def test_even_kernels_and_those_as_long_as_the_input(
 
 
 @pytest.mark.parametrize("kind", ["convolve", "correlate"])
-def test_a_long_kernel_takes_the_transform(kind: str) -> None:
+def test_reference_of_a_long_kernel_is_computed_by_fft(kind: str) -> None:
     workload = Conv1dWorkload.model_validate({"M": 30011, "N": 2047, "mode": "same", "kind": kind})
     x, w = drawn(workload)
     assert_exact(workload, x, w)
@@ -76,13 +76,15 @@ def test_a_long_kernel_takes_the_transform(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["convolve", "correlate"])
 @pytest.mark.parametrize("mode", ["full", "same"])
 @pytest.mark.parametrize(("M", "N"), [(1, 2), (1, 5), (4, 7), (7, 8), (8, 9), (63, 200)])
-def test_a_kernel_that_is_longer_than_the_input(M: int, N: int, mode: str, kind: str) -> None:
+def test_reference_of_a_kernel_longer_than_the_input_equals_numpys(
+    M: int, N: int, mode: str, kind: str
+) -> None:
     workload = Conv1dWorkload.model_validate({"M": M, "N": N, "mode": mode, "kind": kind})
     assert_exact(workload, *drawn(workload))
 
 
 @given(st.integers(1, 127).flatmap(small_signals), st.sampled_from([200, room.BLOCK]))
-def test_any_signals_are_a_slow_loops(workload: Conv1dWorkload, block: int) -> None:
+def test_reference_of_any_signals_equals_a_slow_loop(workload: Conv1dWorkload, block: int) -> None:
     """Results don't depend on the size of the blocks that are worked on at once."""
     workload = workload.model_copy(update={"bias": False, "residual": False, "activation": "none"})
     rng = np.random.default_rng(0)
@@ -116,12 +118,14 @@ def slow(workload: Conv1dWorkload, x: np.ndarray, w: np.ndarray, place: tuple[in
     ("first", "outputs", "taps"),
     [(0, 68, range(12536, 12570)), (0, 1, range(12569, 12570)), (60, 8, range(12536, 12570))],
 )
-def test_taps_that_meet_padding_alone_are_left_out(first: int, outputs: int, taps: range) -> None:
+def test_reference_leaves_out_taps_that_meet_only_padding(
+    first: int, outputs: int, taps: range
+) -> None:
     """A sum over all of them would take seconds for each case of such a job."""
     workload = Conv1dWorkload(B=2, M=68, N=12570, dilation=2, mode="causal", kind="correlate")
     assert room.taps_in_reach(workload, first, outputs) == taps
 
 
-def test_of_padding_alone_one_tap_is_left() -> None:
+def test_reference_keeps_one_tap_if_all_meet_only_padding() -> None:
     workload = Conv1dWorkload(M=7, N=2, stride=65536, padding=(3, 4))
     assert room.taps_in_reach(workload, 0, 1) == range(1, 2)

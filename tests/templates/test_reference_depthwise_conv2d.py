@@ -62,14 +62,16 @@ def assert_exact(workload: DepthwiseConv2dWorkload, seed: int = 0) -> None:
 
 @pytest.mark.parametrize("way", TAKES)
 @given(tiny(), st.integers(0, 2**32))
-def test_is_the_definition(way: str, workload: DepthwiseConv2dWorkload, seed: int) -> None:
+def test_reference_equals_the_definition(
+    way: str, workload: DepthwiseConv2dWorkload, seed: int
+) -> None:
     with patch.object(room, "DIRECT_TAPS", TAKES[way]):
         assert_exact(workload, seed)
 
 
 @pytest.mark.parametrize("way", TAKES)
 @given(tiny(), st.integers(1, 40), st.integers(1, 80))
-def test_the_pieces_fit_together(
+def test_reference_does_not_depend_on_the_size_of_tiles_and_blocks(
     way: str, workload: DepthwiseConv2dWorkload, tile: int, block: int
 ) -> None:
     with (
@@ -83,7 +85,9 @@ def test_the_pieces_fit_together(
 @pytest.mark.parametrize(
     ("H", "W", "K", "stride"), [(70, 81, 9, 1), (70, 81, 15, 2), (130, 64, 63, 1), (1, 999, 63, 2)]
 )
-def test_both_ways_agree_on_large_kernels(H: int, W: int, K: int, stride: int) -> None:
+def test_direct_and_transformed_references_agree_on_large_kernels(
+    H: int, W: int, K: int, stride: int
+) -> None:
     workload = DepthwiseConv2dWorkload(B=2, C=2, H=H, W=W, K=K, stride=stride)
     x, w = drawn(workload)
     results = []
@@ -94,7 +98,7 @@ def test_both_ways_agree_on_large_kernels(H: int, W: int, K: int, stride: int) -
     assert np.abs(direct - transformed).max() <= 1e-14 * np.abs(direct).max()
 
 
-def test_memory_is_bounded_by_the_block_beside_the_result() -> None:
+def test_reference_needs_only_blocks_of_memory_beside_its_result() -> None:
     workload = DepthwiseConv2dWorkload(B=8, C=4, H=512, W=512, K=9)
     x, w = drawn(workload)
     tracemalloc.start()

@@ -54,7 +54,7 @@ def found(work: WithGradients, values: dict[str, np.ndarray]) -> np.ndarray:
 @EACH
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_a_step_changes_the_output_by_as_much(operator: str, data: st.DataObject) -> None:
+def test_gradient_reference_equals_a_central_difference(operator: str, data: st.DataObject) -> None:
     """The gradient is compared with a directional derivative, a central difference in float64."""
     work = data.draw(small_gradients(operator))
     if work.activation in ("relu", "relu6", "hardswish"):  # their derivatives jump
@@ -82,7 +82,9 @@ def test_a_step_changes_the_output_by_as_much(operator: str, data: st.DataObject
 @pytest.mark.parametrize("way", WAYS)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_both_ways_and_all_blocks_agree(operator: str, way: str, data: st.DataObject) -> None:
+def test_gradient_reference_does_not_depend_on_method_or_block_size(
+    operator: str, way: str, data: st.DataObject
+) -> None:
     work = data.draw(small_gradients(operator))
     values = drawn(work)
     exact = found(work, values)
@@ -99,7 +101,9 @@ def test_both_ways_and_all_blocks_agree(operator: str, way: str, data: st.DataOb
 @EACH
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_is_a_slow_loops(operator: str, data: st.DataObject) -> None:
+def test_gradient_reference_equals_the_forward_sums_of_unit_tensors(
+    operator: str, data: st.DataObject
+) -> None:
     """The sums are linear in the input and in the weight, so the forward reference of a tensor with
     a single 1 gives the gradient of that element."""
     work = data.draw(small_gradients(operator))
@@ -146,7 +150,7 @@ def _gelu(above: float, below: float) -> float:
 @EACH
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
-def test_is_pytorchs(operator: str, data: st.DataObject) -> None:
+def test_gradient_reference_equals_pytorchs(operator: str, data: st.DataObject) -> None:
     import torch
 
     work = data.draw(small_gradients(operator))

@@ -63,7 +63,9 @@ def test_any_configuration_of_a_small_workload(operator: str, data: st.DataObjec
     ids=lambda workload: workload.key,
 )
 @pytest.mark.parametrize("choice", ["default", "first", "last"])
-def test_workloads_of_many_chunks_taps_or_columns(workload: Workload, choice: str) -> None:
+def test_workloads_of_many_chunks_taps_or_columns_are_right(
+    workload: Workload, choice: str
+) -> None:
     for template in templates.templates_for(workload, CPU):
         space = template.space(workload, CPU)
         ends = {"first": space[0], "last": space[len(space) - 1]}

@@ -172,7 +172,7 @@ PROGRAMS = programs()
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)
-def test_a_random_configuration_becomes_a_cubin(workload: Workload) -> None:
+def test_a_random_configuration_compiles_to_a_cubin_that_fits(workload: Workload) -> None:
     for template, limits, is_compiled in PROGRAMS[workload.key]:
         space = template.space(workload, limits)
         config = space[int(np.random.default_rng(3).integers(len(space)))]
@@ -199,7 +199,7 @@ def test_the_largest_workloads_fit(workload: Workload) -> None:
         fitting(template, workload, template.default(workload, T4), T4)
 
 
-def test_enough_registers_are_more() -> None:
+def test_knob_value_enough_takes_more_registers_than_few() -> None:
     """With enough registers, all 49 weights and the inputs are loaded at once: on an H200 the
     kernel takes 1.45 µs instead of 1.62 µs."""
     workload = DepthwiseConv2dWorkload(B=3, C=4, H=16, W=32, K=7)
@@ -217,7 +217,7 @@ def test_enough_registers_are_more() -> None:
     assert 2 * taken["few"] < taken["enough"]
 
 
-def test_many_outputs_leave_no_choice_of_registers() -> None:
+def test_layer_with_many_outputs_has_no_knob_registers() -> None:
     workload = DepthwiseConv2dWorkload(B=32, C=96, H=112, W=112, K=3)
     (rows,) = (each for each in templates.templates_for(workload, H200) if each.name == "rows")
     assert "registers" not in {knob.name for knob in rows.space(workload, H200).knobs}

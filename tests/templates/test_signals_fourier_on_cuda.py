@@ -47,23 +47,23 @@ def workload(**fields: Any) -> Conv1dWorkload:
     ],
     ids=str,
 )
-def test_it_serves_signals_of_16_bits_from_their_first_output(
+def test_signals_fourier_serves_16_bit_signals_from_their_first_output(
     fields: dict[str, Any], served: bool
 ) -> None:
     assert TEMPLATE.applies(workload(**fields), H200) is served
 
 
-def test_it_needs_the_instructions_of_9_0() -> None:
+def test_signals_fourier_needs_compute_capability_9_0() -> None:
     assert not TEMPLATE.applies(workload(), T4)
 
 
-def test_a_search_of_a_long_layer_has_it() -> None:
+def test_signals_fourier_serves_a_layer_too_large_for_direct_sums() -> None:
     """The layer has more operations than templates without a transform may do."""
     assert workload().must_transform
     assert "signals_fourier" in {each.name for each in templates_for(workload(), H200)}
 
 
-def test_the_default_is_in_its_space() -> None:
+def test_default_of_signals_fourier_is_in_its_space() -> None:
     for layer in (workload(), workload(C=1, B=4, M=1000, N=1000)):
         assert TEMPLATE.default(layer, H200) in TEMPLATE.space(layer, H200)
 
@@ -124,7 +124,9 @@ def test_any_configuration_is_right(
     ],
     ids=str,
 )
-def test_sums_stay_in_registers(fields: dict[str, Any], knobs: dict[str, Any]) -> None:
+def test_signals_fourier_keeps_its_sums_in_registers(
+    fields: dict[str, Any], knobs: dict[str, Any]
+) -> None:
     layer = workload(**fields)
     config = TEMPLATE.default(layer, H200) | knobs
     assert config in TEMPLATE.space(layer, H200)

@@ -48,11 +48,13 @@ def workload(**fields: Any) -> Conv1dWorkload:
     ],
     ids=str,
 )
-def test_it_serves_enough_signals_of_16_bits(fields: dict[str, Any], served: bool) -> None:
+def test_signals_toeplitz_serves_enough_16_bit_signals(
+    fields: dict[str, Any], served: bool
+) -> None:
     assert TEMPLATE.applies(workload(**fields), H200) is served
 
 
-def test_it_needs_the_instructions_of_9_0() -> None:
+def test_signals_toeplitz_needs_compute_capability_9_0() -> None:
     assert not TEMPLATE.applies(workload(), T4)
 
 
@@ -130,7 +132,7 @@ def assert_right(layer: Conv1dWorkload, config: dict[str, Any], folder: Path) ->
     ],
     ids=str,
 )
-def test_sums_stay_in_registers(knobs: dict[str, Any]) -> None:
+def test_signals_toeplitz_keeps_its_sums_in_registers(knobs: dict[str, Any]) -> None:
     layer = workload()
     config = TEMPLATE.default(layer, H200) | knobs
     assert config in TEMPLATE.space(layer, H200)

@@ -28,7 +28,7 @@ def direct() -> ConfigSpace:
 
 
 @given(plans())
-def test_holds_exactly_the_valid_configurations_in_order(plan: Plan) -> None:
+def test_space_holds_exactly_the_valid_configurations_in_order(plan: Plan) -> None:
     assert list(plan.space()) == plan.expected()
 
 
@@ -40,7 +40,7 @@ def test_index_and_configuration_are_one_to_one(plan: Plan) -> None:
 
 
 @given(plans(), st.integers(0, 40), st.integers(0, 2**32), st.integers(1, 5))
-def test_sample_never_repeats_nor_takes_the_excluded(
+def test_sample_has_no_repeated_or_excluded_index(
     plan: Plan, count: int, seed: int, stride: int
 ) -> None:
     space = plan.space()
@@ -52,9 +52,7 @@ def test_sample_never_repeats_nor_takes_the_excluded(
 
 
 @given(plans(), st.data())
-def test_neighbours_are_those_that_differ_in_one_common_knob(
-    plan: Plan, data: st.DataObject
-) -> None:
+def test_neighbours_differ_in_exactly_one_common_knob(plan: Plan, data: st.DataObject) -> None:
     space = plan.space()
     assume(len(space))
     index = data.draw(st.integers(0, len(space) - 1))
@@ -71,7 +69,9 @@ def test_neighbours_are_those_that_differ_in_one_common_knob(
 @given(
     plans(), st.dictionaries(st.text(max_size=5), st.text() | st.lists(st.integers()) | st.none())
 )
-def test_a_configuration_of_nothing_is_refused(plan: Plan, config: dict[str, Any]) -> None:
+def test_dict_that_is_no_configuration_of_the_space_is_refused(
+    plan: Plan, config: dict[str, Any]
+) -> None:
     """Any dict that is no configuration of the space is refused, with or without "template"."""
     space = plan.space()
     for hostile in (config, config | {"template": "direct"}):
@@ -98,7 +98,9 @@ def test_a_configuration_of_nothing_is_refused(plan: Plan, config: dict[str, Any
         ({"template": "tiled"}, ["template", "direct"]),
     ],
 )
-def test_refusal_names_what_is_wrong(change: dict[str, Any], words: list[str]) -> None:
+def test_refusal_names_the_wrong_knob_or_constraint(
+    change: dict[str, Any], words: list[str]
+) -> None:
     space = direct()
     sound = {"template": "direct", "threads": 32, "weights": "shared", "weight_stage": 1}
     sound["tile"] = [4, 2]
@@ -109,19 +111,19 @@ def test_refusal_names_what_is_wrong(change: dict[str, Any], words: list[str]) -
 
 
 @pytest.mark.parametrize("hostile", [None, [], "direct", 3, {}, {"template": []}, {1: 2}])
-def test_what_is_no_configuration_is_refused(hostile: object) -> None:
+def test_value_that_is_no_configuration_is_refused(hostile: object) -> None:
     assert hostile not in direct()
     with pytest.raises(InvalidConfig):
         direct().index(hostile)
 
 
-def test_a_missing_knob_is_named() -> None:
+def test_refusal_names_a_missing_knob() -> None:
     with pytest.raises(InvalidConfig, match="weights: missing"):
         direct().index({"template": "direct", "threads": 32})
 
 
 @given(plans(), st.data())
-def test_a_missing_knob_gets_its_first_value(plan: Plan, data: st.DataObject) -> None:
+def test_completed_gives_each_missing_knob_its_first_value(plan: Plan, data: st.DataObject) -> None:
     space = plan.space()
     assume(len(space))
     whole = space[data.draw(st.integers(0, len(space) - 1))]
@@ -137,7 +139,7 @@ def test_a_missing_knob_gets_its_first_value(plan: Plan, data: st.DataObject) ->
     assert space.completed(whole) == whole
 
 
-def test_a_constraint_is_named_even_where_a_later_one_would_divide_by_zero() -> None:
+def test_refusal_names_a_broken_constraint_if_a_later_one_would_raise() -> None:
     space = ConfigSpace("direct", 1)
     space.knob("stage", [0, 1])
     space.knob("tile", [1, 2])
@@ -148,12 +150,12 @@ def test_a_constraint_is_named_even_where_a_later_one_would_divide_by_zero() -> 
 
 
 @pytest.mark.parametrize("index", [-1, 10**6])
-def test_an_index_outside_is_refused(index: int) -> None:
+def test_index_outside_the_space_is_refused(index: int) -> None:
     with pytest.raises(IndexError):
         direct()[index]
 
 
-def test_changing_what_it_gave_does_not_change_the_space() -> None:
+def test_changing_a_configuration_does_not_change_the_space() -> None:
     """A configuration is a copy: changing its lists does not change the space."""
     space = direct()
     space[0]["tile"][0] = 99
@@ -189,7 +191,7 @@ def test_wrong_declarations_are_refused() -> None:
 
 
 @pytest.mark.parametrize("reads", [(), ("nothing",)])
-def test_a_constraint_on_a_knob_that_is_not_there_is_refused(reads: tuple[str, ...]) -> None:
+def test_constraint_on_an_undeclared_knob_is_refused(reads: tuple[str, ...]) -> None:
     space = direct()
     space.constraint("nonsense", lambda c: c["nothing"] > 0, reads)
     with pytest.raises(InvalidSpace, match="nothing"):
@@ -211,7 +213,7 @@ def test_a_million_combinations_are_enumerated_in_seconds() -> None:
     assert time.process_time() - before < 15  # 0.3 s to 2 s on an idle machine
 
 
-def test_what_is_too_large_is_refused_and_early_constraints_make_it_small() -> None:
+def test_too_large_space_is_refused_unless_constraints_cut_it_early() -> None:
     with pytest.raises(SpaceTooLarge, match="reads="):
         large(values=8, knobs=9).freeze()
     with pytest.raises(SpaceTooLarge):
@@ -223,7 +225,7 @@ def test_what_is_too_large_is_refused_and_early_constraints_make_it_small() -> N
     assert len(space) == 8
 
 
-def test_a_constraint_is_asked_once_for_what_it_reads() -> None:
+def test_constraint_is_called_once_for_each_combination_it_reads() -> None:
     """A constraint is called once for each combination of the knobs that it reads, not for each
     configuration."""
     asked: list[str | None] = []
@@ -261,7 +263,9 @@ READERS: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_any_way_to_read_a_knob_counts(read: Callable[[dict[str, Any]], object]) -> None:
+def test_space_notices_any_way_in_which_a_constraint_reads_a_knob(
+    read: Callable[[dict[str, Any]], object],
+) -> None:
     """Whichever way a constraint reads a knob, the space notices that it depends on it."""
     space = ConfigSpace("direct", version=1)
     space.knob("first", [1])
@@ -271,7 +275,9 @@ def test_any_way_to_read_a_knob_counts(read: Callable[[dict[str, Any]], object])
 
 
 @pytest.mark.parametrize("reads", [lambda c: "last" in c, lambda c: len(c) == 2, bool])
-def test_whether_a_knob_is_there_counts(reads: Callable[[dict[str, Any]], bool]) -> None:
+def test_space_notices_a_constraint_on_the_presence_of_a_knob(
+    reads: Callable[[dict[str, Any]], bool],
+) -> None:
     """A constraint that only asks whether a conditional knob is there depends on it, too."""
     space = ConfigSpace("direct", version=1)
     space.knob("first", [1, 2])
@@ -286,7 +292,7 @@ def test_whether_a_knob_is_there_counts(reads: Callable[[dict[str, Any]], bool])
 
 
 @given(plans())
-def test_what_is_valid_is_told_without_enumeration(plan: Plan) -> None:
+def test_membership_is_decided_without_enumerating_the_space(plan: Plan) -> None:
     """``config in space`` does not enumerate the space, which would freeze it."""
     space, valid = plan.space(), plan.expected()
     for config in replace(plan, modulus=1, early=False).expected()[:200]:

@@ -81,7 +81,9 @@ def test_names_and_versions_identify_a_template(operator: templates.Operator) ->
 
 @pytest.mark.parametrize("suffix", ["a", "f"])
 @pytest.mark.parametrize("operator", templates.operators(), ids=lambda operator: operator.name)
-def test_an_architecture_may_have_a_suffix(operator: templates.Operator, suffix: str) -> None:
+def test_suffix_of_an_architecture_does_not_change_the_space(
+    operator: templates.Operator, suffix: str
+) -> None:
     workload = operator.workload.model_validate(operator.example)
     specific = replace(H200, arch=H200.arch + suffix)
     for template in templates.templates_for(workload, H200):
@@ -89,7 +91,7 @@ def test_an_architecture_may_have_a_suffix(operator: templates.Operator, suffix:
         assert space.knobs == template.space(workload, H200).knobs
 
 
-def test_a_refusal_says_how_many_sums_there_may_be() -> None:
+def test_refusal_says_how_many_vectors_of_sums_are_allowed() -> None:
     workload = DepthwiseConv2dWorkload(B=1, C=1, H=64, W=64, K=3)
     space = CpuTiled().space(workload, CPU)
     config = CpuTiled().default(workload, CPU) | {"rows": 8}

@@ -34,7 +34,7 @@ def text() -> str:
     return trace_text(tiled().trace)
 
 
-def test_it_replays_to_the_same_program(text: str) -> None:
+def test_stored_trace_replays_to_the_same_program(text: str) -> None:
     config = json.loads(json.dumps(TRACE.config(text)))
     assert tvm_ffi.structural_equal(TRACE.schedule(WORKLOAD, config).mod, tiled().mod)
 
@@ -69,7 +69,7 @@ def with_an_unknown_step(steps: Any) -> Any:
         (lambda steps: [steps[0], [["0", 1]]], "must be the JSON of a trace"),
     ],
 )
-def test_a_damaged_one_is_refused(text: str, damage: Callable[[Any], Any], says: str) -> None:
+def test_damaged_trace_is_refused(text: str, damage: Callable[[Any], Any], says: str) -> None:
     damaged = json.dumps(damage(json.loads(text)), separators=(",", ":"))
     with pytest.raises(InvalidConfig, match=f"trace: .*{says}.*"):
         TRACE.schedule(WORKLOAD, TRACE.config(damaged))
@@ -84,12 +84,12 @@ def test_a_damaged_one_is_refused(text: str, damage: Callable[[Any], Any], says:
         (7, "must be the JSON of a trace"),
     ],
 )
-def test_what_is_no_trace_is_refused(value: Any, says: str) -> None:
+def test_value_that_is_no_trace_is_refused(value: Any, says: str) -> None:
     with pytest.raises(InvalidConfig, match=f"trace: {says}"):
         TRACE.schedule(WORKLOAD, {"template": "trace", "trace": value})
 
 
-def test_another_workloads_is_refused(text: str) -> None:
+def test_trace_of_another_workload_is_refused(text: str) -> None:
     with pytest.raises(InvalidConfig, match="it is of another workload"):
         TRACE.schedule(Conv1dWorkload(M=61, N=5), TRACE.config(text))
 
@@ -102,7 +102,7 @@ def test_another_workloads_is_refused(text: str) -> None:
         ("pragma_import_c", "foreign.bc", "'pragma_import_c' is nothing that MetaSchedule"),
     ],
 )
-def test_code_of_others_is_not_taken_in(key: str, value: str, says: str) -> None:
+def test_trace_that_imports_code_is_refused(key: str, value: str, says: str) -> None:
     """TVM would link the code into a library that the worker then signs."""
     schedule = tiled()
     schedule.annotate(schedule.get_loops(schedule.get_sblock("y"))[0], key, value)
@@ -110,7 +110,7 @@ def test_code_of_others_is_not_taken_in(key: str, value: str, says: str) -> None
         TRACE.schedule(WORKLOAD, TRACE.config(trace_text(schedule.trace)))
 
 
-def test_what_metaschedule_annotates_is_taken() -> None:
+def test_trace_with_metaschedules_annotations_is_accepted() -> None:
     schedule = tiled()
     outer = schedule.get_loops(schedule.get_sblock("y"))[0]
     schedule.annotate(outer, "pragma_auto_unroll_max_step", 16)
@@ -118,7 +118,7 @@ def test_what_metaschedule_annotates_is_taken() -> None:
     TRACE.schedule(WORKLOAD, TRACE.config(trace_text(schedule.trace)))
 
 
-def test_a_layout_made_of_calls_is_not_taken_in() -> None:
+def test_trace_with_an_index_map_is_refused() -> None:
     """An index map in a trace is a program: JSON that may describe any of TVM's objects."""
     schedule = tiled()
     schedule.transform_layout("y", ("write", 0), lambda i: (i // 4, i % 4), pad_value=None)

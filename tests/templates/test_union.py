@@ -18,7 +18,7 @@ def union_of(several: tuple[Plan, ...]) -> UnionSpace:
 
 
 @given(PLANS)
-def test_is_the_spaces_one_after_the_other(several: tuple[Plan, ...]) -> None:
+def test_union_holds_its_spaces_one_after_the_other(several: tuple[Plan, ...]) -> None:
     union = union_of(several)
     expected = [config for plan in several for config in plan.expected()]
     assert list(union) == [union[i] for i in range(len(union))] == expected
@@ -26,7 +26,7 @@ def test_is_the_spaces_one_after_the_other(several: tuple[Plan, ...]) -> None:
 
 
 @given(PLANS, st.integers(0, 60), st.integers(0, 99))
-def test_sample_and_neighbours_stay_inside(
+def test_union_sample_is_distinct_and_neighbours_keep_their_template(
     several: tuple[Plan, ...], count: int, seed: int
 ) -> None:
     union = union_of(several)
@@ -41,7 +41,7 @@ def test_sample_and_neighbours_stay_inside(
 
 
 @given(PLANS, st.integers(0, 60), st.integers(0, 99))
-def test_parts_are_the_templates_and_can_be_sampled_alone(
+def test_union_has_a_part_for_each_template_that_can_be_sampled_alone(
     several: tuple[Plan, ...], count: int, seed: int
 ) -> None:
     union = union_of(several)
@@ -62,7 +62,7 @@ def two() -> UnionSpace:
     return UnionSpace([direct, tiled])
 
 
-def test_knobs_are_the_template_and_then_all_knobs_merged() -> None:
+def test_union_knobs_are_the_template_and_then_all_knobs_merged() -> None:
     assert {knob.name: knob.values for knob in two().knobs} == {
         "template": ("direct", "tiled"),
         "threads": (32, 64, 128),
@@ -74,7 +74,7 @@ def test_knobs_are_the_template_and_then_all_knobs_merged() -> None:
     "hostile",
     [None, {}, {"template": "naive"}, {"template": ["direct"]}, {"template": "direct"}, []],
 )
-def test_what_is_of_no_template_is_refused(hostile: object) -> None:
+def test_union_refuses_unknown_templates_and_incomplete_configurations(hostile: object) -> None:
     """A value without the name of one of the union's templates is refused, as is a configuration
     without all of its knobs."""
     assert hostile not in two()
@@ -83,7 +83,7 @@ def test_what_is_of_no_template_is_refused(hostile: object) -> None:
 
 
 @pytest.mark.parametrize("index", [-1, 6])
-def test_an_index_outside_is_refused(index: int) -> None:
+def test_index_outside_the_union_is_refused(index: int) -> None:
     with pytest.raises(IndexError):
         two()[index]
 
@@ -93,6 +93,6 @@ def test_two_spaces_of_one_template_are_refused() -> None:
         UnionSpace([ConfigSpace("direct", 1), ConfigSpace("direct", 2)])
 
 
-def test_a_union_of_nothing_is_empty() -> None:
+def test_union_of_no_spaces_is_empty() -> None:
     assert len(UnionSpace([])) == 0
     assert UnionSpace([]).sample(np.random.default_rng(0), 3) == []

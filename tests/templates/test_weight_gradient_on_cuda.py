@@ -138,7 +138,7 @@ def test_any_configuration_of_planes_is_right(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("inputs", ["registers", "private", "shared"])
-def test_tensors_at_no_vectors_boundary_are_summed_one_by_one(inputs: str) -> None:
+def test_weight_gradient_of_unaligned_tensors_is_right(inputs: str) -> None:
     layer = workload(B=2, C=16, H=9, W=10, K=3, stride=2, bias=True)
     space = CudaWeightChannels().space(layer, H200)
     config = next(c for c in space if c["inputs"] == inputs and c["channels"] == 4)
@@ -160,13 +160,15 @@ def test_tensors_at_no_vectors_boundary_are_summed_one_by_one(inputs: str) -> No
     ],
     ids=str,
 )
-def test_they_serve_what_they_know(fields: dict[str, Any], serving: list[str]) -> None:
+def test_weight_gradient_templates_depend_on_dtype_layout_and_shape(
+    fields: dict[str, Any], serving: list[str]
+) -> None:
     found = templates.templates_for(workload(**fields), H200)
     names = {"weight_channels", "weight_matrices", "weight_planes", "channels"}
     assert sorted({template.name for template in found} & names) == serving
 
 
-def test_a_gpu_without_bfloat16_multiplies_float16_alone() -> None:
+def test_t4_has_a_second_weight_gradient_template_only_for_float16() -> None:
     for dtype, serving in (("float16", 2), ("bfloat16", 1)):
         assert len(templates.templates_for(workload(dtype=dtype), T4)) == serving
 
@@ -181,7 +183,7 @@ def test_several_kernels_of_a_channel_need_no_stack(layout: str, limits: Any) ->
 
 
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
-def test_sums_stay_in_registers(limits: Any) -> None:
+def test_weight_gradients_keep_their_sums_in_registers(limits: Any) -> None:
     layer = workload(dtype="float16", bias=True)
     for template in templates.templates_for(layer, limits):
         config = template.default(layer, limits)
@@ -192,7 +194,7 @@ def test_sums_stay_in_registers(limits: Any) -> None:
 
 
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
-def test_rows_of_a_threads_own_need_no_stack(limits: Any) -> None:
+def test_private_inputs_of_a_weight_gradient_need_no_stack(limits: Any) -> None:
     layer, template = workload(dtype="float16", K=5, activation="relu"), CudaWeightChannels()
     config = next(c for c in template.space(layer, limits) if c["inputs"] == "private")
     registers, stack = taken(template, layer, config, limits)
@@ -200,7 +202,7 @@ def test_rows_of_a_threads_own_need_no_stack(limits: Any) -> None:
 
 
 @pytest.mark.parametrize("form", [CudaWeightChannels, CudaWeightMatrices])
-def test_units_have_as_much_work_as_each_other(form: Any) -> None:
+def test_weight_gradient_launches_about_as_many_blocks_as_its_knob_says(form: Any) -> None:
     """A configuration launches about as many blocks as its knob ``blocks`` says, with at most one
     range of rows for each row."""
     layer = workload(B=32, C=96, H=56, W=56, dtype="bfloat16")

@@ -57,7 +57,7 @@ def test_any_configuration_is_right(data: st.DataObject, apart: int) -> None:
 
 
 @pytest.mark.parametrize("apart", [0, 1])
-def test_vectors_are_right(apart: int) -> None:
+def test_weight_rows_is_right_for_every_vector_length(apart: int) -> None:
     work = gradient(Conv1dWorkload(M=512, N=4, B=2, C=3, mode="causal", bias=True))
     space = CudaWeightRows().space(work, H200)
     for vector in (1, 2, 4):
@@ -79,7 +79,9 @@ def test_vectors_are_right(apart: int) -> None:
     ],
     ids=str,
 )
-def test_it_serves_signals_apart(fields: dict[str, Any], serves: bool) -> None:
+def test_weight_rows_serves_signals_with_a_kernel_for_each_channel(
+    fields: dict[str, Any], serves: bool
+) -> None:
     work = gradient(Conv1dWorkload(M=512, N=4, B=2, C=3, mode="causal"), **fields)
     found = {template.name for template in templates.templates_for(work, H200)}
     assert ("weight_rows" in found) == serves

@@ -42,7 +42,7 @@ def workload(**fields: Any) -> Conv1dWorkload:
     ],
     ids=str,
 )
-def test_lanes_share_what_one_vector_on_either_side_has(
+def test_lanes_share_inputs_only_if_outputs_reach_one_vector_on_either_side(
     fields: dict[str, Any], shared: bool
 ) -> None:
     """The space has the way to read "lanes" if a lane's outputs reach at most one vector before and
@@ -99,7 +99,9 @@ def test_every_way_to_read_is_right(reads: str, apart: int, added: dict[str, Any
 
 @pytest.mark.parametrize("limits", [T4, H200], ids=lambda limits: limits.arch)
 @pytest.mark.parametrize("fields", [{}, {"N": 9, "mode": "same", "residual": True}], ids=str)
-def test_lanes_read_each_element_once(limits: Any, fields: dict[str, Any]) -> None:
+def test_lanes_exchange_elements_by_shuffles_without_a_stack(
+    limits: Any, fields: dict[str, Any]
+) -> None:
     template, signals = CudaWindow(), workload(bias=True, activation="silu", **fields)
     lanes = {"outputs": 8, "vector": 8, "steps": 4, "reads": "lanes"}
     config = template.default(signals, limits) | lanes

@@ -37,7 +37,9 @@ from tests.templates.shapes import any_conv1d, small_conv1d
         ({"operator": "conv1d"}, "operator", "not permitted"),
     ],
 )
-def test_refuses_what_a_field_may_not_be(fields: dict[str, Any], field: str, message: str) -> None:
+def test_conv1d_refuses_a_wrong_value_and_names_its_field(
+    fields: dict[str, Any], field: str, message: str
+) -> None:
     with pytest.raises(ValidationError) as refused:
         Conv1dWorkload.model_validate({"M": 100, "N": 7, **fields})
     (error,) = refused.value.errors()
@@ -46,7 +48,7 @@ def test_refuses_what_a_field_may_not_be(fields: dict[str, Any], field: str, mes
 
 
 @pytest.mark.parametrize("missing", ["M", "N"])
-def test_names_a_missing_field(missing: str) -> None:
+def test_conv1d_names_a_missing_field(missing: str) -> None:
     fields = {"M": 100, "N": 7}
     del fields[missing]
     with pytest.raises(ValidationError) as refused:
@@ -81,7 +83,7 @@ def test_names_a_missing_field(missing: str) -> None:
         ),
     ],
 )
-def test_a_limit_between_fields_names_field_limit_and_way_out(
+def test_conv1d_refusal_by_a_joint_limit_names_field_limit_and_way_out(
     fields: dict[str, Any], field: str, limit: str, way_out: str
 ) -> None:
     with pytest.raises(ValidationError) as refused:
@@ -106,7 +108,9 @@ def test_a_limit_between_fields_names_field_limit_and_way_out(
     ],
     ids=str,
 )
-def test_what_says_the_same_is_the_same(fields: dict[str, Any], equal: dict[str, Any]) -> None:
+def test_conv1d_fields_of_equal_meaning_give_equal_workloads(
+    fields: dict[str, Any], equal: dict[str, Any]
+) -> None:
     """Workloads whose fields mean the same, in defaults or as padding for a mode, have one key."""
     shape = {"M": 20, "N": 3, "C": 4}
     one, other = (Conv1dWorkload.model_validate(shape | each) for each in (fields, equal))
@@ -121,14 +125,14 @@ def test_one_signal_has_no_layout_and_one_dimension() -> None:
     assert [each.shape for each in signals.arguments] == [(2, 20, 4), (6, 4, 3), (2, 20, 6)]
 
 
-def test_accepts_the_limits_themselves() -> None:
+def test_conv1d_accepts_values_at_its_limits() -> None:
     assert Conv1dWorkload(M=1, N=1).length == 1
     assert Conv1dWorkload(M=2**22, N=2**10, C=16, F=8, groups=1, mode="same").flops == 2**40
     assert Conv1dWorkload(M=2**24, N=2**16, mode="same", B=8).flops == 2**44
 
 
 @pytest.mark.parametrize("value", [10.0, 10.5, True, "10", None, [10]])
-def test_an_extent_is_an_integer_and_nothing_else(value: object) -> None:
+def test_conv1d_extent_must_be_an_integer(value: object) -> None:
     with pytest.raises(ValidationError) as refused:
         Conv1dWorkload.model_validate({"M": value, "N": 3})
     assert refused.value.errors()[0]["loc"] == ("M",)
@@ -151,7 +155,7 @@ def test_a_query_string_that_is_no_integer_is_refused(text: str) -> None:
 
 
 @given(small_conv1d(plain=True))
-def test_length_is_numpys(workload: Conv1dWorkload) -> None:
+def test_conv1d_output_length_equals_numpys(workload: Conv1dWorkload) -> None:
     a, b = np.ones(workload.M), np.ones(workload.N)
     numpys = {"convolve": np.convolve, "correlate": np.correlate}[workload.kind]
     if workload.mode == "causal":
@@ -161,7 +165,7 @@ def test_length_is_numpys(workload: Conv1dWorkload) -> None:
 
 
 @given(any_conv1d())
-def test_counts(workload: Conv1dWorkload) -> None:
+def test_conv1d_counts_elements_flops_and_bytes(workload: Conv1dWorkload) -> None:
     F, summed = workload.out_channels, workload.C if workload.groups == 1 else 1
     inside, weight = workload.B * workload.C * workload.M, F * summed * workload.N
     outside = workload.B * F * workload.length
@@ -172,7 +176,7 @@ def test_counts(workload: Conv1dWorkload) -> None:
     assert workload.bytes == size * (inside + weight + outside) <= 2**33
 
 
-def test_the_dtype_decides_the_error_that_is_allowed_where_none_is_given() -> None:
+def test_default_max_error_depends_on_the_dtype() -> None:
     assert Conv1dWorkload(M=5, N=2).max_error == 1e-5
     half = Conv1dWorkload(M=5, N=2, dtype="float16")
     assert half.max_error == 1e-3
@@ -184,7 +188,7 @@ def test_the_dtype_decides_the_error_that_is_allowed_where_none_is_given() -> No
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_the_error_that_is_advised_can_be_kept(dtype: str) -> None:
+def test_max_error_that_a_refusal_advises_can_be_kept(dtype: str) -> None:
     with pytest.raises(ValidationError, match="to which outputs are rounded") as refused:
         Conv1dWorkload(M=5, N=2, dtype=dtype, max_error=1e-5)
     advised = float(str(refused.value).partition("allow ")[2].partition(",")[0])
@@ -193,6 +197,6 @@ def test_the_error_that_is_advised_can_be_kept(dtype: str) -> None:
     assert np.abs(rounded - outputs).max() / outputs.max() < advised
 
 
-def test_does_not_change() -> None:
+def test_workload_is_immutable() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         Conv1dWorkload(M=5, N=2).M = 6  # type: ignore[misc]

@@ -32,7 +32,9 @@ SHAPE = {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7}
         ({"max_error": 1e-7}, "max_error", "greater than or equal to 0.000001"),
     ],
 )
-def test_refuses_what_a_field_may_not_be(fields: dict[str, Any], field: str, message: str) -> None:
+def test_depthwise_refuses_a_wrong_value_and_names_its_field(
+    fields: dict[str, Any], field: str, message: str
+) -> None:
     with pytest.raises(ValidationError) as refused:
         DepthwiseConv2dWorkload.model_validate({**SHAPE, **fields})
     (error,) = refused.value.errors()
@@ -50,7 +52,7 @@ def test_the_json_schema_has_the_limits_of_every_extent() -> None:
 
 
 @pytest.mark.parametrize("missing", list("BCHW"))
-def test_names_a_missing_field(missing: str) -> None:
+def test_depthwise_names_a_missing_field(missing: str) -> None:
     fields = {name: value for name, value in SHAPE.items() if name != missing}
     with pytest.raises(ValidationError) as refused:
         DepthwiseConv2dWorkload.model_validate(fields)
@@ -76,7 +78,7 @@ def test_names_a_missing_field(missing: str) -> None:
         ),
     ],
 )
-def test_a_limit_between_fields_names_field_limit_and_way_out(
+def test_depthwise_refusal_by_a_joint_limit_names_field_limit_and_way_out(
     fields: dict[str, Any], field: str, limit: str, way_out: str
 ) -> None:
     with pytest.raises(ValidationError) as refused:
@@ -86,7 +88,7 @@ def test_a_limit_between_fields_names_field_limit_and_way_out(
     assert limit in error["msg"] and way_out in error["msg"]
 
 
-def test_accepts_the_limits_themselves() -> None:
+def test_depthwise_accepts_values_at_its_limits() -> None:
     assert DepthwiseConv2dWorkload(B=1, C=1, H=1, W=1, K=63, stride=2).output.shape == (1, 1, 1, 1)
     assert DepthwiseConv2dWorkload(B=2**28 - 1, C=1, H=1, W=1, K=1).bytes == 2**31 - 4
     half = DepthwiseConv2dWorkload(B=2**29 - 1, C=1, H=1, W=1, K=1, dtype="float16")
@@ -95,7 +97,7 @@ def test_accepts_the_limits_themselves() -> None:
 
 @pytest.mark.parametrize("name", [*SHAPE, "stride"])
 @pytest.mark.parametrize("value", [1.0, True, "1"])
-def test_an_extent_is_an_integer_and_nothing_else(name: str, value: object) -> None:
+def test_depthwise_extent_must_be_an_integer(name: str, value: object) -> None:
     with pytest.raises(ValidationError) as refused:
         DepthwiseConv2dWorkload.model_validate({**SHAPE, name: value})
     assert refused.value.errors()[0]["loc"] == (name,)
@@ -120,7 +122,9 @@ def test_a_query_string_that_is_no_integer_is_refused(name: str, text: str) -> N
     ("H", "W", "stride", "height", "width"),
     [(16, 32, 1, 16, 32), (16, 31, 2, 8, 16), (1, 1, 2, 1, 1), (2, 3, 2, 1, 2)],
 )
-def test_output_is_pytorchs(H: int, W: int, stride: int, height: int, width: int) -> None:
+def test_depthwise_output_shape_equals_pytorchs(
+    H: int, W: int, stride: int, height: int, width: int
+) -> None:
     workload = DepthwiseConv2dWorkload(B=2, C=3, H=H, W=W, K=5, stride=stride)
     assert workload.output.shape == (2, 3, height, width)
 
@@ -134,7 +138,7 @@ def test_output_is_pytorchs(H: int, W: int, stride: int, height: int, width: int
         {"K": 7, "dilation": 1, "multiplier": 1, "layout": "NCHW"},
     ],
 )
-def test_what_says_the_same_is_the_same_workload(same: dict[str, Any]) -> None:
+def test_depthwise_fields_of_equal_meaning_give_equal_workloads(same: dict[str, Any]) -> None:
     """Workloads whose fields mean the same, K or KH and KW for example, have one key."""
     shape = {name: SHAPE[name] for name in "BCHW"}
     workload = DepthwiseConv2dWorkload.model_validate({**shape, **same})
@@ -142,7 +146,7 @@ def test_what_says_the_same_is_the_same_workload(same: dict[str, Any]) -> None:
     assert (workload, workload.key, workload.is_basic) == (usual, usual.key, True)
 
 
-def test_a_query_string_has_the_padding_with_commas() -> None:
+def test_query_string_gives_the_padding_separated_by_commas() -> None:
     asked = DepthwiseConv2dWorkload.model_validate_strings(
         {"B": "1", "C": "8", "H": "5", "W": "9", "KH": "1", "KW": "4", "padding": "0,1,0,2"}
     )
@@ -151,7 +155,7 @@ def test_a_query_string_has_the_padding_with_commas() -> None:
 
 
 @given(any_depthwise_conv2d())
-def test_counts(workload: DepthwiseConv2dWorkload) -> None:
+def test_depthwise_counts_elements_flops_and_bytes(workload: DepthwiseConv2dWorkload) -> None:
     B, C, H, W, s = (getattr(workload, name) for name in ("B", "C", "H", "W", "stride"))
     (KH, KW), F = workload.kernel, C * workload.multiplier
     top, left, bottom, right = workload.pads
@@ -170,7 +174,7 @@ def test_counts(workload: DepthwiseConv2dWorkload) -> None:
 
 
 @given(any_depthwise_conv2d())
-def test_taps_that_are_not_used_only_meet_padding(workload: DepthwiseConv2dWorkload) -> None:
+def test_unused_taps_meet_only_padding(workload: DepthwiseConv2dWorkload) -> None:
     pads, outputs = workload.pads, (workload.out_height, workload.out_width)
     for axis, (extent, taps) in enumerate(
         zip((workload.H, workload.W), workload.used_taps, strict=True)

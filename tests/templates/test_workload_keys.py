@@ -97,7 +97,7 @@ def test_the_order_of_the_fields_does_not_matter(workload: Workload) -> None:
     assert type(workload).model_validate(backwards).key == workload.key
 
 
-def test_an_unknown_operator_is_told_the_known_ones() -> None:
+def test_error_for_an_unknown_operator_names_the_known_ones() -> None:
     with pytest.raises(UnknownOperator, match=r"'conv3d'; known are: conv1d, depthwise_conv2d"):
         operator("conv3d")
 
@@ -108,12 +108,12 @@ def test_a_key_that_is_no_object_is_refused(key: str) -> None:
         parse_key(key)
 
 
-def test_an_operator_that_is_no_name_is_told_the_known_ones() -> None:
+def test_error_for_an_operator_that_is_no_string_names_the_known_ones() -> None:
     with pytest.raises(UnknownOperator, match=r"\['conv1d'\].*; known are: conv1d"):
         parse_key('{"operator":["conv1d"]}')
 
 
 @pytest.mark.parametrize("key", ["{}", '{"M":9,"N":3}'])
-def test_a_key_without_an_operator_is_told_the_known_ones(key: str) -> None:
+def test_error_for_a_key_without_an_operator_names_the_known_ones(key: str) -> None:
     with pytest.raises(UnknownOperator, match=r"''; known are: conv1d, depthwise_conv2d"):
         parse_key(key)
