@@ -16,7 +16,9 @@ pytestmark = pytest.mark.gpu
 WORKLOAD = Conv1dWorkload(M=1000, N=7)
 
 
-def test_a_build_makes_no_context(device: Device, builder: Builder, tmp_path: Path) -> None:
+def test_process_that_builds_opens_no_file_of_the_gpu(
+    device: Device, builder: Builder, tmp_path: Path
+) -> None:
     template = templates_for(WORKLOAD, device.limits)[0]
     config = template.default(WORKLOAD, device.limits)
     order = BuildOrder(

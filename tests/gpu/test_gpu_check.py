@@ -47,7 +47,9 @@ def apart(y: Any, exact: Any) -> Any:
 
 @DTYPES
 @pytest.mark.parametrize("size", SIZES)
-def test_it_is_the_definition(size: int, dtype: str, largest: LargestDifference) -> None:
+def test_largest_difference_on_the_gpu_equals_numpys(
+    size: int, dtype: str, largest: LargestDifference
+) -> None:
     """The largest difference equals NumPy's, for sizes around those of warps, blocks and grid."""
     y, exact = random(size, dtype)
     assert largest(placed(y), placed(exact)) == apart(y, exact)
@@ -82,7 +84,7 @@ def test_nan_is_not_hidden_by_infinity(dtype: str, largest: LargestDifference) -
 
 
 @DTYPES
-def test_subnormal_numbers_are_no_zeros(dtype: str, largest: LargestDifference) -> None:
+def test_subnormal_numbers_are_not_taken_for_zeros(dtype: str, largest: LargestDifference) -> None:
     bits, least = {
         "float32": ("uint32", 2.0**-149),
         "float16": ("uint16", 2.0**-24),
@@ -95,7 +97,7 @@ def test_subnormal_numbers_are_no_zeros(dtype: str, largest: LargestDifference) 
 
 
 @DTYPES
-def test_beyond_2_31_bytes(dtype: str, largest: LargestDifference) -> None:
+def test_wrong_element_beyond_2_31_bytes_is_found(dtype: str, largest: LargestDifference) -> None:
     size = 2**28 + 1
     y, exact = np.zeros(size, in_numpy(dtype)), placed(np.zeros(size))
     for place in (0, -1):
@@ -114,7 +116,7 @@ def test_beyond_2_31_bytes(dtype: str, largest: LargestDifference) -> None:
     ],
     ids=lambda workload: workload.key,
 )
-def test_tensors_say_the_same_by_either_way(
+def test_errors_are_the_same_with_and_without_room_to_keep_the_cases(
     workload: Workload, short: bool, tmp_path: Path
 ) -> None:
     """Errors are the same whether the GPU has room to keep the cases or, if memory is short, they
@@ -138,7 +140,7 @@ def test_tensors_say_the_same_by_either_way(
 
 
 @pytest.mark.parametrize("short", [False, True])
-def test_few_signals_stand_for_a_large_batch(short: bool, tmp_path: Path) -> None:
+def test_error_in_any_repetition_of_a_few_signals_is_found(short: bool, tmp_path: Path) -> None:
     """The few different signals of a large workload's cases are repeated on the GPU, and an error
     is found in any repetition."""
     workload = DepthwiseConv2dWorkload.model_validate(
@@ -169,7 +171,7 @@ def test_few_signals_stand_for_a_large_batch(short: bool, tmp_path: Path) -> Non
 
 
 @DTYPES
-def test_a_large_output_takes_milliseconds(dtype: str, largest: LargestDifference) -> None:
+def test_check_of_a_large_output_takes_milliseconds(dtype: str, largest: LargestDifference) -> None:
     """The output has 38 million elements; copying it to the host and comparing it with NumPy would
     take a tenth of a second."""
     y, exact = (placed(np.zeros(38_000_000, in_numpy(kind))) for kind in (dtype, "float64"))

@@ -30,12 +30,12 @@ def test_clocks_are_read(device: Device) -> None:
     assert all(value > 0 for value in found.values())
 
 
-def test_they_are_of_the_visible_gpu(device: Device) -> None:
+def test_clocks_are_those_of_the_visible_gpu(device: Device) -> None:
     by_cuda, by_nvml = names_of(chosen("all")[0])
     assert by_cuda == by_nvml
 
 
-def test_they_are_of_any_of_several(device: Device) -> None:
+def test_clocks_are_those_of_the_chosen_one_of_several_gpus(device: Device) -> None:
     visible = chosen("all")
     if len(visible) < 2:
         pytest.skip("needs two GPUs")
@@ -44,7 +44,7 @@ def test_they_are_of_any_of_several(device: Device) -> None:
     assert len(set(names)) == len(visible)
 
 
-def test_an_uncounted_replay_leads_a_short_sample(device: Device) -> None:
+def test_short_sample_begins_with_an_uncounted_replay(device: Device) -> None:
     """So the host starts what is counted while the GPU is busy."""
     with closing(Child()) as child:
         copies, calls, made = child.call(replays_of_a_sample, 1, timeout=LONG)

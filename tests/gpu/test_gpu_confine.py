@@ -75,7 +75,7 @@ def around(tmp_path: Path) -> Iterator[Surroundings]:
         yield found
 
 
-def test_what_is_asked_of_the_driver_can_be_had(device: Device, tmp_path: Path) -> None:
+def test_probe_of_the_driver_works_without_full_confinement(device: Device, tmp_path: Path) -> None:
     """The probe of the driver works without full confinement; otherwise its failure in a confined
     process would prove nothing."""
     child = Child(confined.ENVIRONMENT, confinement=confined.LIMITED)
@@ -83,7 +83,9 @@ def test_what_is_asked_of_the_driver_can_be_had(device: Device, tmp_path: Path) 
         child.call(confined.probe_driver, tmp_path, timeout=LONG)
 
 
-def test_candidates_write_to_the_driver_and_their_folder(device: Device, tmp_path: Path) -> None:
+def test_confinement_lets_a_candidate_write_to_the_driver_and_its_folder(
+    device: Device, tmp_path: Path
+) -> None:
     found = confined.candidate_confinement("cuda", str(tmp_path))
     if found == confined.LIMITED:
         pytest.skip("this driver does not bear confinement")
@@ -124,7 +126,7 @@ def test_a_kernel_that_never_ends_costs_one_trial(
         assert runner.measure(libraries["right"]).status == "ok"
 
 
-def test_all_of_the_gpus_memory_costs_one_trial(
+def test_candidate_that_takes_all_gpu_memory_costs_one_trial(
     runner: Runner, libraries: dict[str, Path], around: Surroundings, tmp_path: Path
 ) -> None:
     measured = runner.measure(around.library("allocate_on_device", tmp_path))

@@ -97,7 +97,7 @@ def by_itself(source: Any, x: Any, library: Library, w: Any) -> None:
 
 @pytest.mark.parametrize("captured", [False, True])
 @pytest.mark.parametrize("write", [by_kernels, by_copy, by_another_stream, by_itself])
-def test_it_reads_what_was_written_just_before(
+def test_early_launch_reads_data_written_just_before_it(
     library: Library, write: Callable[..., None], captured: bool
 ) -> None:
     source, w = (

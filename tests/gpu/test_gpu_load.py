@@ -71,7 +71,7 @@ def test_the_output_is_right(library: Library) -> None:
     assert right(out, expected(x, w))
 
 
-def test_it_runs_on_the_current_stream(library: Library) -> None:
+def test_library_runs_on_the_current_stream(library: Library) -> None:
     """The input is copied late, on another stream than the default one: the library reads the copy
     only if it runs on that stream."""
     x, w = arrays(library)
@@ -87,7 +87,7 @@ def test_it_runs_on_the_current_stream(library: Library) -> None:
     assert right(out, reference)
 
 
-def test_it_is_captured_in_a_graph(library: Library) -> None:
+def test_library_can_be_captured_in_a_cuda_graph(library: Library) -> None:
     x, w = arrays(library)
     out = x.new_empty(library.workload.output.shape)
     library(x, w, out)
@@ -147,7 +147,7 @@ def test_what_does_not_fit_is_refused(library: Library) -> None:
         library(torch.stack([x, x], -1)[..., 0], w)
 
 
-def test_parameters_run_on_the_current_stream_too(library: Library) -> None:
+def test_library_takes_a_parameter_on_the_current_stream(library: Library) -> None:
     """A parameter is not a plain tensor: the library looks at it before it passes it on, and takes
     it under ``no_grad``."""
     x, w = arrays(library)
@@ -197,7 +197,7 @@ class OneLibrary(Source):
         raise NotImplementedError
 
 
-def test_a_module_runs_it(library: Library) -> None:
+def test_module_runs_the_library(library: Library) -> None:
     from tuner.torch.modules import Conv1d, DepthwiseConv2d
 
     x, w = arrays(library)

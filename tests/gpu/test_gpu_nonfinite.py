@@ -37,7 +37,7 @@ WORKLOADS = [
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.key)
-def test_only_sums_over_it_are_not_finite(
+def test_nonfinite_input_reaches_only_the_sums_over_it(
     workload: Workload, device: Device, builder: Builder, tmp_path: Path
 ) -> None:
     building = []

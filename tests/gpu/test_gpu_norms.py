@@ -75,7 +75,7 @@ def close(y: Any, expected: Any) -> bool:
     return bool(torch.allclose(y.float(), expected.float(), atol=1e-2, rtol=5e-3))
 
 
-def test_a_replay_has_values_folded_after_its_capture(pair: Any, x: Any) -> None:
+def test_replay_reads_values_folded_after_its_capture(pair: Any, x: Any) -> None:
     plain, tuned = pair
     graph, y = captured(tuned, x)
     for _ in range(2):
@@ -90,7 +90,7 @@ def test_a_replay_has_values_folded_after_its_capture(pair: Any, x: Any) -> None
         assert close(y, plain(x))
 
 
-def test_a_graph_that_is_captured_right_after_a_write(pair: Any, x: Any) -> None:
+def test_graph_captured_right_after_a_write_folds_in_each_replay(pair: Any, x: Any) -> None:
     """It folds anew in each replay."""
     plain, tuned = pair
     change(plain, tuned)
@@ -102,7 +102,7 @@ def test_a_graph_that_is_captured_right_after_a_write(pair: Any, x: Any) -> None
         change(plain, tuned)
 
 
-def test_graphs_of_torch_compile(pair: Any, x: Any) -> None:
+def test_torch_compile_graphs_read_values_folded_later(pair: Any, x: Any) -> None:
     plain, tuned = pair
     compiled = torch.compile(tuned, mode="reduce-overhead", fullgraph=True)
     for _ in range(2):
@@ -114,7 +114,7 @@ def test_graphs_of_torch_compile(pair: Any, x: Any) -> None:
 
 
 @pytest.mark.parametrize("moved", [False, True], ids=["written", "moved"])
-def test_a_graph_that_is_compiled_right_after_a_change(pair: Any, x: Any, moved: bool) -> None:
+def test_graph_compiled_right_after_a_change_is_right(pair: Any, x: Any, moved: bool) -> None:
     """What is folded while PyTorch warms the graph up must not lie in the graph's memory."""
     plain, tuned = pair
     change(plain, tuned)

@@ -85,7 +85,7 @@ def prepared(work: Any) -> Iterator[tuple[Peer, Any, float]]:
 
 
 @pytest.mark.parametrize("operator", ["conv1d", "depthwise_conv2d"])
-def test_they_end_as_the_workload_does(operator: str) -> None:
+def test_peers_compute_the_epilogue_of_the_workload(operator: str) -> None:
     """Peers compute the workload's epilogue, too."""
     shapes = {"conv1d": {"M": 5001, "N": 333}, "depthwise_conv2d": {**IMAGE, "K": 3}}
     ends = {"bias": True, "residual": True, "activation": "gelu"}
@@ -113,7 +113,7 @@ def test_signals(shape: dict[str, Any]) -> None:
 @pytest.mark.parametrize("layout", ["NCW", "NWC"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.torch
-def test_causal_signals_of_channels(layout: str, dtype: str) -> None:
+def test_peers_are_right_on_causal_signals_of_channels(layout: str, dtype: str) -> None:
     ends = {"mode": "causal", "bias": True, "activation": "silu"}
     shape = {"B": 2, "C": 64, "M": 1000, "N": 4, "layout": layout, "dtype": dtype, **ends}
     work = workload("conv1d", shape)
@@ -143,7 +143,7 @@ def test_images(k: int, stride: int) -> None:
         ("depthwise_conv2d", {"B": 2, "C": 32, "H": 15, "W": 20, "K": 7, "stride": 2}),
     ],
 )
-def test_float16(operator: str, shape: dict[str, Any]) -> None:
+def test_peers_are_right_in_float16(operator: str, shape: dict[str, Any]) -> None:
     work = workload(operator, shape | {"dtype": "float16"})
     errors = {peer.name: error for peer, _, error in prepared(work)}
     assert {name: error for name, error in errors.items() if not error < 1e-3} == {}
@@ -155,7 +155,7 @@ def clock() -> CudaClock:
 
 
 @pytest.mark.parametrize("shape", [{"M": 16384, "N": 32}, LARGE], ids=["small", "large"])
-def test_times_are_those_of_the_work(shape: dict[str, Any], clock: CudaClock) -> None:
+def test_times_of_peers_include_their_work(shape: dict[str, Any], clock: CudaClock) -> None:
     """Every graph takes longer than an empty one would, so it contains the peer's work."""
     work, least = workload("conv1d", shape), {16384: 4e-7, 1_000_000: 2e-6}[shape["M"]]
     table = {}
@@ -176,7 +176,7 @@ def test_times_are_those_of_the_work(shape: dict[str, Any], clock: CudaClock) ->
 
 
 @pytest.mark.torch
-def test_what_a_graph_replays_is_the_kernel(clock: CudaClock) -> None:
+def test_sample_of_the_clock_computes_the_output_again(clock: CudaClock) -> None:
     """After the output is overwritten, a sample of the clock computes it again."""
     import torch
 
@@ -225,7 +225,9 @@ def test_cupy_is_right_after_its_graphs_ran(clock: CudaClock) -> None:
 @pytest.mark.parametrize("operator", ["conv1d", "depthwise_conv2d"])
 @pytest.mark.parametrize("max_error", [1e-5, 1e-2])
 @pytest.mark.torch
-def test_tf32_is_used_where_it_is_admitted_and_only_there(operator: str, max_error: float) -> None:
+def test_pytorch_peers_use_tf32_only_if_max_error_admits_it(
+    operator: str, max_error: float
+) -> None:
     shapes: dict[str, dict[str, Any]] = {
         "conv1d": LARGE,
         "depthwise_conv2d": {"B": 8, "C": 64, "H": 56, "W": 56, "K": 7},
@@ -241,7 +243,7 @@ def test_tf32_is_used_where_it_is_admitted_and_only_there(operator: str, max_err
 
 
 @pytest.mark.parametrize("shape", [{"M": 16384, "N": 32}, LARGE], ids=["small", "large"])
-def test_all_take_part_in_the_last_round(
+def test_all_peers_take_part_in_the_last_round(
     shape: dict[str, Any], device: Device, tmp_path: Path
 ) -> None:
     work, library = workload("conv1d", shape), tmp_path / "empty.so"

@@ -100,7 +100,9 @@ def test_inductor_makes_cuda_graphs_of_a_training_step(calls: list[Path], tuned:
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_a_whole_step_is_captured(calls: list[Path], tuned: Training, compiled: bool) -> None:
+def test_whole_training_step_can_be_captured_in_a_cuda_graph(
+    calls: list[Path], tuned: Training, compiled: bool
+) -> None:
     if compiled:
         tuned.compile()
     replay = tuned.captured()
