@@ -11,8 +11,8 @@ from tvm import tirx
 def widened(value: Any, dtype: str, lanes: int = 1) -> Any:
     """Return a value of this dtype, or a vector of ``lanes`` of them, as float32.
 
-    A bfloat16 is the first 16 bits of the float32, so its bits are shifted into place: TVM takes a
-    cast from a variable of bfloat16 for a cast from an integer.
+    A bfloat16 is the first 16 bits of the float32, so its bits are shifted into place. They are not
+    cast, because TVM takes a cast from a variable of bfloat16 for a cast from an integer.
     """
     many = f"x{lanes}" if lanes > 1 else ""
     if dtype != "bfloat16":
@@ -42,6 +42,6 @@ def narrowed(value: Any, dtype: str) -> Any:
 
 
 def let(value: Any, body: Callable[[Any], Any], dtype: str = "float32") -> Any:
-    """Return ``body(value)``, in which a value of this dtype is computed once."""
+    """Return ``body(value)``, in which the value, of this dtype, is computed only once."""
     name = tirx.Var("v", dtype)
     return tirx.Let(name, value, body(name))

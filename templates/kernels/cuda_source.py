@@ -53,8 +53,8 @@ def knobs(config: Mapping[str, Any]) -> dict[str, object]:
 def resident(blocks: int | str) -> str:
     """Return the end of a source that lets a thread take more registers.
 
-    A thread may then take as many as let a unit hold ``blocks`` blocks at the same time. ``blocks``
-    may be an expression of a launch's ``threads``, if the launches differ.
+    A thread may then take so many that a unit can still hold ``blocks`` blocks at the same time.
+    ``blocks`` may be an expression of a launch's ``threads``, if the launches differ.
     """
     return _RESIDENT.replace("@RESIDENT@", str(blocks))
 
@@ -65,7 +65,7 @@ def source_of(config: Mapping[str, Any], values: Mapping[str, object], *paths: P
 
 
 def include_once(name: str, source: str, blocks: int | str) -> str:
-    """Return a source, with :func:`resident`, that a program of several launches has only once."""
+    """Return a source, with :func:`resident`, that takes effect once in a program of launches."""
     return f"#ifndef {name}\n#define {name}\n{source}{resident(blocks)}#endif\n"
 
 
@@ -86,8 +86,8 @@ def elements(dtype: str, stores: str, kept: bool) -> dict[str, object]:
 def epilogue(workload: WithEpilogue) -> dict[str, object]:
     """Return the values that fill in ``epilogue.cu``, and a function that uses it.
 
-    ADDED are the function's parameters for bias and residual; their names, or null pointers if they
-    are absent, are passed on.
+    ADDED are the function's parameters for bias and residual. BIAS and RESIDUAL are their names, or
+    null pointers if they are absent.
     """
     added = {"BIAS": workload.bias, "RESIDUAL": workload.residual}
     names = {name: name.lower() if there else "nullptr" for name, there in added.items()}

@@ -24,7 +24,7 @@ _WHOLE = 1.5 * 2**23 + 127.0
 The last bits of the sum are then 127, the exponent's bias, plus that whole number.
 """
 _POWERS = (-127.0, 128.0)
-"""The least and the largest power of two, 0 and infinity by their exponents' bits."""
+"""The least and the largest exponent of a power of two: their bits give 0 and infinity."""
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 _ERF_SCALE = 0.3275911
 
@@ -42,9 +42,9 @@ def apply_epilogue(
 
     ``total`` is the sum at ``place`` in the output, which belongs to ``channel``. ``added`` are the
     buffers or tensors of :meth:`WithEpilogue.epilogue_arguments`. ``in_vectors`` says that a CPU's
-    vector units compute the sum of few taps, so that an activation takes most of their time; it may
-    then be computed in fewer operations. The result is multiplied by ``gate``, a float32 value,
-    unless it is None.
+    vector units compute the sum of few taps. An activation then takes most of their time, so it may
+    be computed in fewer operations. The result is multiplied by ``gate``, a float32 value, unless
+    ``gate`` is None.
     """
     rest = list(added)
     if workload.bias:
@@ -93,9 +93,9 @@ def _silu(v: Any) -> Any:
 
 
 def _fast_silu(v: Any) -> Any:
-    """Return silu with a relative error of at most (28 + abs(v)) 1e-7, in three operations less.
+    """Return silu with a relative error of at most (28 + abs(v)) 1e-7, in three fewer operations.
 
-    Below -88 the result may be 0 already.
+    Below -88 the result may already be 0.
     """
 
     def divided(held: Any) -> Any:
@@ -110,8 +110,8 @@ def _fast_silu(v: Any) -> Any:
         power = tirx.reinterpret("float32", bits << 23)
         return let(rest, lambda f: v / (_horner(_EXP_2_SHORT, f) * power + 1.0))
 
-    least, most = -89.0, 88.0  # exp(89) is infinite, as its exponent's bits; exp(-88) is subnormal
-    low = tirx.Select(v < least, _float(least), v)  # a NaN is neither, and stays one
+    least, most = -89.0, 88.0  # by its exponent's bits exp(89) is infinite; exp(-88) is subnormal
+    low = tirx.Select(v < least, _float(least), v)  # a NaN is not below, so it stays one
     return let(low, lambda t: let(tirx.Select(t > most, _float(most), t), divided))
 
 
@@ -181,10 +181,11 @@ _DERIVATIVES: dict[str, Callable[[Any], Any]] = {
 def _exp(v: Any) -> Any:
     """Return exp(v) with a relative error of at most (2 + abs(v)) 1e-7.
 
-    It is 0 or infinite beyond float32's range; what would be subnormal is off by up to 1e-38.
+    The result is 0 or infinite beyond float32's range. A result that would be subnormal is off by
+    up to 1e-38.
 
-    The compiler can put these operations into vectors, which it can't do with a call of the C
-    library. The power of two is added to the exponent's bits.
+    The compiler can vectorise these operations, but not a call of the C library. The power of two
+    is added to the exponent's bits.
     """
     low, high = _POWERS
 

@@ -17,8 +17,8 @@ from templates.workload import Workload
 def main_function(workload: Workload) -> Iterator[tuple[IRBuilder, list[Any]]]:
     """Open the function ``main`` of a workload's arguments.
 
-    The context gives the builder, which returns the function once the context is left, and the
-    buffers of all arguments.
+    The context gives the builder and the buffers of all arguments. The builder returns the function
+    once the context is left.
     """
     with IRBuilder() as builder, ir.prim_func(s_tir=True):
         ir.func_name("main")
@@ -33,7 +33,7 @@ def main_function(workload: Workload) -> Iterator[tuple[IRBuilder, list[Any]]]:
 
 @contextmanager
 def opaque_block(name: str) -> Iterator[None]:
-    """Open a block that does not say what it reads and writes."""
+    """Open a block that does not declare what it reads and writes."""
     with ir.sblock(name):
         ir.reads()
         ir.writes()

@@ -24,7 +24,7 @@ SUMS = 1e-6
 STEP = 16
 """Terms that an instruction of tensor cores sums."""
 STEP_ERROR = 1.5e-7
-"""What the three products of a step add to the relative error, measured on an H200."""
+"""The relative error that the three products of a step add, measured on an H200."""
 
 
 def halves(arithmetic: str) -> dict[str, object]:
@@ -60,10 +60,10 @@ def arithmetics(workload: WithEpilogue, taps: int, limits: DeviceLimits) -> list
 
 
 def truncation(arithmetic: str, terms: int) -> float:
-    """Return the relative error of sums of so many terms that tensor cores alone add up.
+    """Return the relative error of a sum of this many terms, if tensor cores alone add them up.
 
-    They truncate, so the error grows with every step. With a single product the rounding of the
-    operands is larger than this.
+    Tensor cores truncate, so the error grows with every step. With a single product the error
+    counts as 0, because the rounding of the operands is larger.
     """
     return STEP_ERROR * ceil_div(terms, STEP) if ARITHMETICS[arithmetic][1] == 3 else 0.0
 
@@ -71,8 +71,8 @@ def truncation(arithmetic: str, terms: int) -> float:
 def _of_a_product(type_: str, products: int) -> float:
     """Return the largest relative error of a product.
 
-    Both factors are rounded to the bits of their halves. Of three products that of the two low
-    halves is left out, which may be as large as both roundings.
+    Both factors are rounded to the bits of their halves. If three products are summed, the product
+    of the two low halves is left out. It may be as large as both roundings.
     """
     bits = BITS[type_]
     return float(2.0 ** (1 - bits) if products == 1 else 2.0 ** (1 - 2 * bits))

@@ -13,7 +13,7 @@ THREADS = 256
 def naive_schedule(computation: Any, dimensions: Mapping[str, int], kind: str) -> Schedule:
     """Return the schedule in which each element of the outputs is computed by itself.
 
-    ``dimensions`` maps the outputs' stages to how many dimensions they have. Stages before them are
+    ``dimensions`` maps the outputs' stages to their numbers of dimensions. Earlier stages are
     computed for the element that needs them. On CUDA each element has a thread, in blocks of 256.
     """
     sch = Schedule(computation)

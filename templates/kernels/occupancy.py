@@ -60,6 +60,6 @@ def bounded_occupancy(
 
 
 def occupancy_by_tasks(tasks: int, config: Config, limits: DeviceLimits) -> Features:
-    """Return the features of ``tasks`` tasks on a CPU's threads, or on one."""
+    """Return the features of ``tasks`` tasks on all of a CPU's threads, or on one thread."""
     threads = min(tasks, limits.units) if config["threading"] == PARALLEL else 1
     return {"tasks": tasks, "threads": threads, "waves": ceil_div(tasks, threads)}

@@ -12,8 +12,8 @@ from templates.argument import Argument
 from templates.dtypes import BYTES_PER_ELEMENT
 
 ALIGNED = "aligned_for_a_map"
-"""The function of C, in each library, that returns the last address before a pointer, or the
-pointer itself, that is aligned as a mapped tensor has to be."""
+"""The C function, in each library, that rounds a pointer down to an address that is aligned as a
+mapped tensor has to be."""
 ALIGNMENT = 1024  # bytes of shared memory after which any swizzle repeats
 SWIZZLES = {32: 1, 64: 2, 128: 3}  # CUtensorMapSwizzle, by the bytes of a box's last axis
 LINE = 2  # CUtensorMapL2promotion: a line of 128 bytes is fetched into the L2 cache
@@ -23,8 +23,8 @@ LINE = 2  # CUtensorMapL2promotion: a line of 128 bytes is fetched into the L2 c
 class TensorMap:
     """A map of the argument ``symbol`` for copies of a ``box``.
 
-    ``box`` has its number of elements along each axis of the argument. Those of the last axis take
-    32, 64 or 128 bytes.
+    ``box`` is the number of elements that are copied along each axis of the argument. Those along
+    the last axis take 32, 64 or 128 bytes.
     """
 
     symbol: str
@@ -34,8 +34,8 @@ class TensorMap:
 def encode(each: TensorMap, argument: Argument, pointer: Any) -> Any:
     """Make a map on the host, before the launches that take it. Return its address there.
 
-    ``pointer`` is the argument's. If it is not aligned to 16 bytes, the map is of the memory that
-    begins at the aligned address before it, and a kernel must not use it.
+    ``pointer`` is the argument's. If it is not aligned to 16 bytes, the mapped memory begins at the
+    aligned address before it, and a kernel must not use the map.
     """
     size = BYTES_PER_ELEMENT[argument.dtype]
     extents, box = argument.shape[::-1], each.box[::-1]

@@ -1,11 +1,12 @@
 """Launches that let the next one begin before their blocks have ended, if a knob says so.
 
-Each block that does so takes time, and blocks of the next launch are placed wherever a unit has
-room for them. If units have room for blocks of two launches, those that have fewest of the first
-get most of the next, which then take longest. Depthwise layers and short sums of conv1d gain
-nevertheless, for some configurations: their knob is ``next_launch``. Blocks of conv1d's transforms
-hold so much shared memory that a unit has room for few: their knob ``held_kib`` is how many KiB. 0
-means that a block holds what it uses, and that the next launch is not let begin.
+This takes each block some time, and blocks of the next launch are placed wherever a unit has room.
+If units have room for blocks of both launches, the units with the fewest blocks of the first get
+the most blocks of the next, and these blocks then take longest. Some configurations of depthwise
+layers and of conv1d's short sums are faster nevertheless: their knob is ``next_launch``. Blocks of
+conv1d's transforms hold so much shared memory that a unit has room for only a few. Their knob
+``held_kib`` is the size of that memory in KiB. With 0 a block holds only what it uses, and does not
+let the next launch begin.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ MOST_ROOM = 2  # the most blocks for which a unit has room if they hold memory
 
 
 def held_kib(limits: DeviceLimits) -> list[int]:
-    """Return the values of ``held_kib``: 0, and if launches can begin early, those with which a
-    unit has room for one block, and for two."""
+    """Return the values of ``held_kib``: 0 and, if launches can begin early, the sizes with which a
+    unit has room for one block and for two."""
     kib, rooms = limits.shared_memory // 1024, range(1, MOST_ROOM + 1)
     return [0, *(kib // (room + 1) + 1 for room in rooms if limits.begins_launches_early)]
 
