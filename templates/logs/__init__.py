@@ -1,4 +1,4 @@
-"""Import of logs, of this project and of other tools. Each is recognised by how it begins."""
+"""Import of logs of this project and of other tools. A format is known by how a log begins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read(content: bytes) -> Log:
     """Read a log in any known format.
 
     A log of this project is imported as configurations to measure, all or none. Another tool's log
-    gives the shapes that can be expressed, as orders to tune, and the reasons why others can't.
+    gives orders to tune the shapes that can be expressed, and the reasons why other shapes can't.
     Raise InvalidRecords, with the format's name, if nothing of the log can be imported.
     """
     head = _first_record(content)

@@ -34,7 +34,7 @@ _TARGETS: dict[str, Target] = {"cuda": "cuda", "llvm": "cpu"}
 def read(content: bytes) -> Log:
     """Read the log's shapes.
 
-    Raise InvalidRecords, which says what can be imported, if no shape can be.
+    Raise InvalidRecords if no shape can be imported. Its message says which shapes can be.
     """
     return log_of_shapes(NAME, TAKES, _records(content))
 

@@ -26,7 +26,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Refused:
-    """Records that can't be imported for one reason. ``line`` is the place of the first."""
+    """Records that can't be imported for the same reason. ``line`` is the line of the first."""
 
     reason: str
     records: int

@@ -113,7 +113,7 @@ def _for_each_dimension(name: str, given: Any, dimensions: int) -> list[int]:
 
 
 def _same_both_ways(name: str, given: Any) -> int:
-    """Return the number of both dimensions. Raise NotExpressible if they differ."""
+    """Return the number, the same for both dimensions. Raise NotExpressible if they differ."""
     down, across = _for_each_dimension(name, given, 2)
     if down != across:
         raise NotExpressible(f"its {name} is {down} and {across}; here both are the same")

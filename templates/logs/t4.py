@@ -1,7 +1,7 @@
 """Shapes from results in the T4 format, as Kernel Tuner writes it.
 
-The format names configurations of a kernel and not what the kernel computes. Only results that name
-an operator and a workload besides, as this project's do, can be used.
+The format names configurations of a kernel, but not what the kernel computes. So a result can be
+used only if it also names an operator and a workload, as this project's results do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TAKES = "results that name an operator and its workload, as our own do, as order
 def read(content: bytes) -> Log:
     """Read the results' shapes.
 
-    Raise InvalidRecords, which says what can be imported, if no shape can be.
+    Raise InvalidRecords if no shape can be imported. Its message says which results can be.
     """
     try:
         results = json.loads(content)["results"]

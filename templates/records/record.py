@@ -81,9 +81,9 @@ class Imported:
 
 
 class _Refused(Exception):
-    """A record can't be imported. ``field`` may be any name in the log.
+    """A record can't be imported.
 
-    The fault names the beginning of it, in ASCII.
+    ``field`` may be any name in the log. The fault names its beginning, in ASCII.
     """
 
     def __init__(self, field: str, message: str) -> None:
@@ -94,7 +94,7 @@ class _Refused(Exception):
 def parse(lines: Iterable[bytes]) -> list[Imported]:
     """Return all records of a log in JSON lines.
 
-    They are this project's, or MetaSchedule's as this project exports them. Blank lines are
+    The records are this project's, or MetaSchedule's as this project exports them. Blank lines are
     ignored. Raise InvalidRecords, which names each wrong line and field.
     """
     found: list[Imported] = []
@@ -124,7 +124,7 @@ def parse(lines: Iterable[bytes]) -> list[Imported]:
 def _object(line: bytes) -> dict[str, Any]:
     """Return the record of a line, or raise _Refused.
 
-    Of a record of MetaSchedule it is the part under ``convtune``.
+    If the line is a record of MetaSchedule, its part under ``convtune`` is the record.
     """
     if len(line) > MAX_LINE_BYTES:
         raise _Refused("record", f"has more than {MAX_LINE_BYTES} bytes; no record needs so many")
@@ -212,7 +212,7 @@ def _check_template(line: RecordLine) -> None:
 
 
 def _check_config(line: RecordLine) -> None:
-    """Raise _Refused if a knob's name or value is not of a form that any template has."""
+    """Raise _Refused if a knob's name or value has a form that no template uses."""
     if line.config.get("template") != line.template:
         raise _Refused("config.template", f"must be {line.template}, the record's template")
     if len(line.config) > MAX_KNOBS:

@@ -51,7 +51,7 @@ def apply_trace(computation: Any, text: object) -> Any:
 
 
 def _is_trace(value: Any) -> bool:
-    """Return whether a value has the structure of a trace. If not, TVM would read out of bounds."""
+    """Return whether a value has the structure of a trace; TVM reads others out of bounds."""
     if not _has(value, list, list):
         return False
     steps, decisions = value

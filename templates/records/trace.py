@@ -32,7 +32,7 @@ class Trace:
     def threads(self, config: Config, limits: DeviceLimits) -> int | None:
         """Return how many threads of the CPU the program runs on; None on a GPU.
 
-        It is all of them, because MetaSchedule makes its programs for CPUs parallel.
+        A CPU uses all of its threads, because MetaSchedule makes its programs for CPUs parallel.
         """
         return limits.units if limits.kind == "cpu" else None
 

@@ -1,4 +1,7 @@
-"""Codes of combinations of knobs: numbers in a mixed radix, one digit a knob, 0 if it is absent."""
+"""Codes of combinations of knobs: numbers in a mixed radix with a digit for each knob.
+
+The digit of an absent knob is 0.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -27,7 +27,7 @@ They reveal nearly all knobs that it reads.
 
 @dataclass(frozen=True)
 class Combinations:
-    """Combinations of ``knobs``, the first of a space, as ascending codes of `codec`.
+    """Combinations of ``knobs``, which are a space's first knobs, as ascending codes of `codec`.
 
     A mask in these methods has a boolean for each of the combinations.
     """

@@ -12,15 +12,15 @@ from templates.spaces.combinations import Combinations
 from templates.spaces.knob import Config, Knob
 
 MAX_TRIED = 2**22
-"""The most partial combinations to try. 2^20 complete ones, of any shape, need fewer."""
+"""The most partial combinations to try. Any space of 2^20 complete ones needs fewer."""
 
 
 @dataclass(frozen=True)
 class Constraint:
     """A condition between knobs.
 
-    `reads` names the knobs that decide it; empty means that any may. If it is given, whole branches
-    are cut before the remaining knobs are tried.
+    `reads` names the knobs that decide it. If it is empty, any knob may. If it is given, whole
+    branches are cut before the remaining knobs are tried.
     """
 
     name: str

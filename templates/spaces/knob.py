@@ -138,7 +138,7 @@ def distinct(values: Sequence[Value]) -> list[Value]:
 def brief(value: object) -> str:
     """Return a value as short text for people.
 
-    Of a long text it is the end, because a trace has its decisions there.
+    A long text is cut at its beginning, because a trace has its decisions at its end.
     """
     text = str(value)
     return text if len(text) <= BRIEF else f"…{text[1 - BRIEF :]}"
@@ -147,7 +147,7 @@ def brief(value: object) -> str:
 def quoted(value: object) -> str:
     """Return an untrusted value for a message: its repr in ASCII, cut off after 80 characters.
 
-    Return its type if it has no repr, as an integer of 10,000 digits has none.
+    If it has no repr, as an integer of 10,000 digits, return its type.
     """
     try:
         text = ascii(value)

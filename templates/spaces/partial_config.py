@@ -1,4 +1,4 @@
-"""A configuration with some knobs hidden, which detects what a condition reads."""
+"""A configuration with some knobs hidden, which detects which knobs a condition reads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 
 class HiddenKnobRead(Exception):
-    """Raised when a condition reads knobs that are hidden; ``names`` are theirs."""
+    """Raised when a condition reads hidden knobs; ``names`` are the knobs' names."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(names)
@@ -66,7 +66,7 @@ class PartialConfig(dict[str, Any]):
         return self.copy().items()
 
     def copy(self) -> dict[str, Any]:
-        """Return all knobs. Raise HiddenKnobRead if one is not shown."""
+        """Return all knobs. Raise HiddenKnobRead if any knob is hidden."""
         if self._hidden:
             raise HiddenKnobRead(self._hidden)
         return dict(super().items())

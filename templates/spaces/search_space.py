@@ -1,4 +1,4 @@
-"""Interface of a space that is searched, whether it is one template's or several templates'."""
+"""Interface of a space that is searched: that of one template or of several templates."""
 
 from __future__ import annotations
 

@@ -72,8 +72,8 @@ class ConfigSpace(SearchSpace):
     ) -> None:
         """Declare a condition for every configuration.
 
-        `name` is what a user reads whose configuration it refuses. `holds` gets the knobs that are
-        present, without the template, and must not keep or change the dict. It is asked once for
+        `name` is shown to a user whose configuration breaks it. `holds` gets the knobs that are
+        present, without the template, and must not keep or change the dict. It is called once for
         all configurations that agree on the knobs that it reads, so it must depend on nothing else.
         With `reads` it is called as soon as those knobs, and those before them, are set.
         """
@@ -145,9 +145,9 @@ class ConfigSpace(SearchSpace):
         return self._broken(knobs) is None
 
     def completed(self, config: Config) -> Config:
-        """Return a configuration with the first value of each knob that exists and that it lacks.
+        """Return a configuration in which each knob that exists but is missing has its first value.
 
-        An earlier version of the template, which did not have the knob, may have made it.
+        The configuration may come from an earlier version of the template, without the knob.
         """
         whole = dict(config)
         for knob in self.knobs:
@@ -156,7 +156,7 @@ class ConfigSpace(SearchSpace):
         return whole
 
     def _knobs_of(self, config: object) -> Config:
-        """Return a configuration without its template. Raise InvalidConfig if it is another's."""
+        """Return a configuration without its template. Raise InvalidConfig if that differs."""
         if not isinstance(config, dict):
             raise InvalidConfig(f"a configuration is an object, not {type(config).__name__}")
         if config.get("template") != self.template:

@@ -12,9 +12,10 @@ from templates.spaces.space import ConfigSpace
 
 
 class UnionSpace(SearchSpace):
-    """Several templates' spaces as one sequence; a configuration's "template" says whose it is.
+    """The spaces of several templates as one sequence.
 
-    Raise InvalidSpace if two spaces are of one template, and whatever freezing them raises.
+    A configuration's "template" says to which space it belongs. Raise InvalidSpace if two spaces
+    are of one template. Raise also what freezing the spaces raises.
     """
 
     def __init__(self, spaces: Sequence[ConfigSpace]) -> None:
