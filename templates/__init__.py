@@ -46,8 +46,9 @@ def parse_key(key: str) -> Workload:
 def templates_for(workload: Workload, limits: DeviceLimits) -> list[Template[Any]]:
     """Return the templates that can serve the workload on a device with these limits.
 
-    Forward templates that serve a gradient come wrapped in ``AsForward``. If the workload must be
-    transformed, only templates that sum by FFT are left.
+    Forward templates that serve a gradient come wrapped in ``AsForward``. If the workload
+    :attr:`must be transformed <Workload.must_transform>`, only templates that sum by FFT are
+    returned.
     """
     from templates.as_forward import adapt
 
@@ -88,8 +89,10 @@ def restriction(
 
 
 def only_kind(names: Iterable[str] | None, operator_name: str) -> str | None:
-    """Return the kind of device that all templates of these names are for, None if there are
-    several kinds or no names."""
+    """Return the only kind of device for which the operator has templates of these names.
+
+    Return None if there are several kinds or no names.
+    """
     asked = set(names or ())
     kinds = {each.kind for each in operator(operator_name).templates if each.name in asked}
     return kinds.pop() if len(kinds) == 1 else None
@@ -98,8 +101,8 @@ def only_kind(names: Iterable[str] | None, operator_name: str) -> str | None:
 def arithmetic_of(name: str, kind: str, template: str) -> Arithmetic | None:
     """Return the arithmetic of an operator's template for a kind of device.
 
-    The naive schedule and traces sum directly. Return None if this release has no such template, as
-    that of a best from another release.
+    The naive schedule and traces sum directly. Return None if this release has no such template: a
+    best from another release may name one.
     """
     from templates.naive import NAME
     from templates.records.trace import Trace

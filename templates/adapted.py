@@ -1,4 +1,4 @@
-"""Adapted: a template that serves workloads in the form of other workloads."""
+"""Adapted: a template that serves a workload through another template, in another form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHARED = ("name", "kind", "version", "arithmetic", "by_default")
 
 
 class Adapted(Template[W]):
-    """Adapter that hands ``template`` the :meth:`form` of each workload in its place."""
+    """Adapter that gives ``template`` the :meth:`form` of a workload instead of the workload."""
 
     def __init__(self, template: Template[Any]) -> None:
         self.template = template

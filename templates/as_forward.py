@@ -13,7 +13,7 @@ P = TypeVar("P")
 
 
 class AsForward(Adapted[Workload]):
-    """A forward template that serves those gradients that are forward convolutions themselves.
+    """Adapter of a forward template for gradients that are themselves forward convolutions.
 
     Their form is :attr:`Workload.as_forward`.
     """
@@ -29,9 +29,8 @@ class AsForward(Adapted[Workload]):
 def adapt(program: P, workload: Workload) -> P | AsForward:
     """Return the program, wrapped in :class:`AsForward` if it must serve a gradient.
 
-    That is so if it is a template of forward workloads and the workload is a gradient. ``program``
-    may also be the naive schedule or a trace, which compute every direction and are returned as
-    they are.
+    A template of forward workloads is wrapped if the workload is a gradient. ``program`` may also
+    be the naive schedule or a trace: they compute every direction and are returned as they are.
     """
     if workload.is_forward or not isinstance(program, Template) or program.computes_gradients:
         return program

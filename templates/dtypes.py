@@ -13,9 +13,9 @@ BYTES_PER_ELEMENT = {"float32": 4, "float16": 2, "bfloat16": 2}
 MAX_ERROR_RANGE = (1e-6, 1e-1)
 """The least and the largest ``max_error`` that a workload may have."""
 USUAL_ERROR = {"float32": 1e-5, "float16": 1e-3, "bfloat16": 4e-3}
-"""``max_error`` of a workload that gives none, by dtype."""
+"""The default of ``max_error``, by dtype."""
 LEAST_ERROR = {"float16": 5e-4, "bfloat16": 2e-3}
-"""The least ``max_error`` of each 16-bit dtype, which rounding the output alone may need.
+"""The least ``max_error`` of each 16-bit dtype: rounding the output alone may need it.
 
 Rounding to float16 changes an output by up to 2^-11, rounding to bfloat16 by up to 2^-8, and by
 half of that if the output lies just below a power of two. The rest of the limit is for the sum in

@@ -43,14 +43,14 @@ class WithEpilogue(Workload):
         """Return the part of ``max_error`` that sums of ``taps`` terms may use.
 
         It is relative to the largest sum. relu6 cuts the sums off at 6 but not their errors, and on
-        normally distributed input the sums reach 5 sqrt(taps). So with relu6 they must be more
-        exact by that ratio.
+        normally distributed input the sums reach 5 sqrt(taps). So with relu6 the sums must be more
+        exact by the ratio of the two.
         """
         share = 6 / (5 * math.sqrt(taps)) if self.activation == "relu6" else 1.0
         return self.max_error * min(1.0, share)
 
     def epilogue_arguments(self, output: Argument, channels: int) -> tuple[Argument, ...]:
-        """Return the arguments that are added to the sums, bias and residual, in this order."""
+        """Return the arguments that are added to the sums: the bias, then the residual."""
         return (
             *([Argument("bias", (channels,), self.dtype, "bias")] if self.bias else []),
             *(

@@ -33,8 +33,8 @@ class WithGradients(WithEpilogue):
     multiplies it by the activation's derivative at ``sums``: the forward's values before the
     activation, of the output's shape and dtype. For relu and relu6 the forward's output may be
     passed as ``sums``, because it lies on the same side of 0 and of 6. A residual's gradient equals
-    that of the sums, so no gradient's program depends on whether there is a residual; nor does the
-    input's gradient depend on the bias.
+    that of the sums, so no program of a gradient depends on whether there is a residual. The
+    input's gradient does not depend on the bias either.
     """
 
     direction: Annotated[Direction, AddedLater()] = Field(
@@ -48,8 +48,8 @@ class WithGradients(WithEpilogue):
     def _nothing_unused(self) -> WithGradients:
         """Reset fields that a gradient does not depend on, so that equal programs have one key.
 
-        ``backward`` with an activation would need a residual to recompute the sums. There the field
-        stays, so that subclasses can refuse it.
+        With an activation, ``backward`` would need the residual to recompute the sums. In that case
+        the field stays, so that subclasses can refuse it.
         """
         recomputed = self.direction == "backward" and self.activation != "none"
         if not self.is_forward and not recomputed:

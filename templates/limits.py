@@ -8,7 +8,8 @@ from typing import Any, Literal
 EARLY_LAUNCHES = 90
 """Least compute capability, times ten, of a GPU that can begin a launch early."""
 TENSOR_COPIES = 90
-"""The same of a GPU that copies boxes of tensors between memory and shared memory by itself."""
+"""Least compute capability, times ten, of a GPU that copies boxes of tensors between memory and
+shared memory by itself."""
 
 
 def capability(arch: str) -> int:
@@ -45,7 +46,7 @@ class DeviceLimits:
 
     @property
     def begins_launches_early(self) -> bool:
-        """Return whether a launch may begin before the one before it on its stream has ended."""
+        """Return whether a launch may begin before the previous one on its stream has ended."""
         return self.kind == "cuda" and self.capability >= EARLY_LAUNCHES
 
     @property

@@ -20,10 +20,10 @@ class Operator:
     """An operator, declared in the ``__init__`` of its package ``templates.<name>``.
 
     ``workload`` is the model of its workloads, ``summary`` a line that says what it computes, and
-    ``example`` the fields of a workload to show it by.
+    ``example`` the fields of an example workload.
 
-    The package's other modules are imported when they are first needed, so that completing a
-    command line, which asks only for the fields of a shape, does not wait for them:
+    The package's other modules are imported when they are first needed. So the completion of a
+    command line, which needs only the fields of a shape, does not wait for them:
 
     - ``catalogue`` has ``TEMPLATES``
     - ``reference`` has ``reference(workload, *given)``, the exact output in float64, or a tuple of
@@ -41,7 +41,7 @@ class Operator:
 
     @cached_property
     def defaults_of_added_fields(self) -> dict[str, Any]:
-        """Return the defaults of fields that a stored workload may lack: they were added later."""
+        """Return the defaults of the fields that were added later: a stored key may lack them."""
         fields = self.workload.model_fields.items()
         return {name: field.default for name, field in fields if AddedLater() in field.metadata}
 

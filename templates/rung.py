@@ -15,9 +15,9 @@ from templates.workload import Workload
 class Document:
     """A seed document, by its number.
 
-    ``workload`` is the shape that its figures are for, or the shape on which its rungs are measured
-    here if it gives no figures. ``peers_t4_us`` are the times of other libraries that it reports,
-    in µs on its T4.
+    ``workload`` is the shape of its figures. If it gives no figures, ``workload`` is the shape on
+    which its rungs are measured here. ``peers_t4_us`` are the times of other libraries that it
+    reports, in µs on its T4.
     """
 
     number: str
@@ -30,7 +30,7 @@ class Document:
     ) -> Rung:
         """Return the rung whose program is the function of this ``name`` in the document's module.
 
-        That is ``seed_<number>`` of the operator's ladder. A "=" in the name is "_" there.
+        The module is ``seed_<number>`` of the operator's ladder. A "=" in the name is "_" there.
         """
         room = f"templates.{self.workload.operator}.ladder.seed_{self.number}"
         program = f"{room}:{name.replace('=', '_')}"

@@ -14,7 +14,7 @@ from templates.workload import Workload
 Config = dict[str, Any]
 Features = dict[str, float]
 PARALLEL = "parallel"
-"""The value of the knob ``threading`` with which a program for a CPU runs on all its threads."""
+"""The value of the knob ``threading`` with which a program runs on all threads of a CPU."""
 W = TypeVar("W", bound=Workload)
 
 
@@ -36,8 +36,8 @@ class Template(ABC, Generic[W]):
     computes_gradients: ClassVar[bool] = False
     """Whether the template serves gradients and nothing else.
 
-    The others serve forward workloads, and through ``AsForward`` those gradients that a forward
-    workload computes (:attr:`Workload.as_forward`).
+    Other templates serve forward workloads. Through ``AsForward`` they also serve the gradients
+    that a forward workload computes (:attr:`Workload.as_forward`).
     """
 
     takes_gates: ClassVar[bool] = False

@@ -175,7 +175,7 @@ class Workload(BaseModel, ABC):
         needed = self.model_dump()
         usual = {name: field.default for name, field in type(self).model_fields.items()}
         unusual = {name: value for name, value in needed.items() if value != usual[name]}
-        if self._follows_from(unusual):  # mostly, and then few are left to be tried one by one
+        if self._follows_from(unusual):  # usually; few fields are then left to try
             needed = unusual
         for name in list(needed):
             rest = {each: value for each, value in needed.items() if each != name}
@@ -194,7 +194,7 @@ class Workload(BaseModel, ABC):
 
         It has ``signals`` signals, or, if this one has a single signal, ``channels`` channels. An
         output that keeps its shape is not repeated: it is a sum over all signals. Return this
-        workload itself if it has no more than that, or if there is no such workload.
+        workload itself if it is no larger, or if there is no such workload.
         """
         return self
 
@@ -204,10 +204,10 @@ class Workload(BaseModel, ABC):
 
     @property
     def is_plain(self) -> bool:
-        """Return whether templates written for the basic form alone compute this workload.
+        """Return whether templates that know only the operator's basic form compute this workload.
 
-        The operator's sums are then the output, and no field that was added later asks for another
-        form.
+        In the basic form the output is the operator's sums, and no field that was added later asks
+        for another form.
         """
         return True
 
@@ -215,7 +215,7 @@ class Workload(BaseModel, ABC):
     def gate_channels(self) -> int:
         """Return how many channels of the first input are gates, by which others are multiplied.
 
-        They are the first ones along its last axis.
+        Gates are the first channels along the input's last axis.
         """
         return 0
 
@@ -260,7 +260,7 @@ class Workload(BaseModel, ABC):
 
     @property
     def flops(self) -> int:
-        """Return the floating-point operations of the direct form: two a tap of each output."""
+        """Return the floating-point operations of the direct form: two for each tap and output."""
         return 2 * self.taps * self.output.elements
 
     @property

@@ -120,9 +120,9 @@ class UnknownTemplate(TemplateError):
 def first_refused(error: ValidationError, of: Any = None) -> tuple[str, str]:
     """Return the first field that pydantic refuses, as a dotted path, and what is wrong with it.
 
-    An empty name is spelt ''. The path is empty if the fault is not that of a field. ``of`` is the
-    model that was validated, or a union with other models whose fields may be meant. It is asked
-    for similar names if the field does not exist.
+    An empty name is written as ''. The path is empty if the fault concerns no field. ``of`` is the
+    model that was validated, or a union of it with other models whose fields the user may have
+    meant. If the field does not exist, a similar name is looked up in ``of``.
     """
     first = error.errors(include_url=False)[0]
     steps = list(first["loc"])
@@ -136,7 +136,7 @@ def first_refused(error: ValidationError, of: Any = None) -> tuple[str, str]:
 def sentence(error: Mapping[str, Any], field: str, meant: str = "") -> str:
     """Return one of pydantic's errors as the rest of a sentence that begins with the field's name.
 
-    ``meant`` is the question that is put ("did you mean …?") if there is no such field.
+    ``meant`` is the question "did you mean …?", which is added if there is no such field.
     """
     kind, context = error["type"], error.get("ctx", {})
     if kind == "value_error":
@@ -158,10 +158,10 @@ def sentence(error: Mapping[str, Any], field: str, meant: str = "") -> str:
 
 
 def _without(text: str, pattern: str) -> str | None:
-    """Say which character of a text its pattern refuses.
+    """Return a sentence that names the first character of the text that its pattern refuses.
 
-    Return None if the pattern does not begin with a class of refused characters. If the text has
-    none of them, it is blank.
+    Return None if the pattern does not begin with a class of refused characters. If the text has no
+    such character, the pattern refuses it because it is blank.
     """
     allowed = re.match(r"\^(\[\^[^]]+\])\*", pattern)
     if allowed is None:

@@ -17,9 +17,9 @@ _WORD = re.compile(r"\w{4,}")
 def suggest_field(kind: Any, path: Sequence[Any]) -> str:
     """Return a question that names the fields that the last step of a path may mean, or "".
 
-    ``kind`` is a model or a union of models, and ``path`` leads into it; the fields are those of
-    the models that its other steps lead to. If none of these is meant, one that is spelt like the
-    last step may be, beside one of the steps.
+    ``kind`` is a model or a union of models, and ``path`` leads into it. The models to which the
+    other steps lead are searched first. If they have no similar field, the fields beside each step
+    are searched, and the question says beside which step the field belongs.
     """
     *steps, name = path or [""]
     models, passed = list(_models(kind)), []
@@ -41,9 +41,9 @@ def suggest_field(kind: Any, path: Sequence[Any]) -> str:
 def suggest_name(name: str, described: Mapping[str, str]) -> str:
     """Return a question that names the ``described`` names that ``name`` may mean, or "".
 
-    ``described`` maps names to their descriptions. Names that are spelt like it come first. If
-    there is none, names count whose description has a similar word, if the description has at most
-    four words before its details begin.
+    ``described`` maps names to their descriptions. A name with a similar spelling is preferred. If
+    there is none, the names are those whose description has a similar word. Only descriptions with
+    at most four words before their details are searched.
     """
     by_name = {known.casefold(): [known] for known in described}
     by_word: dict[str, list[str]] = {}
@@ -72,6 +72,6 @@ def _models(kind: Any) -> Iterator[type[BaseModel]]:
 
 
 def _tags(model: type[BaseModel]) -> tuple[Any, ...]:
-    """Return the operators by which a union tells this model from others."""
+    """Return the values of the field ``operator``, by which a union tells the model from others."""
     operator = model.model_fields.get("operator")
     return get_args(operator.annotation) if operator else ()

@@ -35,8 +35,8 @@ def gradient_of_sums(
 ) -> Array:
     """Return the gradient of the sums: the activation's derivative at them, times ``gradient``.
 
-    ``gradient`` is that of the activation's result; ``sums`` are given if there is an activation.
-    At a point without a derivative it is PyTorch's, except for hardswish at -3, where it is 0.
+    ``gradient`` is that of the activation's result. ``sums`` are given if there is an activation.
+    At a point without a derivative the value is PyTorch's; only for hardswish at -3 it is 0.
     """
     exact = gradient.astype(np.float64)
     return exact * _DERIVATIVES[workload.activation](sums[0].astype(np.float64)) if sums else exact
@@ -72,7 +72,7 @@ def _gelu_derivative(v: Array) -> Array:
 
 
 def _steps(v: Array, low: float, high: float, between: Array, above: float) -> Array:
-    """Return 0 up to ``low``, ``above`` from ``high`` on, else ``between``, also for a NaN."""
+    """Return 0 up to ``low``, ``above`` from ``high`` on, else (also for a NaN) ``between``."""
     return np.where(v <= low, 0.0, np.where(v >= high, above, between))
 
 
