@@ -1,4 +1,4 @@
-"""Cases of a workload, kept for all the programs that a run of the tests checks on them."""
+"""Cases of a workload, kept in memory for all programs that a test run checks on them."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -10,7 +10,7 @@ from tuner.measure import cases
 from tuner.measure.cases import Case
 
 MOST = 32
-"""The number of workloads whose cases are kept, those used last."""
+"""How many workloads' cases are kept: those that were used last."""
 
 
 def cases_of(workload: Workload) -> list[Case]:

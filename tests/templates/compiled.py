@@ -35,9 +35,9 @@ def cpu_target() -> dict[str, Any]:
 class Compiled:
     """A CPU program of a template, to be run in this process.
 
-    Every tensor of a run lies between two fences of ``FENCE`` NaNs, and outputs are NaN before it.
-    A read beyond a tensor or an element that was not written therefore shows as NaN, and a write
-    beyond a tensor raises AssertionError.
+    Every tensor of a run lies between two fences of ``FENCE`` NaNs, and outputs are NaN before the
+    run. So a read beyond a tensor, or an element that was not written, shows as NaN. A write beyond
+    a tensor raises AssertionError.
     """
 
     def __init__(self, template: Template[Any], workload: Workload, config: dict[str, Any]) -> None:

@@ -34,8 +34,8 @@ def source(
 
     module = element_aligned(template.schedule(workload, config).mod)
     begin_early(module, limits.arch)
-    # TVM makes C of the host's part faster than machine code, but can't make C of tensor maps; the
-    # device's part is the same
+    # TVM writes the host's part faster as C than as machine code, but can't write tensor maps as C.
+    # The device's part is the same in both cases.
     host = "llvm" if "tensormap" in module.script() else "c"
     target = cuda_facts.target(limits) | {"host": {"kind": host}}
 
@@ -54,8 +54,8 @@ def cubin(text: str, arch: str) -> bytes:
 
 
 def is_serialised(text: str, arch: str) -> bool:
-    """Return whether ptxas advises, in its log, that it serialises the matrix instructions of a
-    warpgroup: each then has to end before the next one starts."""
+    """Return whether ptxas reports in its log that it serialises the matrix instructions of a
+    warpgroup: each one then has to end before the next one starts."""
     return re.search(r"\(C751[0-4]\)", _compiled(text, arch).source) is not None
 
 
@@ -107,7 +107,7 @@ def registers_and_stack(cubin: bytes) -> tuple[int, int]:
     """Return the registers and the bytes of stack of a thread, each the maximum over a cubin's
     functions.
 
-    The stack has spilled registers and local arrays with a variable index. Both numbers are
+    The stack holds spilled registers, and local arrays with a variable index. Both numbers are
     attributes in the ELF section ``.nv.info``.
     """
     found = {0x2F: 0, 0x11: 0}
@@ -124,19 +124,19 @@ def registers_and_stack(cubin: bytes) -> tuple[int, int]:
 
 
 BEGIN_NEXT = 0x82D
-"""The opcode of what lets the next launch begin."""
+"""The opcode of the instruction that lets the next launch begin."""
 
 
 def waits_first(cubin: bytes) -> bool:
-    """Return whether each kernel of a cubin waits for the launch before it, on each path before it
-    uses global memory."""
+    """Return whether each kernel of a cubin waits for the previous launch on every path that leads
+    to a use of global memory."""
     waits = all(WAIT in opcodes(code) for code in kernels(cubin))
     return waits and not uses_memory_before_wait(cubin)
 
 
 def begins_next_after_loads(cubin: bytes) -> bool:
-    """Return whether each kernel of a cubin lets the next launch begin, after it waited for the one
-    before it and began to load."""
+    """Return whether each kernel of a cubin lets the next launch begin, but only after it has
+    waited for the previous launch and begun to load."""
     return all(
         BEGIN_NEXT in code
         and WAIT in code[: code.index(BEGIN_NEXT)]

@@ -32,7 +32,7 @@ def reached(workload: Workload, x: Array) -> NDArray[np.bool_]:
     room = importlib.import_module(f"templates.{workload.operator}.reference")
     bad = (~np.isfinite(x)).astype(np.float64)
     behind: Any = 0.0
-    if workload.gate_channels:  # a product with such a gate is not finite
+    if workload.gate_channels:  # a product with a gate that is not finite is not finite
         before, behind, signal = np.split(bad, 3, axis=-1)
         gates = np.ones_like(signal)
         bad = np.concatenate([gates, gates, np.maximum(before, signal)], axis=-1)

@@ -47,9 +47,8 @@ PRIMES = st.sampled_from([1, 2, 3, 5, 7, 13, 31, 61, 97, 127, 251, 397])
 def small_conv1d(draw: st.DrawFn, plain: bool = False) -> Conv1dWorkload:
     """Draw a workload of at most 400 samples; primes, M = N and N = 1 are frequent.
 
-    Half of them are one signal in one of the modes, the others any ``small_signals`` or
-    ``gated_signals``. With
-    ``plain`` all are one signal without an epilogue, in float32 or float16.
+    Half of them are one signal in one of the modes. The others are any ``small_signals`` or
+    ``gated_signals``. With ``plain`` all are one signal without an epilogue, in float32 or float16.
     """
     M = draw(PRIMES | st.integers(1, 400))
     if not plain and draw(st.booleans()):
@@ -121,8 +120,8 @@ def gated_signals(draw: st.DrawFn) -> Conv1dWorkload:
 def small_depthwise_conv2d(draw: st.DrawFn, plain: bool = False) -> DepthwiseConv2dWorkload:
     """Draw a workload of planes of at most 37 by 37; H = 1, W = 1 and K > H are frequent.
 
-    Half of them are :func:`basic`. With ``plain`` all are, without an epilogue, in float32 or
-    float16.
+    Half of them have the fields of :func:`basic`. With ``plain`` all have them, no epilogue, and
+    float32 or float16.
     """
     extent = st.sampled_from([1, 2, 3, 17, 37]) | st.integers(1, 37)
     odd = basic([1, 3, 5, 7, 9, 11])

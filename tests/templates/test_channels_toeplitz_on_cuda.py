@@ -208,7 +208,7 @@ LOW = {"B": 2, "C": 24, "H": 6, "W": 9, "K": None, "KW": 3, "stride": 1, "dilati
     "residual": True,
     "dtype": "float16",
 }
-"""A layer of which the first tiles may reach no input."""
+"""A layer whose first tiles may reach no input."""
 
 
 @settings(max_examples=36, derandomize=True, deadline=None, database=None)

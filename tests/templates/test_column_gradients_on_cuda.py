@@ -1,4 +1,4 @@
-"""CUDA templates for gradients of signals with channels last, which use those of depthwise
+"""CUDA templates for gradients of signals with channels last, which use the templates of depthwise
 convolution: their results, emulated on a CPU, and the workloads that they serve."""
 
 from typing import Any
@@ -103,8 +103,8 @@ def test_causal_layer_gradients_compile_without_a_stack(direction: str, limits: 
 def test_column_gradients_serve_layers_within_the_limits_of_depthwise_conv2d(
     direction: str, fields: dict[str, Any], serves: bool
 ) -> None:
-    """They serve channels last with a kernel for each channel, within the limits on kernel, stride
-    and dilation of depthwise_conv2d."""
+    """The layers have channels last and a kernel for each channel. Kernel, stride and dilation stay
+    within the limits of depthwise_conv2d."""
     work = gradient(direction, **{"activation": "silu"} | fields)
     found = {template.name for template in templates.templates_for(work, H200)}
     assert (BOTH[direction].name in found) == serves

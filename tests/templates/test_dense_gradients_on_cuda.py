@@ -62,7 +62,7 @@ def layers(draw: st.DrawFn, dtype: str) -> dict[str, Any]:
 
 
 def error(work: Conv1dWorkload, config: dict[str, Any], form: Any = np.asarray) -> float:
-    """Return the relative error of a configuration, emulated, on normal inputs after ``form``."""
+    """Return the relative error of an emulated configuration on ``form`` of normal inputs."""
     program = import_module(f"{products.__package__}.{config['template']}")
     text = render(program.substitutions(work, config), *products.sources(config, program.SOURCE))
     of_warps = config["multiplied_by"] == "warps"
@@ -143,8 +143,8 @@ def test_tensor_cores_multiply_16_bits_only_if_max_error_allows_it(
 
 @pytest.mark.parametrize("direction", BOTH)
 def test_bfloat16_derivatives_use_no_approximate_tanh(direction: str) -> None:
-    """Two roundings to bfloat16 take nearly all of 4e-3. On an H200 a derivative by the coarse
-    instruction made it 5e-3, in the case ``decaying``."""
+    """Two roundings to bfloat16 take nearly all of the allowed error, 4e-3. With a derivative by
+    the coarse instruction, the error on an H200 was 5e-3, in the case ``decaying``."""
     work = gradient(direction, dtype="bfloat16", activation="silu")
     text = source(BOTH[direction], work, BOTH[direction].default(work, H200), H200)
     code = re.sub(r"#if 0\b.*?#else", "", text, flags=re.DOTALL)

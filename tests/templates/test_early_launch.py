@@ -53,16 +53,16 @@ FURTHER: list[Workload] = [
         )
     ),
 ]
-"""Workloads for the templates written in CUDA that those in test_schedules_cuda do not have."""
+"""Workloads for the templates written in CUDA that serve none of test_schedules_cuda."""
 SCHEDULED = {("depthwise_conv2d", "direct")}
-"""Templates that TVM schedules, which do not wait, and that no workload here has."""
+"""Templates that serve no workload here. TVM schedules them, so they do not wait."""
 LAYER = {"B": 32, "C": 96, "H": 28, "W": 28, "K": 5, "layout": "NHWC", "dtype": "float16"}
 LAST, LOW, PLANES = (
     DepthwiseConv2dWorkload.model_validate(LAYER | fields)
     for fields in ({}, {"C": 1152, "H": 7, "W": 7}, {"K": 3, "layout": "NCHW"})
 )
 TAG = b"tirx.use_programtic_dependent_launch"
-"""What a library says to TVM's runtime if its launches may begin early."""
+"""Text in a library that tells TVM's runtime that a launch may begin early."""
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_a_program_that_does_not_wait_never_begins_early() -> None:
 def test_launch_lets_the_next_one_begin_only_after_it_waited_and_loaded(
     name: str, is_held: bool, work: Workload, limits: DeviceLimits, values: list[str]
 ) -> None:
-    """Defaults of these templates do if the device can, after they have waited and loaded."""
+    """By default these templates let the next launch begin early if the device can do so."""
     template = next(each for each in templates_for(work, limits) if each.name == name)
     knobs = {knob.name: knob.values for knob in template.space(work, limits).knobs}
     assert list(knobs["next_launch"]) == values
@@ -139,8 +139,8 @@ def test_launch_lets_the_next_one_begin_only_after_it_waited_and_loaded(
 
 
 def test_no_bias_is_loaded_before_the_wait() -> None:
-    """The compiler takes it for constant, and for this configuration loads it before the wait,
-    unless it is told that nothing is constant."""
+    """The compiler takes the bias for constant. For this configuration it loads the bias before the
+    wait, unless it is told that nothing is constant."""
     work = changed(LONG, N=1031, mode="same", bias=True, residual=True)
     template, knobs = CudaToeplitz(), {"warps": 6, "row_tiles": 3, "taps_per_chunk": 344}
     config = template.default(work, H200) | knobs
@@ -152,7 +152,7 @@ def test_no_bias_is_loaded_before_the_wait() -> None:
 
 
 def test_all_templates_written_in_cuda_wait_before_they_use_memory() -> None:
-    """Also test_schedules_cuda reads that, for the templates of its workloads."""
+    """test_schedules_cuda checks this, too, for the templates of its workloads."""
     names = {(work.operator, each.name) for work in WORKLOADS for each in templates_for(work, H200)}
     for work in FURTHER:
         for template in templates_for(work, H200):

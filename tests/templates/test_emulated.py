@@ -1,6 +1,6 @@
 """The emulation's barriers: they open, or a deadlock fails at once instead of hanging.
 
-Where one is missing, no warp can rely on another's being slow.
+If a barrier is missing, no warp can rely on the slowness of another warp.
 """
 
 import numpy as np

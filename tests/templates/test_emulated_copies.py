@@ -101,7 +101,7 @@ READS, MORE = "tensor_await_reads<OUTPUTS - 2>", "tensor_await_reads<OUTPUTS - 1
 
 
 def toeplitz(residual: bool, knobs: dict[str, Any], old: str = "", new: str = "") -> bool:
-    """Return whether the template is right, with ``new`` where its source has ``old``."""
+    """Return whether the template is right if ``new`` replaces ``old`` in its source."""
     fields = LAYER | {"H": 14, "W": 14, "residual": residual}
     layer, template = DepthwiseConv2dWorkload.model_validate(fields), CudaChannelsToeplitz()
     asked = (knobs | {"copies": "tensor"}).items()

@@ -1,4 +1,4 @@
-"""The epilogue, bias, residual and activation: its definition, and that every program ends with
+"""The epilogue (bias, residual and activation): its definition, and that every program applies
 it."""
 
 import math
@@ -142,7 +142,7 @@ LARGE = np.array([np.inf, 3.4e38, -3.4e38, -np.inf], np.float32)
 
 @pytest.mark.parametrize("channels", [1, 2])
 def test_silu_of_the_largest_numbers_equals_pytorchs(channels: int) -> None:
-    """One channel's and several channels' programs compute it in two ways."""
+    """Programs for one channel and for several channels compute silu in different ways."""
     fields = {"C": channels, "M": len(LARGE), "N": 1, "activation": "silu"}
     work = Conv1dWorkload.model_validate(fields)
     template = templates.templates_for(work, CPU)[-1]
@@ -165,8 +165,8 @@ def test_derivatives_at_the_largest_numbers_equal_pytorchs(activation: str) -> N
 
 
 def test_relu6_admits_fewer_arithmetics_on_tensor_cores() -> None:
-    """relu6 cuts off large sums but not their errors, which then weigh more in the largest output,
-    at most 6."""
+    """relu6 cuts off large sums, but not their errors. These then weigh more, relative to the
+    largest output, which is at most 6."""
 
     def admitted(activation: str, max_error: float) -> list[str]:
         fields = {"M": 999, "N": 400, "activation": activation, "max_error": max_error}

@@ -25,8 +25,8 @@ HALVES = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 TANH = 2.0**-11
 """The largest relative error of ``tanh.approx``, from NVIDIA's PTX ISA."""
 ADDED = COARSE - HALVES["float16"]
-"""The error that is left for the activation by the least ``max_error`` that admits ``tanh.approx``,
-after rounding to float16."""
+"""The error that remains for the activation after rounding to float16, at the least ``max_error``
+that admits ``tanh.approx``."""
 
 PRELUDE = """
 #define __CUDA_ARCH__ 900
@@ -105,7 +105,7 @@ def library(work: Conv1dWorkload) -> ctypes.CDLL:
     for instruction, meaning in INSTRUCTIONS.items():
         assert source.count(instruction) == 1
         source = source.replace(instruction, meaning)
-    # a folder of its own, because the loader does not read a name again that it knows
+    # in a folder of its own, because the loader does not read a known name again
     with tempfile.TemporaryDirectory() as folder:
         (code := Path(folder) / "epilogue.cpp").write_text(PRELUDE + source + CALLS)
         text = render({"IS_BF16": work.dtype == "bfloat16", **epilogue(work)}, code)
@@ -166,8 +166,8 @@ def test_error_of_an_activation_leaves_room_for_rounding(
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_packed_pair_equals_its_sums_rounded_one_by_one(dtype: str, activation: str) -> None:
-    """Two sums that are activated and rounded together equal each of them, activated in float32 and
-    then rounded; so do sums that overflow the dtype."""
+    """Two sums that are activated and rounded together equal the same sums, each activated in
+    float32 and then rounded. This holds also for sums that overflow the dtype."""
     rng = np.random.default_rng(1)
     near = np.concatenate([[-0.0, 0.0, 6.0, 5.999, 6.001, 70000, -70000], [-1e-7, 1e-7]])
     values = np.concatenate([near, 4 * rng.standard_normal(4001)]).astype(np.float32)
@@ -181,7 +181,7 @@ def test_packed_pair_equals_its_sums_rounded_one_by_one(dtype: str, activation: 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_nan_in_a_packed_pair_does_not_spread(dtype: str, activation: str) -> None:
-    """Of two sums packed together, a NaN stays a NaN and does not spread to the other."""
+    """If one of two packed sums is a NaN, it stays a NaN and does not spread to the other."""
     values = np.array([np.nan, 1.5, -2.5, np.nan, np.inf, np.nan], np.float32)
     y = packed(library(workload(dtype, activation)), values, dtype).astype(np.float32)
     assert np.isnan(y).tolist() == [True, False, False, True, False, True]

@@ -37,8 +37,8 @@ def test_fft_compiles_without_masked_moves(workload: Conv1dWorkload, tmp_path: P
 @pytest.mark.parametrize("kind", ["convolve", "correlate"])
 @pytest.mark.parametrize(("M", "N"), [(53, 300), (1000, 2300)])
 def test_fft_taps_that_meet_no_sample_add_no_error(M: int, N: int, kind: Any) -> None:
-    """In a decaying kernel these may be the largest taps. In a transform, their rounding errors
-    would exceed the error that is allowed for the outputs of all other taps."""
+    """In a decaying kernel these taps may be the largest ones. In a transform, their rounding
+    errors would exceed the error that is allowed for the outputs of all other taps."""
     workload = Conv1dWorkload(M=M, N=N, mode="causal", kind=kind)
     template = CpuFft()
     compiled = Compiled(template, workload, template.default(workload, CPU))

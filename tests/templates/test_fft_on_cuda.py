@@ -178,10 +178,10 @@ def test_teams_that_share_a_spectrum_are_right(
         (1_000_000, 2047, "float32", 2048),  # 2046 in whole sectors of 8 samples
         (1_000_000, 2047, "float16", 2048),
         (900_000, 2050, "float16", 2064),  # 2049 in whole sectors of 16 samples
-        (1_000_000, 2050, "float16", 2049),  # which would take another segment here
+        (1_000_000, 2050, "float16", 2049),  # 2064 would take another segment here
         (1_000_000, 2049, "float32", 2048),
         (8192 + 2046, 2047, "float32", 2048),
-        (8194 + 2046, 2047, "float32", 2046),  # one segment covers the row, and only just
+        (8194 + 2046, 2047, "float32", 2046),  # one segment only just covers the row
         (30, 48, "float32", 32),  # the signal, which is shorter, is transformed as taps
     ],
 )
@@ -214,7 +214,7 @@ def test_blocks_hold_memory_if_the_next_launch_begins_early(
 
 
 def test_partitions_leaves_out_input_segments_of_zeros() -> None:
-    """No part of a causal kernel as long as the signal meets samples before the signal's begin."""
+    """A causal kernel as long as the signal has no input segment before the signal begins."""
     layer = Conv1dWorkload(M=32768, N=32768, mode="causal")
     config = CudaPartitions().default(layer, H200)
     assert partitions.substitutions(layer, config)["INPUTS"] == 32768 // config["points"]

@@ -1,5 +1,5 @@
-"""Convolutions with gates: their limits, reference and inputs of checks, and their templates on
-CUDA, emulated on a CPU, and on a CPU."""
+"""Convolutions with gates: their limits, their reference, the inputs of checks, and their templates
+for a CPU and for CUDA. The latter are emulated on a CPU."""
 
 from typing import Any
 

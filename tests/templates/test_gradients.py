@@ -63,8 +63,8 @@ def test_arguments_of_a_gradient_follow_from_its_direction(operator: str) -> Non
 
 @EACH
 def test_key_of_a_gradient_leaves_out_fields_without_effect(operator: str) -> None:
-    """Fields on which a gradient does not depend are not in its key: residual never, bias only for
-    the weight's gradient, and direction not for a forward workload."""
+    """A key has no field on which the gradient does not depend: it never has residual, and has bias
+    only for the weight's gradient. The key of a forward workload has no direction."""
     ends = {"bias": True, "residual": True}
     assert gradient(operator, "backward_input", **ends) == gradient(operator, "backward_input")
     with_bias = gradient(operator, "backward_weight", bias=True)
@@ -191,7 +191,7 @@ def test_forward_templates_of_a_gpu_serve_the_gradient_of_an_input(
 
 
 def test_gradient_templates_serve_no_forward_workload() -> None:
-    """Nor has a name of a template both kinds: a name tells whether it computes gradients."""
+    """A template's name also tells whether it computes gradients."""
     for operator in templates.operators():
         named: dict[tuple[str, str], set[bool]] = {}
         for each in operator.templates:
@@ -204,7 +204,7 @@ def test_gradient_templates_serve_no_forward_workload() -> None:
 
 
 def test_program_of_a_trace_takes_all_arguments_of_a_gradient(tmp_path: Path) -> None:
-    """MetaSchedule's traces begin with the naive program, so this computes gradients too."""
+    """A trace begins with the naive program, so that program must compute gradients, too."""
     from templates.records.trace import Trace
 
     for operator in SMALL:

@@ -61,5 +61,5 @@ def test_causal_layer_gradients_in_one_program_equal_pytorchs(layout: str) -> No
 
 
 def laid(values: Any, layout: str | None) -> Any:
-    """Return an array (B, C, M) in the layout: (B, M, C) for NWC, as it is otherwise."""
+    """Return an array (B, C, M) in the layout: as (B, M, C) for NWC, otherwise unchanged."""
     return np.ascontiguousarray(values.transpose(0, 2, 1) if layout == "NWC" else values)

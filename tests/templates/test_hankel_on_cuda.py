@@ -49,7 +49,7 @@ def test_bfloat16_needs_newer_tensor_cores() -> None:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({}, (8, 8)),  # a row of 202 samples is not whole vectors, 24 rows are
+        ({}, (8, 8)),  # 202 samples are no whole vectors, but 24 rows of them are
         ({"C": 3, "F": 12}, (2, 8)),
         ({"C": 3, "M": 201}, (1, 1)),
         ({"C": 4, "M": 201, "mode": "full"}, (4, 4)),

@@ -46,7 +46,7 @@ def refused(space: ConfigSpace | UnionSpace, config: object) -> None:
 def test_changed_configuration_is_valid_or_refused(
     place: tuple[UnionSpace, int], data: st.DataObject
 ) -> None:
-    """A changed configuration is either in the space, and found as it is, or refused."""
+    """A changed configuration is either in the space and found unchanged, or it is refused."""
     space, index = place
     config = data.draw(mutated(space[index]))
     if config in space:

@@ -20,7 +20,7 @@ MESSAGE = 2000
 
 
 def read(log: bytes) -> Log | InvalidRecords:
-    """Return the log's contents, or the refusal, after checks of either.
+    """Check the log's contents, or its refusal, and return it.
 
     Contents must be storable. A refusal must have at most ``MAX_FAULTS`` faults, each with a line,
     a field and a short message.
@@ -70,8 +70,8 @@ def test_damaged_log_is_imported_whole_or_refused(log: bytes) -> None:
 
 @pytest.mark.parametrize("field", ["config", "workload", "device", "timing", "error", "convtune"])
 def test_record_nested_to_any_depth_is_imported_or_refused(field: str) -> None:
-    """Depths go up to the interpreter's limit and beyond it; near the limit, JSON may be readable
-    that can't be written again."""
+    """Depths go beyond the interpreter's limit. Just below the limit, JSON may be readable that
+    can't be written again."""
     good = json.dumps(LINES[0])
     for depth in [*range(1, 20), *range(700, 1000), 10_000, 100_000]:
         deep = "[" * depth + "]" * depth
@@ -126,7 +126,7 @@ def test_huge_line_is_refused_but_a_merely_long_one_is_imported() -> None:
     ("names", "said"), [(690_000, "bytes; no record needs so many"), (MAX_NAMES + 1, "256 names")]
 )
 def test_record_with_too_many_names_is_refused_in_little_memory(names: int, said: str) -> None:
-    """It is refused before it takes more than twice its size in memory."""
+    """The record is refused before it takes more than twice its size in memory."""
     log = json.dumps(LINES[0] | {f"n{n}": 0 for n in range(names)}).encode()
     tracemalloc.start()
     refused = read(log)

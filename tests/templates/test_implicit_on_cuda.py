@@ -59,7 +59,7 @@ def error(work: Conv1dWorkload, config: dict[str, Any]) -> float:
     ids=str,
 )
 def test_sums_of_many_products_are_exact(fields: dict[str, Any], knobs: dict[str, Any]) -> None:
-    """Tensor cores truncate; if they summed all of these products, errors were 6e-6 and more."""
+    """Tensor cores truncate: if they summed all products, errors would be 6e-6 and more."""
     work = layer(**fields)
     config = TEMPLATE.default(work, H200) | knobs
     assert config in TEMPLATE.space(work, H200)

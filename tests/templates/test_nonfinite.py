@@ -21,8 +21,8 @@ PLACES = st.floats(0, 1)
 
 
 def stays(workload: Workload, place: float, bad: float, data: st.DataObject) -> None:
-    """Assert that exactly the outputs over ``bad`` aren't finite, for one configuration of each
-    template that doesn't spread it."""
+    """Assert, for one configuration of each template that does not spread ``bad``, that exactly the
+    outputs whose sums contain ``bad`` aren't finite."""
     x, w = planted(workload, place, bad)
     for template in templates.templates_for(workload, CPU):
         if template.arithmetic.spreads_nonfinite:

@@ -121,7 +121,7 @@ def slow(workload: Conv1dWorkload, x: np.ndarray, w: np.ndarray, place: tuple[in
 def test_reference_leaves_out_taps_that_meet_only_padding(
     first: int, outputs: int, taps: range
 ) -> None:
-    """A sum over all of them would take seconds for each case of such a job."""
+    """A sum over all taps would take seconds for each case of such a job."""
     workload = Conv1dWorkload(B=2, M=68, N=12570, dilation=2, mode="causal", kind="correlate")
     assert room.taps_in_reach(workload, first, outputs) == taps
 

@@ -129,8 +129,8 @@ WORKLOADS = [
 
 
 def kinds(template: Any, workload: Workload, limits: Any) -> set[tuple[object, ...]]:
-    """Return the kinds that a template's program for a workload and device is an example of: one
-    each by device, by dtype and direction, by epilogue, by layout and by stride."""
+    """Return the kinds of programs to which a template's program for a workload and device belongs:
+    one each by device, by dtype and direction, by epilogue, by layout and by stride."""
     fields = workload.model_dump()
     ends = fields["bias"] or fields["residual"] or fields["activation"] != "none"
     found = [
@@ -147,8 +147,7 @@ def programs() -> dict[str, list[tuple[Any, Any, bool]]]:
     """Return, by the workload's key, its templates on each device, and whether to compile that
     program to a cubin.
 
-    Compiling is slow, so programs are chosen, greedily, until every kind (see :func:`kinds`) has an
-    example.
+    Compiling is slow, so programs are chosen greedily until every kind (see :func:`kinds`) has one.
     """
     found = [
         (workload.key, template, limits, kinds(template, workload, limits))

@@ -94,7 +94,7 @@ def test_any_configuration_is_right(
 @pytest.mark.parametrize("groups", [1, 2, 3, 4])
 @pytest.mark.parametrize("M", [203, 208])
 def test_any_number_of_warpgroups_copies_all_samples(groups: int, M: int, tmp_path: Path) -> None:
-    """Of 208 samples whole vectors are copied, and of 203 single ones."""
+    """Signals of 208 samples are copied in whole vectors, those of 203 sample by sample."""
     layer = Conv1dWorkload.model_validate(
         {"B": 100, "M": M, "N": 90, "mode": "causal", "dtype": "bfloat16"}
     )

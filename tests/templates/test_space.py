@@ -266,7 +266,7 @@ READERS: dict[str, Callable[[dict[str, Any]], object]] = {
 def test_space_notices_any_way_in_which_a_constraint_reads_a_knob(
     read: Callable[[dict[str, Any]], object],
 ) -> None:
-    """Whichever way a constraint reads a knob, the space notices that it depends on it."""
+    """However a constraint reads a knob, the space notices that the constraint depends on it."""
     space = ConfigSpace("direct", version=1)
     space.knob("first", [1])
     space.knob("last", [1, 2, 3])

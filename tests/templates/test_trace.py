@@ -1,4 +1,4 @@
-"""A stored trace of MetaSchedule replays to the same program; one that is damaged or hostile is
+"""A stored trace of MetaSchedule replays to the same program. A damaged or hostile trace is
 refused."""
 
 import json
@@ -20,7 +20,7 @@ TRACE = Trace()
 
 
 def tiled() -> Schedule:
-    """Return a schedule with a split whose factors are a decision, as the search makes them."""
+    """Return a schedule like the search's, with a split whose factors are a decision."""
     schedule = Schedule(tvm.IRModule({"main": TRACE.computation(WORKLOAD, {})}), seed=3)
     outputs, taps = schedule.get_loops(schedule.get_sblock("y"))
     outer, inner = schedule.split(outputs, schedule.sample_perfect_tile(outputs, 2))

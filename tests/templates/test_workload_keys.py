@@ -75,7 +75,7 @@ DEFAULTS_OF: dict[str, dict[str, object]] = {
 
 @given(WORKLOADS | small_conv1d() | GRADIENTS)
 def test_a_key_is_canonical_json(workload: Workload) -> None:
-    """It has all fields except those that were added later and have their defaults."""
+    """The key has all fields except those that were added later and have their defaults."""
     fields = json.loads(workload.key)
     whole = workload.model_dump(mode="json").items()
     defaults = DEFAULTS | DEFAULTS_OF[workload.operator]
