@@ -10,9 +10,9 @@ BYTES = 2**28
 
 
 def replays_of_a_sample(writes: int) -> tuple[int, int, int]:
-    """Return the copies of a graph, the calls that a sample counts, and the replays that are made.
+    """Return a graph's copies of the kernel, a sample's counted calls, and all its replays.
 
-    With one of ``writes`` the kernel writes a byte, with more it writes 256 MiB so many times.
+    If ``writes`` is 1, the kernel writes a byte. Otherwise it writes 256 MiB this many times.
     """
     from cuda.bindings import runtime
 

@@ -1,5 +1,5 @@
-"""Clocks are read from the GPU that is measured on, whichever of several GPUs that is; and how it
-is timed."""
+"""Clocks are read from the GPU that is measured, whichever of several GPUs it is, and short samples
+begin with an uncounted replay."""
 
 from contextlib import closing
 
@@ -18,7 +18,7 @@ LONG = 60.0
 
 
 def names_of(visible: str) -> tuple[str, str]:
-    """Return the UUID of a GPU by CUDA and by NVML, in a process to which only it is visible."""
+    """Return a GPU's UUID by CUDA and by NVML, from a process that sees only this GPU."""
     with closing(Child({"CUDA_VISIBLE_DEVICES": visible})) as child:
         return child.call(two_names, timeout=LONG)
 
@@ -45,7 +45,7 @@ def test_clocks_are_those_of_the_chosen_one_of_several_gpus(device: Device) -> N
 
 
 def test_short_sample_begins_with_an_uncounted_replay(device: Device) -> None:
-    """So the host starts what is counted while the GPU is busy."""
+    """So the GPU is busy while the host starts the replays that are counted."""
     with closing(Child()) as child:
         copies, calls, made = child.call(replays_of_a_sample, 1, timeout=LONG)
         long = child.call(replays_of_a_sample, 200, timeout=LONG)

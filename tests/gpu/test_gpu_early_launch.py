@@ -1,5 +1,5 @@
-"""A launch that begins before the one before it has ended reads what that one wrote, whatever it
-is: a kernel, a copy, another stream's work or a launch of the same library."""
+"""A launch that begins before the work before it has ended reads what that work wrote. The work is
+a kernel, a copy, another stream's kernel or a launch of the same library."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +55,7 @@ FORMS: dict[str, tuple[Any, Workload, dict[str, Any]]] = {
 }
 ROUNDS = 20
 SLEEP = 200_000
-"""Cycles that something takes before it writes what a launch reads: about 0.1 ms."""
+"""Cycles of a pause before the input of a launch is written: about 0.1 ms."""
 
 
 @pytest.fixture(scope="module", params=FORMS)
@@ -104,7 +104,7 @@ def test_early_launch_reads_data_written_just_before_it(
         torch.randn(each.shape, device="cuda").to(getattr(torch, each.dtype))
         for each in library.workload.inputs
     )
-    w /= 8  # or four sums of sums may be too large for float16
+    w /= 8  # otherwise sums of sums may be too large for float16
     x, y = (torch.empty_like(source) for _ in range(2))
     write(source, x, library, w)
     torch.cuda.synchronize()
@@ -117,7 +117,7 @@ def test_early_launch_reads_data_written_just_before_it(
         x.fill_(float("nan"))
         write(source, x, library, w)
         library(x, w, y)
-        library(y, w, x)  # and x may be overwritten only now
+        library(y, w, x)  # overwrites x, which the launch before must have read
         library(x, w, other)
 
     other = torch.empty_like(y)

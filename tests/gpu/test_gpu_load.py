@@ -103,7 +103,7 @@ def test_library_can_be_captured_in_a_cuda_graph(library: Library) -> None:
 
 
 def test_a_call_by_address_runs_on_the_current_stream(library: Library) -> None:
-    """It leaves the stream of other tvm-ffi functions as it was."""
+    """The call leaves the stream of other tvm-ffi functions as it was."""
     x, w = arrays(library)
     reference = expected(x, w)
     late, out = torch.zeros_like(x), x.new_empty(library.workload.output.shape)

@@ -1,5 +1,5 @@
-"""In CUDA templates whose arithmetic does not spread it, a NaN or an infinity in the input reaches
-the outputs that are sums over it and no others."""
+"""A NaN or an infinity in the input reaches only the outputs that are sums over it, in CUDA
+templates whose arithmetic does not spread it."""
 
 import itertools
 from pathlib import Path
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.gpu
 RANDOM = 6  # configurations of each template
 PLACES = (0.0, 0.4, 1.0)
 NUMBERS = itertools.count()
-"""A library is loaded once: the loader does not read a name again that it knows, and pytest may use
+"""Numbers that name the libraries. The loader does not read a known name again, and pytest may use
 a folder's name for the next test."""
 WORKLOADS = [
     Conv1dWorkload(M=397, N=61),

@@ -1,4 +1,4 @@
-"""CUDA graphs of a model whose batch norm is in a kernel: they read what was folded from the norm,
+"""CUDA graphs of a model whose batch norm is folded into a kernel. A graph reads the folded values,
 so a replay has new values once these are folded."""
 
 import copy
@@ -12,7 +12,7 @@ from tuner.client.local import Local
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch uses what it deprecates
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch uses its deprecated functions
 ]
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch import nn  # noqa: E402
@@ -91,7 +91,7 @@ def test_replay_reads_values_folded_after_its_capture(pair: Any, x: Any) -> None
 
 
 def test_graph_captured_right_after_a_write_folds_in_each_replay(pair: Any, x: Any) -> None:
-    """It folds anew in each replay."""
+    """The graph folds the norm's values anew in each replay."""
     plain, tuned = pair
     change(plain, tuned)
     graph, y = captured(tuned, x)
@@ -115,7 +115,7 @@ def test_torch_compile_graphs_read_values_folded_later(pair: Any, x: Any) -> Non
 
 @pytest.mark.parametrize("moved", [False, True], ids=["written", "moved"])
 def test_graph_compiled_right_after_a_change_is_right(pair: Any, x: Any, moved: bool) -> None:
-    """What is folded while PyTorch warms the graph up must not lie in the graph's memory."""
+    """Values folded while PyTorch warms the graph up must not lie in the graph's memory."""
     plain, tuned = pair
     change(plain, tuned)
     if moved:

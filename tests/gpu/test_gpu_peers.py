@@ -86,7 +86,6 @@ def prepared(work: Any) -> Iterator[tuple[Peer, Any, float]]:
 
 @pytest.mark.parametrize("operator", ["conv1d", "depthwise_conv2d"])
 def test_peers_compute_the_epilogue_of_the_workload(operator: str) -> None:
-    """Peers compute the workload's epilogue, too."""
     shapes = {"conv1d": {"M": 5001, "N": 333}, "depthwise_conv2d": {**IMAGE, "K": 3}}
     ends = {"bias": True, "residual": True, "activation": "gelu"}
     errors = {

@@ -12,7 +12,7 @@ from tuner.library.load import Library
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch uses what it deprecates
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch uses its deprecated functions
 ]
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch import nn  # noqa: E402
