@@ -38,19 +38,19 @@ class SignalsAsImage(DepthwiseConv2dWorkload):
 
     @cached_property
     def as_forward(self) -> Any:
-        """``signals.as_forward``, a conv1d workload, which may be larger than an image may be."""
+        """The conv1d workload ``signals.as_forward``. It may exceed the limits of an image."""
         return self.signals.as_forward
 
 
 def as_column_image(workload: Conv1dWorkload) -> SignalsAsImage:
-    """Return a channels-last workload that is not dense as an image of one column."""
+    """Return the image of one column for a channels-last workload that is not dense."""
     before, behind = workload.pads
     shape = {"H": workload.M, "W": 1, "KH": workload.N, "KW": 1}
     return _as_image(workload, **shape, padding=(before, 0, behind, 0), layout="NHWC")
 
 
 def as_row_image(workload: Conv1dWorkload) -> SignalsAsImage:
-    """Return a workload that is not dense, of either layout, as an image of one row."""
+    """Return the image of one row for a workload of either layout that is not dense."""
     before, behind = workload.pads
     shape = {"H": 1, "W": workload.M, "KH": 1, "KW": workload.N}
     layout = "NHWC" if workload.layout == "NWC" else "NCHW"

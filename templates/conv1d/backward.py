@@ -32,8 +32,8 @@ def computation(workload: Conv1dWorkload) -> Any:
         return widened(w[workload.weight_place(c, 0, tap(workload, t))], workload.dtype)
 
     def derived(name: str) -> Any:
-        """Return a function from a place to the gradient of its sum. The stages that compute it are
-        named after the output ``name``, which alone reads them."""
+        """Return a function that maps a place to the gradient of its sum. Only the output ``name``
+        reads the stages that compute it, so they are named after that output."""
         if workload.activation == "none":
             return lambda at: widened(g[at], workload.dtype)
         t = te.reduce_axis((0, workload.N), name="k")

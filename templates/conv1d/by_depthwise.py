@@ -13,9 +13,9 @@ from templates.limits import DeviceLimits
 
 
 class ByColumn(Adapted[Conv1dWorkload]):
-    """A template, applied to images of one column, each row of which is a sample.
+    """A template that is applied to images of one column, with a sample in each row.
 
-    It is for layout NWC, if channels are not dense.
+    It serves layout NWC if channels are not dense.
     """
 
     def form(self, workload: Conv1dWorkload) -> SignalsAsImage:
@@ -27,8 +27,8 @@ class ByColumn(Adapted[Conv1dWorkload]):
 
 
 class GradientByColumn(ByColumn):
-    """A gradient's template, applied to images of one column, if kernel and stride are within
-    depthwise convolution's limits."""
+    """A gradient's template that is applied to images of one column. Kernel and stride must be
+    within the limits of depthwise convolution."""
 
     computes_gradients = True
 
@@ -37,9 +37,9 @@ class GradientByColumn(ByColumn):
 
 
 class GradientByRow(Adapted[Conv1dWorkload]):
-    """A gradient's template, applied to images of one row, each column of which is a sample.
+    """A gradient's template that is applied to images of one row, with a sample in each column.
 
-    It is for both layouts, if channels are not dense.
+    It serves both layouts if channels are not dense.
     """
 
     computes_gradients = True

@@ -1,4 +1,4 @@
-"""The templates of 1-D convolution and of its gradients, as :class:`Operator` finds them."""
+"""The templates of 1-D convolution and of its gradients. :class:`Operator` reads them from here."""
 
 from templates.conv1d.by_depthwise import (
     CpuChannels,

@@ -1,4 +1,4 @@
-"""Rules on which fields of a conv1d go together with gradients in one program, and with gates."""
+"""Rules on the fields that a conv1d may combine with direction backward, or with gates."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ SMOOTH = ("none", "silu", "gelu")
 
 
 def check(workload: Any, edges: str) -> None:
-    """Raise PydanticCustomError, which names the field, for a combination that no program serves.
+    """Raise PydanticCustomError, which names a field, for a combination that no program serves.
 
-    ``workload`` is a ``Conv1dWorkload``, which calls this while it is validated. ``edges`` is the
-    field by which its padding was given, mode or padding.
+    ``workload`` is a ``Conv1dWorkload`` that is being validated. ``edges`` is the field that gave
+    its padding, mode or padding.
 
-    The program of direction backward computes the sums again. If a derivative jumped, the last bit
-    of such a sum would decide on which side of the jump it lies. Gates have as many samples as the
-    signal, and multiply the output last.
+    The program of direction backward computes the sums again. If an activation's derivative jumped,
+    the last bit of a sum would decide on which side of the jump the sum lies. Gates have as many
+    samples as the signal, and an output is multiplied by its gate last.
     """
     own = {
         "groups": "the channels are dense" if workload.is_dense else "",
@@ -56,7 +56,7 @@ def check(workload: Any, edges: str) -> None:
 
 
 def _refuse(found: Mapping[str, str], kind: str, message: str) -> None:
-    """Raise an error for the first field that has a reason against it."""
+    """Raise an error for the first field whose reason is not empty."""
     for field, reason in found.items():
         if reason:
             error: Any = PydanticCustomError  # its type asks for literals, as if for translations

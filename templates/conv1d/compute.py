@@ -18,15 +18,15 @@ def padded(workload: Conv1dWorkload, tile: int, chunk: int) -> Any:
     """Return the unscheduled program for one signal, a TIR function.
 
     It is in correlation form: y[i] = sum over t of xp[i + t] * wp[t]. Its stages are ``xp``, the
-    padded input; ``wp``, the padded weight, which is reversed for a convolution; ``partial[c, i]``,
-    the sum over the taps of chunk c; ``total[i]``, the sum of the partials; and ``y``, the first L
-    totals with the epilogue. All stages but ``y`` are float32, whatever the workload's dtype.
+    padded input; ``wp``, the padded weight (reversed for a convolution); ``partial[c, i]``, the sum
+    over the taps of chunk c; ``total[i]``, the sum of the partials; and ``y``, the first L totals
+    with the epilogue. All stages but ``y`` are float32, whatever the workload's dtype.
 
-    Outputs are padded to a multiple of ``tile``, so that every tile is whole: the inner loop needs
-    no guards, only loads and stores do. If there are several chunks of ``chunk`` taps, the last one
-    begins early enough to be whole, and has zeros for the taps that the previous chunk has too. A
-    single chunk that is longer than N skips the taps it lacks. An output is computed only from
-    inputs that it depends on, because zero times a NaN or an infinity is NaN.
+    Outputs are padded to a multiple of ``tile``, so that every tile is whole. Only loads and stores
+    then need guards, not the inner loop. If there are several chunks of ``chunk`` taps, the last
+    one begins early enough to be whole. It has zeros for the taps that the previous chunk also has.
+    A single chunk that is longer than N skips the taps beyond the kernel. An output is computed
+    only from the inputs on which it depends, because zero times a NaN or an infinity is NaN.
 
     Summing chunk by chunk keeps the rounding error of long float32 sums near that of their longest
     chunk (the two-level case of Higham, "The accuracy of floating point summation", 1993).
@@ -44,7 +44,7 @@ def padded(workload: Conv1dWorkload, tile: int, chunk: int) -> Any:
     )
     flip = workload.kind == "convolve"
     last = taps - chunk
-    again = taps - N if chunks > 1 else 0  # taps of the last chunk that the previous one has too
+    again = taps - N if chunks > 1 else 0  # taps that the last two chunks share
 
     def weight(q: Any) -> Any:
         t = q if again == 0 else tirx.if_then_else(q < last, q, q - again)
@@ -71,7 +71,7 @@ def padded(workload: Conv1dWorkload, tile: int, chunk: int) -> Any:
 def _guarded(tensor: Any, index: Any, conditions: list[tuple[Any, bool]]) -> Any:
     """Return ``tensor[index]`` in float32, or zero if a condition does not hold.
 
-    ``conditions`` are pairs of a condition and whether it can fail at all.
+    Each of the ``conditions`` is a pair: the condition, and whether it can fail at all.
     """
     needed = [condition for condition, can_fail in conditions if can_fail]
     value = tensor[index].astype("float32")

@@ -1,4 +1,4 @@
-"""Frame: a common coordinate for samples and outputs, for programs that compute all gradients of a
+"""Frame: a common coordinate for samples and outputs. Programs use it to compute all gradients of a
 convolution at stride 1 tile by tile."""
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from templates.conv1d.workload import Conv1dWorkload
 
 @dataclass(frozen=True)
 class Frame:
-    """Coordinate of tiles, whose place e is sample ``first_sample`` + e and output
-    ``first_output`` + e.
+    """Place e of a tile is sample ``first_sample`` + e and output ``first_output`` + e.
 
-    Whatever the padding, the sum of output e depends on the samples from e - ``reach`` to e, tap t
-    meets the sample at e - reach + t * dilation, and the gradient of sample e depends on the
-    outputs from e to e + reach.
+    This holds for any padding: the output at place e depends on the samples at places e - ``reach``
+    to e. Tap t meets the sample at place e - reach + t * dilation. The gradient of the sample at
+    place e depends on the outputs at places e to e + reach.
     """
 
     reach: int
@@ -37,7 +36,7 @@ class Frame:
         return cls(reach, samples, outputs, extent)
 
     def tiles(self, places: int) -> int:
-        """Return the number of tiles of so many places each."""
+        """Return the number of tiles of ``places`` places each."""
         return ceil_div(self.extent, places)
 
     def first_sample(self, start: int) -> int:

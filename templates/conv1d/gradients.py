@@ -23,8 +23,8 @@ def computation(workload: Conv1dWorkload) -> Any:
 
 
 def _input_gradient(workload: Conv1dWorkload) -> Any:
-    """Return the program of the input's gradient: for each sample, the sum over the taps of the
-    tap times the gradient of the sum in which it meets the sample."""
+    """Return the program of the input's gradient. For each sample it adds up, over all taps, the
+    tap times the gradient of the sum in which the tap meets the sample."""
     s, several = workload.stride, workload.multiplier
     g, w, *z = placeholders(workload)
     f = te.reduce_axis((0, several), name="f")
@@ -73,5 +73,6 @@ def _weight_gradient(workload: Conv1dWorkload) -> Any:
 
 
 def tap(workload: Conv1dWorkload, t: Any) -> Any:
-    """Return where tap t, in correlation order, is in the weight. This is its own inverse."""
+    """Return the index in the weight of tap t in correlation order. The mapping is its own
+    inverse."""
     return workload.N - 1 - t if workload.kind == "convolve" else t

@@ -178,9 +178,9 @@ def _weight_gradient_grouped(
 ) -> Array:
     """Return the weight's gradient at ``taps`` if each output channel reads one input channel.
 
-    Few taps are computed one by one, many as a product of Fourier transforms, which is circular:
-    what wraps around lies beyond the taps. The result has the shape (output channels, 1,
-    len(taps)).
+    Few taps are computed one by one, many by a product of Fourier transforms. That product is
+    circular, but the values that wrap around lie beyond the taps. The result has the shape (output
+    channels, 1, len(taps)).
     """
     s, d, rows = workload.stride, workload.dilation, len(window)
     apart = gradients.reshape(rows, -1, gradients.shape[1])

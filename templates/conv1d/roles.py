@@ -20,13 +20,13 @@ class RowRange:
 
 @dataclass(frozen=True)
 class Roles:
-    """What takes the part of taps and of samples: each of ``kernels`` rows of ``taps`` is applied
-    to ``signals`` rows of ``samples``.
+    """The tensors that have the roles of taps and of samples. Each of ``kernels`` rows of ``taps``
+    is applied to ``signals`` rows of ``samples``.
 
     Output i is the sum over t of sample i + t - ``left`` times tap t, in the order in which the
-    taps meet the samples. If ``swapped``, the input takes the part of the taps and the weight that
-    of the samples. Convolution is commutative, and so the shorter of the two can be the taps. In a
-    correlation, the samples are then read backwards.
+    taps meet the samples. If ``swapped``, the input has the role of the taps, and the weight that
+    of the samples. Convolution is commutative, so the shorter of the two can be the taps. In a
+    correlation, swapped samples are read backwards.
     """
 
     swapped: bool
@@ -40,8 +40,8 @@ class Roles:
 def roles(workload: Conv1dWorkload) -> Roles:
     """Return the roles for a workload of channels apart, at stride 1 without dilation.
 
-    A kernel that is longer than its signal is swapped with it, if there is only one signal. Taps
-    that meet no sample are left out: they would contribute nothing but rounding errors.
+    A kernel that is longer than a single signal swaps roles with it. Taps that meet no sample are
+    left out, because they would contribute only rounding errors.
     """
     M, N, left = workload.M, workload.N, workload.left
     # the taps that meet samples, counted in the order of the samples
@@ -50,7 +50,7 @@ def roles(workload: Conv1dWorkload) -> Roles:
     taps, samples, left = RowRange(high - low, first, N), RowRange(M, 0, M), left - low
     if taps.extent <= M or workload.B > 1:
         return Roles(False, taps, samples, left, workload.out_channels, workload.B)
-    # with u for the taps in the order in which they meet the samples, the sum over t of
-    # x[i + t - left] u[t] is that over s of u[N-1 - (i + s - (M - N + left))] x[M-1 - s]
+    # Let u be the taps in the order in which they meet the samples. Then the sum over t of
+    # x[i + t - left] u[t] equals the sum over s of u[N-1 - (i + s - (M - N + left))] x[M-1 - s].
     left += M - taps.extent
     return Roles(True, samples, taps, left, workload.C, workload.multiplier)

@@ -32,9 +32,9 @@ def sums(
 ) -> Array:
     """Return the sums of a forward workload, before its epilogue, to within float64 rounding.
 
-    ``x`` and ``w`` have the shapes of the workload's input and weight, the result has that of its
-    output. One signal is computed by ``numpy.convolve`` in float64. If it is large, the convolution
-    theorem is used, whose float64 error (about 1e-15 of the largest value) is far below any
+    ``x`` and ``w`` have the shapes of the workload's input and weight, the result that of its
+    output. One signal is computed by ``numpy.convolve`` in float64, or by the convolution theorem
+    if it is large. The theorem's float64 error (about 1e-15 of the largest value) is far below any
     ``max_error``. Other workloads are computed block by block, so that little beside the result is
     in memory at once.
     """
@@ -66,8 +66,8 @@ def channels_first(workload: Conv1dWorkload, array: NDArray[Any]) -> NDArray[Any
 def taps_in_reach(workload: Conv1dWorkload, first: int, outputs: int) -> range:
     """Return the range of taps that meet a sample in one of ``outputs`` outputs from ``first`` on.
 
-    The other taps meet padding alone, as most do if a kernel is longer than its signal. The range
-    has one tap if none meets a sample.
+    The other taps meet only padding, as most taps do if a kernel is longer than its signal. If no
+    tap meets a sample, the range has one tap.
     """
     start = first * workload.stride - workload.left
     last = start + (outputs - 1) * workload.stride
@@ -132,8 +132,8 @@ def _sums_depthwise(
 ) -> None:
     """Write the sums of one signal to ``result`` (C, L), if each channel has one kernel.
 
-    Few taps are added one by one, as shifted multiply-adds. Many are a product of Fourier
-    transforms, which is circular: what wraps around lies behind the outputs.
+    Few taps are added one by one, as shifted multiply-adds, many by a product of Fourier
+    transforms. That product is circular, but the values that wrap around lie behind the outputs.
     """
     s, d = workload.stride, workload.dilation
     step = max(1, BLOCK // (workload.length * s + workload.span))

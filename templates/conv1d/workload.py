@@ -118,11 +118,12 @@ class Conv1dWorkload(WithGradients):
     def _one_form(self) -> Conv1dWorkload:
         """Normalise the fields, so that equal workloads have equal keys.
 
-        F and groups are left out at their defaults, padding becomes the mode that has it, if there
-        is one, and a single signal has layout NCW. Raise an error if groups, F, mode and padding do
-        not fit each other, or for gradients and gates that are not for this convolution.
+        F and groups are left out at their defaults. Padding becomes the mode with this padding, if
+        there is one. A single signal has layout NCW. Raise an error if groups, F, mode and padding
+        do not fit each other, or if no program serves such a convolution in direction backward or
+        with gates.
         """
-        edges = "mode" if self.padding is None else "padding"  # the one that was given
+        edges = "mode" if self.padding is None else "padding"  # the field that was given
         if self.F == self.C:
             self._set(F=None)
         if self.groups == self.C:

@@ -23,9 +23,9 @@ class CpuBackward(Template[Conv1dWorkload]):
 
     A task has one channel, or ``lanes`` of them in layout NWC, and one of ``parts`` equal shares of
     its tiles in all signals. For each tile it stages the samples that the taps meet as float32,
-    with zeros for the padding. It computes the sums again and multiplies the output's gradient by
-    the activation's derivative at these. From the product it computes the gradients of weight, bias
-    and input, in vectors of ``lanes`` places or channels.
+    with zeros for the padding. It computes the sums again, and multiplies the output's gradient by
+    the activation's derivative at these sums. From the product it computes the gradients of weight,
+    bias and input, in vectors of ``lanes`` places or channels.
 
     The gradients of weight and bias are summed in a fixed order: first up to 512 products, then
     32 tiles, then all tiles of a part, then the parts.
@@ -104,7 +104,7 @@ class CpuBackward(Template[Conv1dWorkload]):
 
 
 def is_channels_last(workload: Conv1dWorkload) -> bool:
-    """Return whether channels are last. If so, a vector is of channels, else of places."""
+    """Return whether channels are last. Vectors are then of channels, otherwise of places."""
     return workload.layout == "NWC"
 
 
@@ -115,7 +115,7 @@ def lane_counts(workload: Conv1dWorkload) -> list[int]:
 
 
 def channel_blocks(workload: Conv1dWorkload, config: Config) -> int:
-    """Return the number of channels, or of vectors of channels if these are last."""
+    """Return the number of channels, or of vectors of channels if channels are last."""
     return ceil_div(workload.C, config["lanes"]) if is_channels_last(workload) else workload.C
 
 
@@ -125,8 +125,8 @@ def tiles_of_channel(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def places_of_sums(workload: Conv1dWorkload, config: Config) -> int:
-    """Return for how many places a tile computes sums: its own, and those behind it on which the
-    gradients of its samples depend, rounded up to whole vectors."""
+    """Return the number of places for which a tile computes sums, rounded up to whole vectors. They
+    are its own places, and those behind it on which the gradients of its samples depend."""
     whole = 1 if is_channels_last(workload) else int(config["lanes"])
     return ceil_div(config["places"] + Frame.of(workload).reach, whole) * whole
 
@@ -139,8 +139,9 @@ def staged_floats(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def _place_counts(workload: Conv1dWorkload) -> list[int]:
-    """Return the tile sizes of the space, in places, up to one tile for all. If channels are last,
-    a tile has at most 512 places, which are the products of one float32 sum."""
+    """Return the tile sizes of the space, in places. No tile is larger than one tile for all
+    places. If channels are last, a tile has at most 512 places, whose products are added up in one
+    float32 sum."""
     whole = ceil_div(Frame.of(workload).extent, ROUND) * ROUND
     counts = (64, 256, 512) if is_channels_last(workload) else (512, 1024, 4096)
     return sorted({min(count, whole) for count in counts})

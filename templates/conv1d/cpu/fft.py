@@ -14,7 +14,7 @@ FEWEST_TAPS = 64
 """On a long signal, transforms are faster than the direct sum from about this many taps on."""
 SHORTEST = 128  # points of a block
 MOST_STAGED_BYTES = 2**24
-"""Limit of what each thread stages, unless one pair of the shortest blocks is larger already."""
+"""Limit of what each thread stages. Only a single pair of the shortest blocks may exceed it."""
 
 
 class CpuFft(Template[Conv1dWorkload]):
@@ -22,14 +22,14 @@ class CpuFft(Template[Conv1dWorkload]):
 
     Sample p of a block is lane p mod ``lanes`` of row p div ``lanes``. Each lane is a phase of the
     signal, so that a transform down the rows needs no shuffles. The phases are combined when
-    spectra are multiplied: at each frequency a Toeplitz matrix of ``lanes`` by ``lanes`` meets a
-    vector (polyphase filtering; Vetterli, "Running FIR and IIR filtering using multirate filter
-    banks", 1988).
+    spectra are multiplied: at each frequency, a Toeplitz matrix of ``lanes`` by ``lanes``
+    multiplies a vector (polyphase filtering; Vetterli, "Running FIR and IIR filtering using
+    multirate filter banks", 1988).
 
-    Two blocks are a pair: the real and the imaginary part of one transform. ``pairs`` of these
-    share each load of the weights' spectrum. ``radix`` is the largest factor of a transform, and
-    ``largest`` says whether the factors begin or end with it. If there is one signal that is
-    shorter than its kernel, they swap roles.
+    Two blocks form a pair: the real and the imaginary part of one transform. ``pairs`` pairs share
+    each load of the weights' spectrum. ``radix`` is the largest factor of a transform, and
+    ``largest`` says whether the factors begin or end with it. A single signal that is shorter than
+    its kernel swaps roles with it.
     """
 
     name = "fft"
@@ -100,14 +100,14 @@ class CpuFft(Template[Conv1dWorkload]):
 
 
 def filter_length(workload: Conv1dWorkload) -> int:
-    """Return the length of the tensor that is transformed once: the kernel, or the signal if there
-    is only one and it is shorter."""
+    """Return the length of the tensor that is transformed once: the kernel, or a single signal that
+    is shorter than it."""
     return min(workload.M, workload.N) if workload.is_one_signal else workload.N
 
 
 def outputs_of_block(workload: Conv1dWorkload, config: Config) -> int:
-    """Return the outputs of a block: the whole rows of points into which no tap wraps around. It is
-    0 or less if there is none."""
+    """Return the number of outputs of a block: the points of all whole rows into which no tap wraps
+    around. It is 0 or less if there is no such row."""
     rows: int = (config["points"] - filter_length(workload) + 1) // config["lanes"]
     return rows * int(config["lanes"])
 
@@ -128,7 +128,7 @@ def _staged_bytes(config: Config) -> int:
 
 
 def _block_lengths(workload: Conv1dWorkload) -> list[int]:
-    """Return five lengths of a block: powers of two, from one that is longer than the taps to one
-    with which the overlap costs little."""
+    """Return five block lengths, all powers of two. The shortest is longer than the taps; with the
+    longest, the overlap costs little."""
     first = max(SHORTEST, 2 ** (filter_length(workload) + 2).bit_length())
     return [first << step for step in range(5)]

@@ -13,16 +13,16 @@ from templates.template import PARALLEL, Config, Features, Template
 MAX_SUMS = 32
 MAX_UNROLLED = 256
 MAX_CHUNK = 512
-"""Most products that are added up in one float32 sum. If there are more, such sums are added."""
+"""Most products that are added up in one float32 sum. More products need several such sums."""
 
 
 class CpuGated(Template[Conv1dWorkload]):
     """Direct sum of a signal with gates, channels last, with vectors of neighbouring channels.
 
     A task computes ``rows_per_task`` rows of outputs. It sums ``rows`` of them by ``vectors``
-    vectors of ``lanes`` channels at a time, in registers. ``inner`` says whether the inner of its
-    loops is over channels or rows, ``unroll`` whether the taps are unrolled. Samples are multiplied
-    by their gates where they meet a tap, and sums by theirs before the only store.
+    vectors of ``lanes`` channels at a time, in registers. ``inner`` says whether the inner loop is
+    over channels or rows, ``unroll`` whether the taps are unrolled. A sample is multiplied by its
+    gate each time that it meets a tap, and a sum by its gate before the only store.
     """
 
     name = "gated"

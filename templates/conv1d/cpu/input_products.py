@@ -11,8 +11,8 @@ class CpuInputProducts(CpuProducts):
     """The input's gradient as a product: channels by samples, summed over filters and the taps that
     meet a sample.
 
-    The samples of a sheet have the same remainder modulo the stride, their phase, so that they meet
-    the same taps. The knobs are those of ``CpuProducts``.
+    All samples of a sheet have the same remainder modulo the stride (their phase), so they meet the
+    same taps. The knobs are those of ``CpuProducts``.
     """
 
     name = "input_products"
@@ -21,7 +21,8 @@ class CpuInputProducts(CpuProducts):
 
     @staticmethod
     def extents(workload: Conv1dWorkload) -> tuple[int, int]:
-        """Return the lines and columns: channels, and samples of one phase in all signals."""
+        """Return the numbers of lines (channels) and columns (samples of one phase in all
+        signals)."""
         return workload.C, workload.B * ceil_div(workload.M, workload.stride)
 
     @staticmethod
@@ -30,5 +31,5 @@ class CpuInputProducts(CpuProducts):
 
     @staticmethod
     def sheets(workload: Conv1dWorkload) -> int:
-        """Return how many remainders modulo the stride the samples have."""
+        """Return the number of different remainders of the samples modulo the stride."""
         return min(workload.stride, workload.M)

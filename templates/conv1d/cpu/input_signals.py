@@ -14,11 +14,11 @@ FORWARD = CpuSignals()
 
 
 class CpuInputSignals(Template[Conv1dWorkload]):
-    """The input's gradient at stride 1, computed as the forward convolution that it is.
+    """The input's gradient at stride 1, which is a forward convolution.
 
-    It is the convolution of the sums' gradients with the taps reversed and the weight's input and
-    output channels swapped. ``CpuSignals`` computes it. That template reorders the weights anyway,
-    and here it also multiplies by the activation's derivative as it stages.
+    The sums' gradients are convolved with the reversed taps, and the weight's input and output
+    channels are swapped. ``CpuSignals`` computes this convolution, because that template reorders
+    the weights anyway. Here it also multiplies by the activation's derivative while it stages.
     """
 
     name = "input_signals"
@@ -29,8 +29,8 @@ class CpuInputSignals(Template[Conv1dWorkload]):
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
         """Return whether the workload is the input's gradient of dense channels at stride 1, on a
-        CPU, and the forward convolution's padding is not negative and its input within the
-        limit."""
+        CPU. The forward convolution's padding must not be negative, and its input must be within
+        the limit."""
         return (
             super().applies(workload, limits)
             and workload.direction == "backward_input"
@@ -53,7 +53,7 @@ class CpuInputSignals(Template[Conv1dWorkload]):
 
 
 def forward_equivalent(workload: Conv1dWorkload) -> Conv1dWorkload:
-    """Return the forward workload that the gradient is, but for the order of its weight's axes."""
+    """Return the forward workload that computes the gradient if its weight's axes are reordered."""
     before, behind = (workload.span - 1 - side for side in workload.pads)
     return Conv1dWorkload(
         M=workload.length,

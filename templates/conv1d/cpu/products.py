@@ -27,7 +27,7 @@ class CpuProducts(Template[Conv1dWorkload]):
     A product has lines by columns of results, each a sum over depths. Several independent products
     are called sheets. A task computes ``columns`` columns by ``blocks`` blocks of ``vectors``
     vectors of ``lanes`` lanes. It stages ``depth`` depths of its lines and columns at a time, as
-    float32. In registers are the sums of one block of lines by ``own_columns`` columns.
+    float32. Registers hold the sums of one block of lines by ``own_columns`` columns.
     """
 
     kind = "cpu"
@@ -43,7 +43,7 @@ class CpuProducts(Template[Conv1dWorkload]):
     @staticmethod
     @abstractmethod
     def depths(workload: Conv1dWorkload) -> int:
-        """Return about how many terms a result is the sum of."""
+        """Return about how many terms are summed for a result."""
 
     @staticmethod
     def sheets(workload: Conv1dWorkload) -> int:

@@ -18,21 +18,21 @@ USUAL_STAGED_BYTES = 2**22
 MAX_STAGED_BYTES = 2**24
 WIDEST = 16  # lanes
 MAX_CHUNK = 512
-"""Most products that are added up in one float32 sum. If there are more, such sums are added."""
+"""Most products that are added up in one float32 sum. More products need several such sums."""
 
 
 class CpuSignals(Template[Conv1dWorkload]):
     """Direct sum for every forward workload that is not ``is_basic``.
 
     A tile is ``vectors`` vector registers of ``lanes`` outputs by ``filters`` output channels of
-    the same input. Its sums stay in registers. ``inner`` is the inner of a task's two loops over
-    tiles.
+    the same input. Its sums stay in registers. ``inner`` names the inner one of a task's two loops
+    over tiles.
 
     A task stages the samples that its ``tiles_per_task`` tiles need, with zeros for the padding. If
     the stride is not 1, samples are grouped by their remainder modulo the stride, so that
-    neighbouring outputs read neighbouring samples. Samples are read from the input itself if even
-    one vector needs too many to stage, and, except at a signal's ends, if they are in memory as
-    they would be staged.
+    neighbouring outputs read neighbouring samples. Samples are read from the input itself if even a
+    single vector needs too many to stage. Except at a signal's ends, samples are also read from the
+    input itself if it has them in the form in which they would be staged.
     """
 
     name = "signals"
@@ -132,12 +132,12 @@ def remainders(workload: Conv1dWorkload) -> int:
 
 
 def pitch(workload: Conv1dWorkload, outputs: int) -> int:
-    """Return how many samples of one remainder a task of so many outputs needs."""
+    """Return how many samples of one remainder a task of ``outputs`` outputs needs."""
     return outputs + (workload.N - 1) * workload.dilation // workload.stride
 
 
 def staged_samples(workload: Conv1dWorkload, outputs: int) -> int:
-    """Return how many samples a task of so many outputs stages."""
+    """Return how many samples a task of ``outputs`` outputs stages."""
     return workload.summed * remainders(workload) * pitch(workload, outputs)
 
 
@@ -154,6 +154,6 @@ def has_staged_layout(workload: Conv1dWorkload) -> bool:
 
 
 def _lanes(workload: Conv1dWorkload, usual: tuple[int, ...]) -> list[int]:
-    """Return the ``usual`` lane counts that are no more than the outputs, or else the largest power
-    of two that is."""
+    """Return the ``usual`` lane counts up to the number of outputs. If there are none, return the
+    largest power of two up to that number."""
     return [n for n in usual if n <= workload.length] or [1 << (workload.length.bit_length() - 1)]

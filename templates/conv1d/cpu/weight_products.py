@@ -16,8 +16,8 @@ class CpuWeightProducts(CpuProducts):
 
     @staticmethod
     def extents(workload: Conv1dWorkload) -> tuple[int, int]:
-        """Return the lines and columns: filters, and channels times taps, with a last column for
-        the bias if there is one."""
+        """Return the numbers of lines (filters) and columns (channels times taps, and one more for
+        a bias)."""
         return workload.out_channels, workload.C * workload.N + workload.bias
 
     @staticmethod

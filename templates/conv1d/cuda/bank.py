@@ -27,8 +27,8 @@ OTHER_REGISTERS = 48  # registers for runs of outputs before they are stored, ad
 class CudaBank(Template[Conv1dWorkload]):
     """A bank of filters over one input channel, as a product on tensor cores.
 
-    It is for at least 16 filters of at most 64 taps, in 16 bits, channels first. It is limited by
-    its stores (``schedules/bank.cu``). A warp holds the samples of ``position_tiles`` tiles of 8
+    It is for at least 16 filters of at most 64 taps, in 16 bits, channels first. Its stores limit
+    its speed (``schedules/bank.cu``). A warp holds the samples of ``position_tiles`` tiles of 8
     positions and goes through ``filter_tiles`` tiles of 16 filters. A lane stores ``neighbours``
     neighbouring outputs at once. Registers are limited so that ``resident`` blocks fit on a unit.
     """

@@ -25,7 +25,8 @@ class CudaDirect(Template[Conv1dWorkload]):
 
     With ``staging`` "in turn", a thread waits for each of its staging loads; with "together", it
     issues them all first. With ``stores`` "own", a thread stores its own sums; with "together", the
-    block stores them through shared memory, so that neighbouring threads store neighbours.
+    block stores them through shared memory, so that neighbouring threads store neighbouring
+    outputs.
     """
 
     name = "direct"

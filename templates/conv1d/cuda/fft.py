@@ -16,8 +16,8 @@ from templates.template import Config, Features, Template
 FEWEST_TAPS = 48
 """With fewer taps, other templates are faster."""
 LEAST_ERROR = 5e-6
-"""Least allowed error for which transforms are used. They are right to 1.3e-6 of the largest output
-on normally distributed input, and to 2.5e-6 on an impulse (measured)."""
+"""Transforms are used only if at least this error is allowed. Their measured error is 1.3e-6 of the
+largest output on normally distributed input, and 2.5e-6 on an impulse."""
 SECTOR_BYTES = 32  # a GPU's memory is written in units of so many bytes
 ROW = 272  # places for a row of 256 complex values in shared memory
 POINTS = (512, 1024, 2048, 3072, 4096, 5120, 6144, 8192)
@@ -28,17 +28,17 @@ MAX_RESIDENT = 1024  # threads of the ``resident`` blocks of a unit, and of a bl
 
 
 class CudaFft(Template[Conv1dWorkload]):
-    """Overlap-save convolution with one transform a segment, which does not leave its block.
+    """Overlap-save convolution in which a block of threads transforms each segment as a whole.
 
     Segments of 2 * ``points`` samples overlap by at least the taps. Each is one transform of
     ``points`` complex values (``schedules/fft.cu``). A block transforms a filter, and then
-    ``segments`` segments of the signals that it meets.
+    ``segments`` segments of the signals that the filter meets.
 
     ``spectrum`` says whether the filter's spectrum is kept in registers, or in a buffer of its own
-    in shared memory. There a block's threads may be in several ``teams``, which transform segments
-    at the same time, and the first of which also transforms the filter. ``samples`` says whether
-    its samples are loaded while it transforms the taps ("early") or after that ("late"), which
-    takes fewer registers. Registers are limited so that ``resident`` blocks fit on a unit.
+    in shared memory. With the buffer, a block's threads may form several ``teams``, which transform
+    segments at the same time. The first team also transforms the filter. ``samples`` says whether
+    this team loads its samples while it transforms the taps ("early"), or after that ("late"),
+    which takes fewer registers. Registers are limited so that ``resident`` blocks fit on a unit.
 
     With ``held_kib``, the launch lets the next one begin
     (``templates/kernels/launches/next_launch.py``).
@@ -51,7 +51,7 @@ class CudaFft(Template[Conv1dWorkload]):
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
         """Return whether the workload :func:`has_contiguous_rows`, has at least 48 taps and allows
-        the error of transforms, and the kernel, or a single signal that is shorter, is no longer
+        the error of transforms. The kernel, or a single signal that is shorter, must be no longer
         than three quarters of the longest segment."""
         return (
             super().applies(workload, limits)
@@ -156,8 +156,8 @@ def has_contiguous_rows(workload: Conv1dWorkload) -> bool:
 def dropped(workload: Conv1dWorkload, config: Config) -> int:
     """Return the number of sums at the start of a segment that are not stored.
 
-    The taps wrap around into taps - 1 of them. If a row needs no more segments then, this is
-    rounded up to whole sectors of memory, so that each segment's outputs begin with a sector if the
+    The taps wrap around into taps - 1 of them. This number is rounded up to whole sectors of memory
+    if a row needs no more segments for that. Each segment's outputs then begin with a sector if the
     row does.
     """
     wrapped = roles(workload).taps.extent - 1
@@ -192,7 +192,7 @@ def threads(config: Config) -> int:
 
 
 def teams(config: Config) -> int:
-    """Return the number of teams of a block; they find the spectrum in shared memory."""
+    """Return the number of teams of a block, which share a spectrum in shared memory."""
     return int(config.get("teams", 1))
 
 
@@ -212,8 +212,8 @@ def buffer_words(points: int) -> int:
 
 
 def _points(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
-    """Return the values of ``points`` with which at least a quarter of a segment is new outputs, up
-    to the first with which one segment covers a whole row."""
+    """Return the values of ``points`` for which new outputs are at least a quarter of a segment.
+    The last value is the first for which one segment covers a whole row."""
     fitting = [
         p
         for p in POINTS
@@ -225,8 +225,8 @@ def _points(workload: Conv1dWorkload, limits: DeviceLimits) -> list[int]:
 
 
 def _has_fewest_registers(config: Config) -> bool:
-    """Return whether the configuration asks for the fewest registers. Such a one is always valid,
-    so that the space is never empty."""
+    """Return whether the configuration asks for the fewest registers. Such a configuration is
+    always valid, so the space is never empty."""
     least = {"segments": 1, "spectrum": "registers", "samples": "late", "resident": 1}
     return all(config[name] == value for name, value in least.items())
 

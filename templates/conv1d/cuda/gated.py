@@ -21,11 +21,11 @@ BESIDE = 28  # registers for addresses and the like
 class CudaGated(Template[Conv1dWorkload]):
     """Direct sum of a signal with gates, channels last (``schedules/gated.cu``).
 
-    It is limited by memory: gates are multiplied while the signal is read, and before the only
-    store. A thread computes ``rows`` neighbouring outputs of ``channels`` neighbouring channels.
-    With ``reads`` "strip", it has all taps in registers and reads each row of input once. With
-    "taps", which serves any kernel, it reads the rows that each tap meets. Registers are limited so
-    that ``resident`` blocks fit on a unit.
+    Memory limits its speed: the signal is multiplied by its gates while it is read, and the outputs
+    by theirs before the only store. A thread computes ``rows`` neighbouring outputs of ``channels``
+    neighbouring channels. With ``reads`` "strip", the thread has all taps in registers and reads
+    each row of input once. With "taps", which serves any kernel, it reads the rows that each tap
+    meets. Registers are limited so that ``resident`` blocks fit on a unit.
     """
 
     name = "gated"

@@ -25,13 +25,14 @@ SPARED = 8  # registers by which the estimate may exceed the limit: the compiler
 class CudaHankel(Template[Conv1dWorkload]):
     """Channels apart with 2 to 96 taps, as products of a Hankel matrix of samples on tensor cores.
 
-    It is for 16 bits, channels first (``schedules/hankel.cu``). Like ``CudaWindow``, it is limited
-    by memory; with more taps, the multiply-adds of ``CudaWindow`` take longer than that.
+    It is for 16 bits, channels first (``schedules/hankel.cu``). Memory limits its speed, as it does
+    that of ``CudaWindow`` for few taps. With more taps, multiply-adds limit the speed of
+    ``CudaWindow``.
 
     A warp holds a channel's taps and goes through ``tiles`` tiles of 16 segments of ``width``
     outputs. ``stages`` tiles are loaded ahead. A warp reads and writes ``vector`` elements at a
-    time, or fewer if the rows of a signal are no whole number of vectors. Registers are limited so
-    that ``resident`` blocks fit on a unit. ``next_launch`` says whether the next launch may begin
+    time, or fewer if the rows of a signal do not fill whole vectors. Registers are limited so that
+    ``resident`` blocks fit on a unit. ``next_launch`` says whether the next launch may begin
     ``early``, once a block has asked for its taps, or ``late``.
     """
 
@@ -116,8 +117,8 @@ def blocks(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def vectors(workload: Conv1dWorkload, config: Config) -> tuple[int, int]:
-    """Return the elements of a vector of the input and of one of the output. All rows of a signal
-    together are a whole number of vectors."""
+    """Return the numbers of elements of an input vector and of an output vector. All rows of a
+    signal together are a whole number of vectors."""
     inside = gcd(workload.C * workload.M, config["vector"])
     outside = gcd(workload.out_channels * workload.length, config["vector"], config["width"] // 4)
     return inside, outside
@@ -131,8 +132,8 @@ def segments(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def parts(workload: Conv1dWorkload, config: Config) -> int:
-    """Return how many times four lanes read to have the samples that a segment meets, from the
-    boundary of a vector on."""
+    """Return how many reads four lanes need for the samples that a segment meets. The first read
+    begins at the boundary of a vector."""
     most = max(pad for _, pad in _alignment_shifts(workload, config))
     reach = config["width"] - 1 + workload.N + most
     return ceil_div(reach, _samples(vectors(workload, config)[0]))
@@ -143,9 +144,9 @@ def _samples(vector: int) -> int:
 
 
 def _alignment_shifts(workload: Conv1dWorkload, config: Config) -> set[tuple[int, int]]:
-    """Return the pairs of shifts, in elements, that occur among the channels: by how many the first
-    segment begins before its row, and by how many the samples that are read begin before the first
-    one that is needed.
+    """Return the pairs of shifts, in elements, that occur among the channels. The first shift is
+    the distance by which the first segment begins before its row. The second is the distance by
+    which reading begins before the first needed sample.
 
     ``hankel_tiles`` in ``hankel.cu`` computes the same for its channel.
     """

@@ -35,17 +35,25 @@ COLUMNS = (12, 16, 24, 32)  # tiles of positions of a warpgroup, beside the usua
 
 
 class CudaImplicit(Template[Conv1dWorkload]):
-    """Filters by channels and taps, times channels and taps by positions (``implicit.cu``).
+    """A product of weights and samples (``implicit.cu``).
+
+    The weights are a matrix of filters by channels and taps, the samples one of channels and taps
+    by positions.
 
     A warp sums ``filter_tiles`` of 16 filters by ``position_tiles`` of 8 positions. A step of the
     product is ``along`` 16 channels or taps, padded by zeros. With two ``fragments``, its operands
-    are loaded during the step before. A block stages ``channels`` and ``taps`` at a time, with two
-    ``stages`` during the products before. If it stages all at once, it keeps the weights for
-    several ``tiles`` of positions; along channels they come in ``weight_parts``. A lane stores
-    ``neighbours`` at once. ``arithmetic`` says in which halves float32 is split. For one channel,
-    weights may be ``streamed`` so many taps at a time (0: staged) through ``stream_stages``: then
-    warpgroups multiply them by a window that stays, and lanes sum the remaining filters, if these
-    are few. Registers are limited so that ``resident`` blocks fit on a unit."""
+    are loaded during the step before. A block stages ``channels`` channels and ``taps`` taps at a
+    time; with two ``stages``, it does so during the products of the previous ones. If it stages all
+    at once, it keeps the weights for ``tiles`` tiles of positions; along channels, the weights come
+    in ``weight_parts`` parts. A lane stores ``neighbours`` outputs at once. ``arithmetic`` names
+    the halves into which float32 is split.
+
+    For one channel, ``streamed`` taps of the weights may be streamed at a time through
+    ``stream_stages`` stages (0: weights are staged). Warpgroups then multiply them by a window that
+    stays, and lanes sum the remaining filters if there are few.
+
+    Registers are limited so that ``resident`` blocks fit on a unit.
+    """
 
     name = "implicit"
     kind = "cuda"
@@ -214,7 +222,8 @@ class CudaImplicit(Template[Conv1dWorkload]):
 
 def _can_stream(workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
     """Return whether weights may be streamed: float32 of one channel, for warpgroups. Their
-    instruction finds the second row of a step by its distance from the first, at least 0."""
+    instruction finds the second row of a step by its distance from the first row, which must be at
+    least 0."""
     near, far = coprime_steps(workload, 8 * workload.dilation)
     even = [2 * step * far % near for step in range(ceil_div(workload.N, 16))]
     return (
@@ -237,7 +246,8 @@ def _uses_warps(config: Config, F: int) -> bool:
 
 
 def _along(workload: Conv1dWorkload) -> list[str]:
-    """Return the better way first, and the other one if it multiplies less than twice as much."""
+    """Return the values of ``along``, the better one first. The other one is included only if it
+    multiplies less than twice as much."""
     if workload.C == 1:
         return ["taps"]
     products = {
@@ -267,7 +277,7 @@ def _taps(way: str, N: int) -> list[int]:
 
 
 def _neighbours(workload: Conv1dWorkload) -> list[int]:
-    """Return how many neighbours a lane may store at once, at most 16 bytes."""
+    """Return how many neighbouring outputs a lane may store at once, at most 16 bytes."""
     if workload.layout == "NWC":
         return [2]
     return [2, 4] if workload.dtype == "float32" else [2, 4, 8]

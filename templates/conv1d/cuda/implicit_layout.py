@@ -1,5 +1,5 @@
-"""What a block of ``CudaImplicit`` computes and holds: filters, positions, shared memory and
-registers, as ``schedules/implicit.cu`` and ``implicit_layout.cu`` have them."""
+"""Work, shared memory and registers of a block of ``CudaImplicit``, as ``schedules/implicit.cu``
+and ``implicit_layout.cu`` lay them out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from templates.template import Config
 CHAIN = 16  # steps that tensor cores sum at a time, if the sum of all would be too inexact
 OTHER_REGISTERS = 52  # registers for addresses and so on
 MOST_PREFETCHED = 4
-MOST_REGISTERS = 208  # registers of a thread, which rows that are loaded ahead must not exceed
+MOST_REGISTERS = 208  # registers of a thread, including the rows that it loads ahead
 STREAM_GAP = 8  # words between filters, which put them into different banks
 STREAM_OTHER_REGISTERS = 24  # registers for addresses and so on, if weights are streamed
 MOST_FILTERS_OF_LANES = 4  # filters that lanes sum: a lane finishes one of them
@@ -42,8 +42,8 @@ def slack(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def filter_blocks(workload: Conv1dWorkload, config: Config) -> int:
-    """Return the number of blocks for all filters but the rest. A warp's filters are so far apart
-    that their runs have the same alignment."""
+    """Return the number of blocks for all filters except those that lanes sum. A warp's filters are
+    spaced so that all their runs have the same alignment."""
     run, own = config["neighbours"], 16 * config["filter_tiles"]
     spacing = run // gcd(workload.length, run) if slack(workload, config) else 1
     packed = workload.out_channels - filters_of_lanes(workload, config)
@@ -51,7 +51,8 @@ def filter_blocks(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def filters_of_lanes(workload: Conv1dWorkload, config: Config) -> int:
-    """Return how many filters lanes sum: those beyond the blocks that warpgroups fill, if few."""
+    """Return how many filters lanes sum: those beyond the full blocks of warpgroups, if there are
+    few."""
     F = workload.out_channels
     beyond = F % filters(config) if config.get("streamed") and filters(config) < F else 0
     return beyond if beyond <= MOST_FILTERS_OF_LANES else 0
@@ -88,7 +89,7 @@ def shared_words(workload: Conv1dWorkload, config: Config) -> int:
     size = BYTES_PER_ELEMENT[workload.dtype]
     raw = filters(config) // config["weight_parts"] * pitch * size // 4
     if config["along"] == "taps":
-        raw = 0  # they need no packing
+        raw = 0  # weights need no packing
     beside = window + raw if chunks(workload, config) > 1 else max(window, raw)
     return int(config["stages"] * (halves * filters(config) * chunk_steps(config) * 8 + beside))
 
@@ -104,7 +105,7 @@ def rows_prefetched(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def halves_of(config: Config) -> int:
-    """Return in how many halves an element is multiplied: 2 for a split float32, else 1."""
+    """Return the number of halves of an element: 2 for a float32 that is split, else 1."""
     return 2 if products_of(config) == 3 else 1
 
 
@@ -115,8 +116,8 @@ def products_of(config: Config) -> int:
 def chain(workload: Conv1dWorkload, config: Config) -> int:
     """Return how many steps tensor cores sum at a time; 0: all.
 
-    They sum all if that takes at most half of ``max_error``, because devices before 8.0 take two
-    instructions for a product.
+    They sum all steps if the error of that is at most half of ``max_error``. The other half is for
+    devices before 8.0, which take two instructions for a product.
     """
     error = 2 * truncation(config["arithmetic"], workload.taps)
     is_exact = error <= workload.error_of_sums(workload.taps)
@@ -150,7 +151,8 @@ def coprime_steps(workload: Conv1dWorkload, reach: int) -> tuple[int, int]:
 
 
 def register_limit(config: Config, registers: int) -> int:
-    """Return the most registers of a thread: a unit has four parts, and each runs whole warps."""
+    """Return the most registers of a thread. A unit has four parts, and each part runs whole
+    warps."""
     warps = ceil_div(threads(config) // 32 * config["resident"], 4)
     return min(255, registers // 4 // (32 * warps) // 8 * 8)
 

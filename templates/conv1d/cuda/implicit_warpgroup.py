@@ -26,7 +26,7 @@ OTHER_STAGING_REGISTERS = 40  # other registers of a staging thread
 
 
 class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
-    """Filters by channels and taps, times channels and taps by positions, by warpgroups.
+    """A product of weights (filters by channels and taps) and samples, by warpgroups.
 
     It uses the matrix instructions of whole warpgroups (``schedules/implicit_warpgroup.cu``). A
     warpgroup holds 64 filters by ``columns`` positions, or 32 filters by as many pairs of
@@ -46,8 +46,8 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
         """Return whether the workload is dense, has 16 bits, at least 8 channels and 16 filters,
         and at most 31 taps, on compute capability 9.0.
 
-        No other GPU has these instructions. They take 16 channels and 64 filters: with fewer than
-        these limits, most of an instruction would be empty.
+        No other GPU has these instructions. They take 16 channels and 64 filters. Below the limits,
+        most of an instruction would be empty.
         """
         return (
             limits.kind == "cuda"
@@ -168,8 +168,9 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
 
 @dataclass(frozen=True)
 class Registers:
-    """Registers of a thread: at the launch, then of threads that stage and of threads that
-    multiply. The latter two differ if staging threads leave some of theirs to the others."""
+    """Registers of a thread at the launch, of a thread that stages, and of a thread that
+    multiplies. The last two differ if staging threads give some of their registers to the
+    others."""
 
     launched: int
     staging: int
@@ -177,7 +178,7 @@ class Registers:
 
 
 def registers(workload: Conv1dWorkload, config: Config) -> Registers:
-    """Return the registers of a block's threads; those for multiplying are estimated."""
+    """Return the registers of a block's threads. Those for multiplying are an estimate."""
     groups, stagers = _groups(config), config["staging_groups"]
     launched = min(MOST_REGISTERS, REGISTERS // (threads(config) * config["resident"]) // 8 * 8)
     needed = ceil_div(_weights(workload, config) + config["columns"] // 2 + OTHER_REGISTERS, 8) * 8
@@ -189,7 +190,7 @@ def registers(workload: Conv1dWorkload, config: Config) -> Registers:
 
 def row_pairs_prefetched(workload: Conv1dWorkload, config: Config) -> int:
     """Return how many pairs of rows a staging thread fetches at once: as many as its registers
-    hold. It is less than 1 if they hold none."""
+    hold. It is less than 1 if they do not hold any pair."""
     pairs = ceil_div(_rows(workload, config) // 2, 128 * config["staging_groups"])
     return min(
         MOST_PREFETCHED,
@@ -233,8 +234,8 @@ def _groups(config: Config) -> int:
 def neighbours(workload: Conv1dWorkload) -> int:
     """Return how many neighbouring positions share the 64 rows of an instruction, 1 or 2.
 
-    Two positions have 32 filters each. There are two if the rows would else be empty, and if the
-    positions share all taps but one.
+    It is 2, with 32 filters for each position, if half of the rows would otherwise be empty and two
+    neighbouring positions share all taps but one.
     """
     shared = workload.stride == workload.dilation == 1 < workload.N and workload.layout == "NCW"
     return 2 if shared and 1 <= workload.out_channels % 64 <= 32 else 1
@@ -252,7 +253,7 @@ def _taps(workload: Conv1dWorkload) -> int:
 
 def _columns(workload: Conv1dWorkload, config: Config) -> int:
     """Return how many columns a block computes at a time: those of one group if groups take turns,
-    else those of all."""
+    otherwise those of all groups."""
     groups = config["position_groups"] if chunks(workload, config) > 1 else 1
     return int(config["columns"] * groups)
 

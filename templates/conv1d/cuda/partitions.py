@@ -26,10 +26,10 @@ class CudaPartitions(Template[Conv1dWorkload]):
 
     The taps are divided into parts of ``points`` taps, and the output into segments of as many
     outputs (``schedules/partitions.cu``). The first launch computes the spectra of all parts and
-    input segments, the last one transforms back. It also sums the products of spectra if
-    ``products`` are "fused". If they are "apart", a launch of their own sums them, with
-    ``together`` output segments a thread. Registers are limited so that ``resident`` blocks fit on
-    a unit. With ``held_kib``, transforms let the next launch begin
+    input segments, the last one transforms back and, if ``products`` are "fused", also sums the
+    products of spectra. If they are "apart", a launch of their own sums them, with ``together``
+    output segments a thread. Registers are limited so that ``resident`` blocks fit on a unit. With
+    ``held_kib``, transforms let the next launch begin
     (``templates/kernels/launches/next_launch.py``).
     """
 

@@ -13,13 +13,13 @@ from templates.template import Config, Features, Template
 
 MAX_TAPS = 512
 MAX_REGISTERS = 200
-FEW_BLOCKS = 6  # of a unit, up to which a launch usually gains if it lets the next one begin
+FEW_BLOCKS = 6  # of a unit. With at most so many, letting the next launch begin usually pays
 
 
 class CudaRegisters(Template[Conv1dWorkload]):
     """Direct sum that reads straight from global memory to registers.
 
-    It is for short kernels and short signals, whose time is mostly one wait for memory
+    It is for short kernels and short signals, which spend most of their time on one wait for memory
     (``schedules/registers.cu``). ``shares`` lanes compute the same ``outputs_per_thread``
     neighbouring outputs: each sums over one part of the taps, and they add up their sums by
     shuffles. ``next_launch`` says whether the next launch may begin ``early``, once a block has

@@ -16,9 +16,9 @@ class CudaToeplitz(Template[Conv1dWorkload]):
     """The output as a product of a Hankel view of the input and a Toeplitz matrix of 8 columns.
 
     It runs on tensor cores (``schedules/toeplitz.cu``). A warp holds ``row_tiles`` tiles of 128
-    outputs. ``arithmetic`` says in which halves float32 is split, and whether the low halves are
-    multiplied, too. With ``tail`` "guarded", every step checks whether it is past the end; with
-    "peeled", only those steps do that follow the last whole round of fragments.
+    outputs. ``arithmetic`` names the halves into which float32 is split, and says whether the low
+    halves are multiplied, too. With ``tail`` "guarded", every step checks whether it is past the
+    end; with "peeled", only the steps after the last whole round of fragments check that.
     """
 
     name = "toeplitz"
@@ -28,7 +28,7 @@ class CudaToeplitz(Template[Conv1dWorkload]):
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
         """Return whether the workload ``is_rows``, an arithmetic keeps ``max_error``, and the GPU
-        has compute capability 7.5 or later, from which on tensor cores read 8x8 tiles."""
+        has compute capability 7.5 or later. Earlier tensor cores do not read 8x8 tiles."""
         return (
             limits.kind == "cuda"
             and limits.capability >= 75

@@ -23,9 +23,9 @@ class CudaWarpgroup(Template[Conv1dWorkload]):
     The matrix instructions of whole warpgroups read both operands from shared memory
     (``schedules/warpgroup.cu``). A warpgroup holds 64 by ``columns`` outputs. A block has
     ``groups`` times ``tap_groups`` warpgroups: ``groups`` are side by side, and ``tap_groups``
-    divide the taps among them. ``arithmetic`` says in which halves float32 is split. Tensor cores
-    truncate their sums, so only ``steps_per_sum`` steps of 16 taps are summed there before the sum
-    is added to a total in float32.
+    divide the taps among them. ``arithmetic`` names the halves into which float32 is split. Tensor
+    cores truncate their sums, so only ``steps_per_sum`` steps of 16 taps are summed there before
+    the sum is added to a total in float32.
     """
 
     name = "warpgroup"

@@ -18,19 +18,19 @@ MAX_TAPS = 64  # a thread holds all taps
 MAX_PRODUCTS = 2048  # multiply-adds unrolled
 MAX_REGISTERS = 232  # as estimated
 OTHER_REGISTERS = 24  # registers for addresses and so on
-LANES = 32  # of a warp, which pass each other the elements beside their vectors
+LANES = 32  # of a warp. They pass each other the elements beside their vectors
 WORD_BYTES = 4
 
 
 class CudaWindow(Template[Conv1dWorkload]):
     """Direct sum of channels apart with few taps, channels first, in registers alone.
 
-    It is limited by memory (``schedules/window.cu``). A thread holds the taps of a row, reads
+    Memory limits its speed (``schedules/window.cu``). A thread holds the taps of a row, reads
     ``vector`` elements at a time straight into registers, and sums ``outputs`` neighbouring
     outputs, at ``steps`` places of the row.
 
     With ``reads`` "window", a thread holds all samples that these outputs meet. With "taps", it
-    reads the samples of each tap by themselves, which pays if dilation puts them far apart. With
+    reads the samples of each tap separately, which pays if dilation puts them far apart. With
     "lanes", it takes the samples beside its own vector from neighbouring lanes, if they are few.
     Registers are limited so that ``resident`` blocks fit on a unit.
     """
@@ -161,8 +161,8 @@ def _reads(workload: Conv1dWorkload) -> list[str]:
 def _words_beside(workload: Conv1dWorkload) -> tuple[int, ...]:
     """Return how many words before and behind its own vector a thread's outputs meet.
 
-    Up to 4 words are rounded up to 0, 1, 2 or 4, as one load can have. With more, ``reads`` "lanes"
-    is not valid.
+    Counts up to 4 are rounded up to 0, 1, 2 or 4, the words that one load can have. With more
+    words, ``reads`` "lanes" is not valid.
     """
     reach = (workload.N - 1) * workload.dilation
     size = BYTES_PER_ELEMENT[workload.dtype]
@@ -184,7 +184,7 @@ def _threads_of_row(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def _padded(workload: Conv1dWorkload, config: Config) -> float:
-    """Return how many outputs threads compute for each output that there is, at least 1."""
+    """Return the number of outputs that threads compute for each existing output, at least 1."""
     outputs = config["outputs"] * config["steps"]
     return float(_threads_of_row(workload, config) * outputs / workload.length)
 

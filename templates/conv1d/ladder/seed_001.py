@@ -1,4 +1,4 @@
-"""The rung of seed 001, whose Triton kernel it follows: a block of 2048 outputs, four taps a step,
+"""The rung that follows the Triton kernel of seed 001: a block of 2048 outputs, four taps a step,
 everything read through the caches. The Triton kernel itself is among the peers."""
 
 from __future__ import annotations

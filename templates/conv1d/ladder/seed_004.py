@@ -25,7 +25,7 @@ LINE = 16
 
 
 def naive(workload: Conv1dWorkload, kind: str) -> Schedule:
-    """Schedule a thread for each output, 512 a block, which reads everything from memory."""
+    """Schedule a thread for each output, 512 a block. It reads everything from global memory."""
     sch = Schedule(computation(workload))
     block, thread = sch.split(sch.get_loops(sch.get_sblock("y"))[0], [None, THREADS])
     grid = Grid(sch, kind)
@@ -47,8 +47,8 @@ def registers(workload: Conv1dWorkload, kind: str, threads: int = BLOCKED_THREAD
 def micro(workload: Conv1dWorkload, kind: str) -> Schedule:
     """Pad the kernel to whole lines of 64 bytes and fetch it in aligned vectors of four.
 
-    The document reads with ``__ldg``, which TVM cannot express. Its ``__restrict__`` lets the
-    compiler choose the same path.
+    The document reads with ``__ldg``, which TVM cannot express. The ``__restrict__`` of TVM's code
+    lets the compiler choose the same path.
     """
     return _staged(workload, kind, BLOCKED_THREADS, outputs=OUTPUTS, step=STEP, line=LINE)
 

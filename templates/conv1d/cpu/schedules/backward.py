@@ -146,7 +146,7 @@ class _Program:
         return (b * C + c) * extent + i
 
     def _tap_offset(self, t: int) -> int:
-        """Return how many numbers behind the first tap's sample tap t's sample is staged."""
+        """Return the distance from the first tap's staged sample to that of tap t, in numbers."""
         return t * self.workload.dilation * self.channels
 
     def _vectors(self, places: int) -> int:
@@ -157,7 +157,8 @@ class _Program:
         return self.weights[t * self.lanes + lane]
 
     def _multiply_by_derivative(self) -> None:
-        """Compute a tile's sums, and multiply the staged gradients by the derivative there."""
+        """Compute a tile's sums, and multiply the staged gradients by the derivative at these
+        sums."""
         N = self.workload.N
         with ir.serial(0, self._vectors(self.outputs)) as n, ir.vectorized(0, self.lanes) as lane:
             at = n * self.lanes + lane
@@ -171,8 +172,9 @@ class _Program:
             ir.buffer_store(self.gradients.buffer, gradient, [at])
 
     def _add_sums(self) -> None:
-        """Add a tile to the gradients of weight and bias: for each tap the products with the
-        samples that it meets, for the bias the gradients alone."""
+        """Add a tile's terms to the gradients of weight and bias. A tap's terms are the sums'
+        gradients times the samples that the tap meets; the bias's terms are the sums' gradients
+        alone."""
         numbers = list(range(self.sums))
         vectors = self._vectors(self.places)
         for first in range(0, self.sums, TAPS):
@@ -218,7 +220,7 @@ class _Program:
                     ir.buffer_store(output, value, [place])
 
     def _store_sums(self, part: Any, c: Any) -> None:
-        """Store the part's sums; those of one channel are neighbours."""
+        """Store the part's sums, with those of one channel side by side."""
         with ir.serial(0, self.channels) as channel, ir.serial(0, self.sums) as n:
             first = n * self.lanes
             if is_channels_last(self.workload):

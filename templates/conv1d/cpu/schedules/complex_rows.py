@@ -17,8 +17,8 @@ class ComplexRows:
     """Complex rows in a flat buffer, from element ``start`` on.
 
     Distances are in elements: ``row`` from one row to the next, ``leg`` between the inputs of a
-    butterfly, and ``imaginary`` from a real part to its imaginary part, which is zero if that is
-    None. Values are loaded as float32 and stored in the buffer's dtype.
+    butterfly, and ``imaginary`` from a real part to its imaginary part. If ``imaginary`` is None,
+    imaginary parts are zero. Values are loaded as float32 and stored in the buffer's dtype.
     """
 
     buffer: Any
@@ -30,8 +30,8 @@ class ComplexRows:
     """Rows from this one on are not stored; None stores all."""
 
     def move(self, rows: Any) -> ComplexRows:
-        """Return these rows from ``rows`` rows further on. This emits the address as a variable,
-        which all legs share."""
+        """Return these rows, beginning ``rows`` rows further on. This emits their address as a
+        variable that all legs share."""
         return replace(self, start=ir.Bind(self.start + rows * self.row))
 
     def load(self, leg: int, lane: Any) -> Complex:

@@ -22,8 +22,8 @@ from templates.kernels.parameters import flat
 PARTS = (0, 1)  # real and imaginary
 
 Pass = Callable[[int, Any, int, int], None]
-"""A pass over rows, of (level, first row, number of rows, step): the inputs of a butterfly of this
-level are ``step`` rows apart."""
+"""A pass over rows, a function of (level, first row, number of rows, step). The inputs of a
+butterfly of this level are ``step`` rows apart."""
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
@@ -37,9 +37,9 @@ class _Program:
     weights (in correlation form, at negative indices) and runs a task for each ``pairs`` pairs of
     blocks.
 
-    A task's forward transform leaves the frequencies in the order in which decimation in frequency
-    finds them. The weights' spectrum has the same order, and the inverse transform undoes it. The
-    passes go depth first, so that all but the first and last find their rows in the nearest cache.
+    A task's forward transform leaves the frequencies in the order of decimation in frequency. The
+    weights' spectrum has the same order, and the inverse transform undoes it. The passes go depth
+    first, so that all but the first and last find their rows in the nearest cache.
     """
 
     def __init__(self, workload: Conv1dWorkload, config: dict[str, Any]) -> None:
@@ -50,10 +50,11 @@ class _Program:
         self.swapped = filter_length(workload) < workload.N
         self.M, self.N, self.left = workload.M, workload.N, workload.left
         if self.swapped:
-            # with u for the taps in the order in which they meet the samples, the sum over t of
-            # x[i + t - left] u[t] is that over s of u[N-1 - (i + s - (M - N + left))] x[M-1 - s]
+            # Let u be the taps in the order in which they meet the samples. Then the sum over t of
+            # x[i + t - left] u[t] equals the sum over s of
+            # u[N-1 - (i + s - (M - N + left))] x[M-1 - s].
             self.M, self.N, self.left = self.N, self.M, self.M - self.N + self.left
-        # samples that no output meets would contribute nothing but rounding errors
+        # samples that no output meets would contribute only rounding errors
         self.met = min(self.M, workload.length + self.N - 1 - self.left)
         self.backwards = self.swapped and workload.kind == "correlate"
         self.loop = ir.parallel if config["threading"] == "parallel" else ir.serial
@@ -104,7 +105,8 @@ class _Program:
 
     def _transform_weights(self, f: Any, half: Any) -> None:
         """Compute the weights' spectra of phases -lanes..-1 (half 0) or 0..lanes-1 (half 1), scaled
-        by 1/n. Phase d of row m is tap -(m * lanes + d) mod points, as tap t is at index -t."""
+        by 1/n. Phase d of row m is tap -(m * lanes + d) mod points, because tap t is at index
+        -t."""
         N, lanes, points = self.N, self.lanes, self.points
         turned = self.swapped or self.workload.kind == "convolve"
         with opaque_block("weights"):
@@ -190,7 +192,7 @@ class _Program:
                     there.store(j, leg, lane, self._twiddled(value, j, leg, size, radix, False))
 
     def _inverse(self, level: int, size: int, source: ComplexRows, target: ComplexRows) -> None:
-        """Emit the pass that undoes ``_forward``, but for a factor of the radix."""
+        """Emit the pass that undoes ``_forward``. Its results are scaled by the radix."""
         radix = self.factors[level]
         with ir.serial(0, size // radix) as j:
             here, there = source.move(j), target.move(j)
@@ -241,8 +243,8 @@ class _Program:
                     ir.buffer_store(work, sums[place * lanes + lane], [target])
 
     def _first(self, pair: Any, target: ComplexRows, edge: Any) -> None:
-        """Emit the first pass, straight from the input. It reads a guarded copy at the input's
-        ends, or everywhere if the input is read backwards."""
+        """Emit the first pass, which reads straight from the input. It reads a guarded copy instead
+        at the input's ends, or everywhere if the input is read backwards."""
         start = ir.Bind(pair * (2 * self.new) - self.left)
         if self.backwards:
             self._first_copied(start, target, edge)
@@ -266,8 +268,8 @@ class _Program:
         self._forward(0, self.n, self._block(edge, 0, self.points), target)
 
     def _last(self, pair: Any, source: ComplexRows, edge: Any) -> None:
-        """Emit the last pass, straight to the output. It writes a guarded copy at the output's end,
-        or everywhere if there is an epilogue."""
+        """Emit the last pass, which writes straight to the output. It writes a copy first at the
+        output's end, or everywhere if there is an epilogue."""
         start = ir.Bind(pair * (2 * self.new))
         if self.workload.has_epilogue:
             self._last_copied(start, source, edge)
@@ -294,8 +296,8 @@ class _Program:
     def _block(
         self, buffer: Any, start: Any, imaginary: int | None, limit: int | None = None
     ) -> ComplexRows:
-        """Return the rows of the pair of blocks of which one begins at element ``start`` and the
-        other ``imaginary`` elements later; of one block and zeros, if that is None."""
+        """Return the rows of a pair of blocks. The first begins at element ``start``, the second
+        ``imaginary`` elements later. If ``imaginary`` is None, the second is all zeros."""
         leg = self.n // self.factors[0] * self.lanes
         return ComplexRows(buffer, start, self.lanes, leg, imaginary, limit)
 
@@ -303,7 +305,7 @@ class _Program:
 def _within(count: Any, most: int) -> Any:
     """Return ``count``, clamped to the range from 0 to ``most``.
 
-    It bounds loops to the elements that exist. LLVM would mask the turns beyond them, and a masked
-    vector on an unmapped page takes a processor a microsecond.
+    It limits loops to the elements that exist. LLVM would mask the iterations beyond them, and a
+    masked vector on an unmapped page takes a processor a microsecond.
     """
     return tirx.max(0, tirx.min(count, most))

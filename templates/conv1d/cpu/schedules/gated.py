@@ -23,7 +23,8 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 class _Program:
-    """One function: it orders the taps as they are used, then runs a task for each few rows."""
+    """Builder of one function. It puts the taps in the order of use, then runs a task for each
+    band."""
 
     def __init__(self, workload: Conv1dWorkload, config: dict[str, Any]) -> None:
         self.workload, self.config = workload, config
@@ -63,12 +64,12 @@ class _Program:
     def _first_of(self, block: Any) -> Any:
         """Return the first channel of a block.
 
-        The last block overlaps the one before if it would not be whole.
+        If the last block would not be whole, it overlaps the block before it.
         """
         return tirx.min(block * self.width, self.workload.C - self.width)
 
     def _task(self, b: Any, band: Any) -> None:
-        """Compute the rows of a band in whole patches, the last of which overlap those before."""
+        """Compute the rows of a band in whole patches. The last ones overlap those before them."""
         start = ir.Bind(band * self.rows_per_task)
         end = ir.Bind(tirx.min(start + self.rows_per_task, self.workload.M))
         patches = ir.Bind(tirx.floordiv(end - start + self.rows - 1, self.rows))
@@ -113,8 +114,8 @@ class _Program:
     def _sum(self, sums: Sums, b: Any, first: Any, block: Any, c: Any, inside: bool) -> None:
         """Add all taps of a patch whose first row of input is ``first``.
 
-        ``inside`` says that no row of it is padding. Sums of more than ``MAX_CHUNK`` products are
-        added up apart.
+        ``inside`` says that none of its input rows is padding. More taps than ``MAX_CHUNK`` are
+        summed in several chunks.
         """
         chunks = ceil_div(self.workload.N, self.chunk)
         if chunks == 1:

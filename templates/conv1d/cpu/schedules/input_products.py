@@ -21,11 +21,11 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 class _Program(Product):
-    """Product of which lines are channels, columns are the samples of a phase in all signals, and a
-    sheet is a phase.
+    """A product with a sheet for each phase. Its lines are channels, and its columns are the
+    samples of the phase in all signals.
 
-    A phase is the samples with the same remainder modulo the stride, which meet the same taps. A
-    chunk is some filters at one of these taps.
+    A phase has the samples with the same remainder modulo the stride, because these meet the same
+    taps. A chunk is some filters at one of these taps.
     """
 
     def __init__(self, workload: Conv1dWorkload, config: dict[str, Any], *extents: int) -> None:

@@ -18,8 +18,8 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 class _Program(Program):
     """Builder of the program of ``forward_equivalent(workload)``.
 
-    The function takes the gradient's arguments. ``added``, which are bias and residual of a forward
-    workload, are here the forward's sums.
+    The function takes the gradient's arguments. ``added`` holds the forward sums here, instead of
+    bias and residual as for a forward workload.
     """
 
     def __init__(self, workload: Conv1dWorkload, config: dict[str, Any]) -> None:

@@ -21,7 +21,8 @@ from templates.template import PARALLEL
 GROUP = 64  # chunks whose sums are added up before they are added to the result
 ZERO = tirx.const(0.0, "float32")
 Element = Callable[[Any], Any]
-"""The element of a line or a column at a depth of the chunk, which counts from 0."""
+"""A function that returns the element of a line or column at a depth, counted from 0 in the
+chunk."""
 
 
 class Product(ABC):
@@ -53,8 +54,8 @@ class Product(ABC):
 
     @abstractmethod
     def chunk(self, sheet: Any, number: Any) -> tuple[Any, Any]:
-        """Return what identifies chunk ``number`` for ``line`` and ``column``, and how many depths
-        it has, at most ``depth``."""
+        """Return two values for chunk ``number``: its identification, which ``line`` and ``column``
+        take, and its number of depths, at most ``depth``."""
 
     @abstractmethod
     def line(self, chunk: Any, line: Any) -> Element: ...
@@ -124,7 +125,8 @@ class Product(ABC):
         self, sheet: Any, chunk: Any, depths: Any, lines: tuple[Any, Any], columns: tuple[Any, Any]
     ) -> None:
         """Stage a chunk in ``left[depth, line]`` and ``right[column, depth]``. ``lines`` and
-        ``columns`` are a first and a count; what lies beyond stays zero."""
+        ``columns`` are each a first index and a count. Lines and columns beyond the count stay
+        zero."""
         with ir.serial(0, lines[1]) as line:
             element = self.line(chunk, lines[0] + line)
             with ir.serial(0, depths) as i:

@@ -28,7 +28,7 @@ from templates.kernels.registers import Sums
 from templates.template import PARALLEL
 
 Sample = Callable[[Any, Any, Any], Any]
-"""The sample that tap t of channel c meets at output i of the task, of (c, t, i)."""
+"""A function of (c, t, i) for the sample that tap t of channel c meets at output i of the task."""
 ZERO = tirx.const(0.0, "float32")
 
 
@@ -170,7 +170,8 @@ class Program:
         return samples[row * self.pitch + ahead + i]
 
     def _sample(self, b: Any, each: Any, start: Any, c: Any, t: Any, i: Any) -> Any:
-        """Return that sample from the input itself, or 0 if it is padding."""
+        """Return the same sample as ``_staged_sample``, but from the input. It is 0 if it is
+        padding."""
         workload = self.workload
         place = (start + i) * workload.stride + t * workload.dilation - workload.left
         at = self._place(b, each * workload.summed + c, place, workload.C, workload.M)
@@ -178,8 +179,8 @@ class Program:
         return tirx.if_then_else(tirx.all(place >= 0, place < workload.M), value, ZERO)
 
     def _tile(self, source: Sample, b: Any, each: Any, f: Any, start: Any, i: Any) -> None:
-        """Compute ``filters`` by ``vectors`` vectors of outputs. If they have many products, these
-        are summed in chunks."""
+        """Compute ``filters`` by ``vectors`` vectors of outputs. If an output is the sum of many
+        products, they are summed in chunks."""
         workload = self.workload
         taps = min(workload.N, MAX_CHUNK)
         channels = min(workload.summed, max(1, MAX_CHUNK // workload.N))
@@ -217,8 +218,8 @@ class Program:
         channels: tuple[Any, Any],
         taps: tuple[Any, Any],
     ) -> None:
-        """Add the products of some channels and taps to ``sums``. Both ranges are a first and a
-        count."""
+        """Add the products of some channels and taps to ``sums``. Both ranges are given as the
+        first index and a count."""
         workload = self.workload
         loop = self.taps_loop if isinstance(taps[1], int) else ir.serial
         with ir.serial(0, channels[1]) as some_c, loop(0, taps[1]) as some_t:
@@ -246,7 +247,8 @@ class Program:
                     ir.buffer_store(self.y, value, [at])
 
     def _place(self, b: Any, c: Any, i: Any, channels: int, extent: int) -> Any:
-        """Return the flat index of a sample in a tensor of so many channels and samples."""
+        """Return the flat index of a sample in a tensor of ``channels`` channels, each of
+        ``extent`` samples."""
         if self.workload.layout == "NWC":
             return (b * extent + i) * channels + c
         return (b * channels + c) * extent + i

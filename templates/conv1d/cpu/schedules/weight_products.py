@@ -20,8 +20,9 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:
 
 
 class _Program(Product):
-    """Product of which lines are filters and columns are taps of channels. A chunk is neighbouring
-    outputs of a signal. If there is a bias, its gradient is a last column, whose elements are 1."""
+    """A product whose lines are filters and whose columns are taps of channels. A chunk is a range
+    of outputs of a signal. If there is a bias, its gradient is one more column, whose elements are
+    1."""
 
     sheets = 1
 

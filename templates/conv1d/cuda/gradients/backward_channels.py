@@ -27,9 +27,9 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
     A thread has ``channels`` neighbouring channels and goes through about ``places`` places of a
     signal, that is, samples and their outputs (see ``Frame``). It works in turns of ``rings`` times
     the span of the taps, and reads the places of a turn during the turn before. It computes the
-    sums again from the samples that it holds, and sums the gradients of weight and bias in
-    registers. If a channel has several threads, a second launch adds up their sums. Registers are
-    limited so that ``resident`` blocks fit on a unit.
+    sums again from the samples that it holds, and adds up the gradients of weight and bias in
+    registers. If a channel has several threads, a second launch adds up their results. Registers
+    are limited so that ``resident`` blocks fit on a unit.
     """
 
     name = "backward_channels"
@@ -128,7 +128,7 @@ def places(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def parts(workload: Conv1dWorkload, config: Config) -> int:
-    """Return the number of parts of a signal, each of which is one thread's."""
+    """Return the number of parts of a signal. Each part has one thread."""
     return Frame.of(workload).tiles(places(workload, config))
 
 

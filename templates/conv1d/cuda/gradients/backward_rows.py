@@ -18,7 +18,7 @@ OTHER_REGISTERS = (
     14  # registers for addresses and so on, if the program is limited to few registers
 )
 STEPS = (4, 8, 16, 32, 64, 128)
-FEW_PARTS = 64  # up to so many parts, one thread adds up a sum
+FEW_PARTS = 64  # for at most so many parts, one thread adds up a sum
 
 
 class CudaBackwardRows(Template[Conv1dWorkload]):
@@ -26,9 +26,9 @@ class CudaBackwardRows(Template[Conv1dWorkload]):
 
     A warp goes through ``steps`` tiles of a row. Of each tile, a lane has ``vector`` neighbouring
     samples and their outputs (see ``Frame``), which it reads ``ahead`` tiles before it uses them.
-    It computes the sums again from its own samples and those of its neighbours, and sums the
+    It computes the sums again from its own samples and those of its neighbours, and adds up the
     gradients of weight and bias in registers. If a channel has several warps, a second launch adds
-    up their sums. Registers are limited so that ``resident`` blocks fit on a unit.
+    up their results. Registers are limited so that ``resident`` blocks fit on a unit.
     """
 
     name = "backward_rows"
@@ -107,7 +107,7 @@ def tiles(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def parts(workload: Conv1dWorkload, config: Config) -> int:
-    """Return the number of parts of a row, each of which is one warp's."""
+    """Return the number of parts of a row. Each part has one warp."""
     return ceil_div(tiles(workload, config), config["steps"])
 
 

@@ -14,7 +14,7 @@ class CudaInputProducts(products.CudaProducts):
     meet a sample.
 
     A block has ``rows`` samples by ``columns`` channels. Its samples have the same remainder modulo
-    the stride, their phase, so that they meet the same taps. The other knobs are those of
+    the stride (their phase), so they meet the same taps. The other knobs are those of
     ``CudaProducts``.
     """
 
@@ -24,8 +24,8 @@ class CudaInputProducts(products.CudaProducts):
 
     @staticmethod
     def extents(workload: Conv1dWorkload) -> tuple[int, int]:
-        """Return the rows and columns of the product: samples of one phase in all signals, and
-        channels."""
+        """Return the numbers of rows (samples of one phase in all signals) and columns
+        (channels)."""
         return workload.B * ceil_div(workload.M, workload.stride), workload.C
 
     def features(self, workload: Conv1dWorkload, config: Config, limits: DeviceLimits) -> Features:
@@ -38,7 +38,7 @@ class CudaInputProducts(products.CudaProducts):
 
 
 def phases(workload: Conv1dWorkload) -> int:
-    """Return how many remainders modulo the stride the samples have."""
+    """Return the number of different remainders of the samples modulo the stride."""
     return min(workload.stride, workload.M)
 
 

@@ -32,9 +32,9 @@ class CudaInputRows(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Return whether the workload is the input's gradient of channels apart on CUDA, has no
-        ``as_forward``, and has channels first, or channels last and a kernel or stride beyond the
-        limits of depthwise convolution, whose template serves the others."""
+        """Return whether the workload is the input's gradient of channels apart on CUDA, and has no
+        ``as_forward``. With channels last, kernel or stride must be beyond the limits of depthwise
+        convolution, because its template serves the other workloads."""
         return (
             super().applies(workload, limits)
             and workload.direction == "backward_input"
@@ -82,8 +82,8 @@ def blocks(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def _vectors(workload: Conv1dWorkload) -> list[int]:
-    """Return the values of ``vector``: lengths that divide the rows of input and output. It is 1
-    alone if neighbouring samples do not meet neighbouring outputs."""
+    """Return the values of ``vector``: lengths that divide the rows of input and output. The only
+    value is 1 if neighbouring samples do not meet neighbouring outputs."""
     near = (workload.stride, workload.dilation) == (1, 1) and workload.N <= MAX_TAPS
     together = near and workload.layout == "NCW"
     return vector_lengths(workload.dtype, workload.M, workload.length) if together else [1]

@@ -27,8 +27,9 @@ class CudaProducts(Template[Conv1dWorkload]):
     """Base of the gradients of dense channels, for workloads of one ``direction``.
 
     A product has rows by columns of results, each a sum over depths. A block computes a tile of
-    ``rows`` by ``columns``, and stages ``depth`` depths at a time. It is ``multiplied_by`` threads,
-    or by warps on tensor cores: each has ``own_rows`` by ``own_columns`` of the tile.
+    ``rows`` by ``columns``, and stages ``depth`` depths at a time. ``multiplied_by`` says whether
+    threads multiply, or warps on tensor cores. Each thread or warp has ``own_rows`` by
+    ``own_columns`` of the tile.
     """
 
     kind = "cuda"
@@ -161,5 +162,6 @@ def _is_of_warps(config: Config) -> bool:
 
 
 def _sides(lines: int) -> list[int]:
-    """Return the extents of a tile: the smallest, and those less than twice the ``lines``."""
+    """Return the values for an extent of a tile: the smallest, and all that are less than twice the
+    ``lines``."""
     return [n for n in SIDES if n == SIDES[0] or n < 2 * lines]

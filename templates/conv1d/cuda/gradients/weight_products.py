@@ -28,8 +28,8 @@ class CudaWeightProducts(products.CudaProducts):
 
     @staticmethod
     def extents(workload: Conv1dWorkload) -> tuple[int, int]:
-        """Return the rows and columns of the product: filters, and channels times taps, with a last
-        column for the bias if there is one."""
+        """Return the numbers of rows (filters) and columns (channels times taps, and one more for a
+        bias)."""
         return workload.out_channels, workload.C * workload.N + workload.bias
 
     def space(self, workload: Conv1dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -61,7 +61,7 @@ class CudaWeightProducts(products.CudaProducts):
 
 
 def parts(workload: Conv1dWorkload, config: Config) -> int:
-    """Return the number of parts: that of the knob, but no more than there are stages."""
+    """Return the number of parts: that of the knob, but at most the number of stages."""
     stages, _ = _stages_and_tiles(workload, config)
     return int(min(stages, config["parts"]))
 
@@ -77,7 +77,7 @@ def workspace(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def _stages_and_tiles(workload: Conv1dWorkload, config: Config) -> tuple[int, int]:
-    """Return how many stages of ``depth`` outputs all signals have, and how many tiles."""
+    """Return the number of stages of ``depth`` outputs in all signals, and the number of tiles."""
     stages = ceil_div(workload.B * workload.length, config["depth"])
     return stages, products.tiles(CudaWeightProducts.extents(workload), config)
 

@@ -38,9 +38,9 @@ class CudaWeightRows(Template[Conv1dWorkload]):
     computes_gradients = True
 
     def applies(self, workload: Conv1dWorkload, limits: DeviceLimits) -> bool:
-        """Return whether the workload is the weight's gradient of channels apart on CUDA, with
-        channels first, or with channels last and a kernel or stride beyond the limits of depthwise
-        convolution, whose template serves the others."""
+        """Return whether the workload is the weight's gradient of channels apart on CUDA. With
+        channels last, kernel or stride must be beyond the limits of depthwise convolution, because
+        its template serves the other workloads."""
         return (
             super().applies(workload, limits)
             and workload.direction == "backward_weight"
@@ -128,7 +128,7 @@ class CudaWeightRows(Template[Conv1dWorkload]):
 
 
 def parts(workload: Conv1dWorkload, config: Config) -> int:
-    """Return the number of parts: that of the knob, but no more than there are steps."""
+    """Return the number of parts: that of the knob, but at most the number of steps."""
     steps, _ = _steps_and_blocks(workload, config)
     return int(min(steps, config["parts"]))
 
@@ -171,8 +171,8 @@ def _tiles(workload: Conv1dWorkload) -> list[int]:
 
 
 def _vectors(workload: Conv1dWorkload) -> list[int]:
-    """Return the values of ``vector``: lengths that divide the rows of input and output. It is 1
-    alone if neighbouring outputs do not meet neighbouring samples."""
+    """Return the values of ``vector``: lengths that divide the rows of input and output. The only
+    value is 1 if neighbouring outputs do not meet neighbouring samples."""
     near = (workload.stride, workload.dilation) == (1, 1) and workload.N <= MAX_TAPS
     together = near and workload.layout == "NCW"
     return vector_lengths(workload.dtype, workload.M, workload.length) if together else [1]

@@ -53,7 +53,7 @@ def _source(workload: Conv1dWorkload, config: dict[str, Any]) -> str:
 
 def _taken(way: str, registers: int, launched: int) -> str:
     """Return the instruction with which a thread takes more registers ("inc") or gives some up
-    ("dec"); nothing if it keeps those of the launch."""
+    ("dec"); an empty string if it keeps those of the launch."""
     if registers == launched:
         return ""
     return f'  asm volatile("setmaxnreg.{way}.sync.aligned.u32 {registers};");'

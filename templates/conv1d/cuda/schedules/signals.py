@@ -12,7 +12,7 @@ from templates.kernels.cuda_source import ELEMENTS, EPILOGUE, elements, knobs, p
 
 SOURCE = Path(__file__).with_name("signals.cu")
 CHUNK = 512
-"""Most products that are added up in one float32 sum. If there are more, such sums are added."""
+"""Most products that are added up in one float32 sum. More products need several such sums."""
 
 
 def computation(workload: Conv1dWorkload, config: dict[str, Any]) -> Any:

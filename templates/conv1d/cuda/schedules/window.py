@@ -35,7 +35,7 @@ def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str,
 
 
 def source_of_sums(config: dict[str, Any]) -> Path:
-    """Return the CUDA file that says how a thread reads samples and sums them."""
+    """Return the CUDA file in which a thread reads samples and sums them."""
     return LANES if config["reads"] == "lanes" else READS
 
 

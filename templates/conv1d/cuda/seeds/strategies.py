@@ -95,8 +95,8 @@ def outputs_per_block(workload: Conv1dWorkload, config: Config) -> int:
 
 
 def taps_per_pass(workload: Conv1dWorkload, config: Config) -> int:
-    """Return for how many taps a tile is loaded at once. With ``idle_threads`` they are so few that
-    at least half of a block's threads compute."""
+    """Return for how many taps a tile is loaded at once. With ``idle_threads``, the taps of a pass
+    are so few that at least half of a block's threads compute."""
     if config["strategy"] == "idle_threads":
         return min(workload.N, int(config["threads"]) // 2 + 1)
     return int(config["taps_per_chunk"])

@@ -18,13 +18,13 @@ BLOCK_LENGTHS = (16, 32, 64)
 """Samples of a block of a signal."""
 ITEM_COUNTS = (1, 2, 4, 8, 16, 32)
 FEWEST_SIGNALS = 4
-"""With fewer signals, most columns of a product are empty, and the taps' spectrum is read for
-few."""
+"""With fewer signals, most columns of a product are empty, and the taps' spectrum is read for few
+signals."""
 FEWEST_TAPS = 128
 LEAST_ERROR = 1e-3
-"""Least allowed error for which this template is used. Values are rounded to half precision five
-times. The largest error was 5.7e-4 of the largest output, measured on every 16th of 64 signals of
-768 channels of 8192 samples, and 8e-4 on one simulated channel."""
+"""This template is used only if at least this error is allowed. Values are rounded to half
+precision five times. The largest error was 5.7e-4 of the largest output, measured on every 16th of
+64 signals of 768 channels of 8192 samples, and 8e-4 on one simulated channel."""
 TAPS_THREADS, TAPS_RESIDENT = 256, 3
 TAPS_WORDS = {block: 2 * BLOCKS * block + 2 * TAPS_THREADS // 32 for block in BLOCK_LENGTHS}
 """The launch that transforms the taps: threads of a block, resident blocks of a unit, and 32-bit
@@ -35,8 +35,8 @@ MAX_WORKSPACE = 2**33  # bytes, the limit of all tensors of a workload
 class CudaSignalsFourier(Template[Conv1dWorkload]):
     """Convolution of signals that share long kernels, by Fourier transforms on tensor cores.
 
-    A signal is 128 blocks of ``block`` samples. It is transformed over the blocks, and at each
-    frequency the samples of a block meet one matrix of the taps' spectrum
+    A signal is 128 blocks of ``block`` samples. It is transformed over the blocks. At each
+    frequency, the samples of a block are multiplied by one matrix of the taps' spectrum
     (``schedules/signals_fourier.cu``). A first launch computes these spectra. In the second, a
     block of threads has 256 / ``block`` signals of a channel in shared memory at a time, and
     computes ``items`` such groups one after the other.
@@ -52,7 +52,7 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
         most 8192 outputs a row and a first output that meets one tap, on compute capability 9.0.
 
         The first output matters because errors are relative to the largest output of the full
-        convolution. If its first outputs were left out, the largest might be among them.
+        convolution. If the first of those outputs were left out, the largest might be among them.
         """
         return (
             super().applies(workload, limits)

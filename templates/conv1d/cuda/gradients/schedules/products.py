@@ -18,8 +18,8 @@ FACTORS, TILE, DIRECT, TENSOR = (
 
 
 def sources(config: dict[str, Any], source: Path) -> list[Path]:
-    """Return the files of a product in their order, with ``source``, the gradient's own, at the
-    end. ``source_text`` puts elements and halves before them."""
+    """Return the files of a product in order. The last is ``source``, the gradient's own file.
+    ``source_text`` puts elements and halves before them."""
     multiply = TENSOR if config["multiplied_by"] == "warps" else DIRECT
     return [DERIVATIVE, FACTORS, multiply, TILE, source]
 
@@ -36,7 +36,7 @@ def substitutions(workload: Conv1dWorkload, config: dict[str, Any]) -> dict[str,
         **knobs(config),
         **elements(workload.dtype, "cached", kept=False),
         **derivative(workload),
-        "IS_COARSE": False,  # tensor cores round what is multiplied, which takes most of max_error
+        "IS_COARSE": False,  # tensor cores round the factors, which takes most of max_error
         "TENSOR": config["multiplied_by"] == "warps",
         "WORDS": products.shared_words(config),
         "TYPE": "bf16" if workload.dtype == "bfloat16" else "f16",

@@ -29,7 +29,8 @@ def computation(workload: Conv1dWorkload, config: dict[str, Any], kind: str = "c
 
 
 def _halo_global(workload: Conv1dWorkload, config: dict[str, Any], kind: str) -> Any:
-    """Return the program with the tile in shared memory, whose halo is read from global memory."""
+    """Return the program that has the tile in shared memory and reads its halo from global
+    memory."""
     M, N, L, left = workload.M, workload.N, workload.length, workload.left
     first, sign = (N - 1, -1) if workload.kind == "convolve" else (0, 1)
     middle = N // 2
