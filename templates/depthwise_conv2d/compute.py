@@ -17,12 +17,12 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
 
     Batch and output channel are one axis of planes, n = b*channels + c. Output rows and columns are
     padded to multiples of the tile, so that only loading the input and writing the output need
-    guards. Taps that only ever meet padding are left out.
+    guards. Taps that meet only padding are left out.
 
     Stages, all but ``y`` in float32, whatever the workload's dtype:
 
     - ``xp[n, h, w]``: the padded input
-    - ``wp[n, ky, kx]``: the plane's near weights
+    - ``wp[n, ky, kx]``: the plane's weights at the used taps
     - ``acc[n, i, j]``: the sums
     - ``y``: the output, cut to its shape, with the epilogue
     """
@@ -82,8 +82,8 @@ def padded(workload: DepthwiseConv2dWorkload, tile_rows: int, tile_columns: int)
 def guarded(workload: DepthwiseConv2dWorkload, one_stage: bool) -> Any:
     """Return the unscheduled program in which every tap checks whether it meets padding.
 
-    It is a TIR function. The sums, float32 and in the output's layout, are the output ``y`` itself
-    if ``one_stage``, else a stage ``sums``.
+    It is a TIR function. The sums are float32 and in the output's layout. If ``one_stage``, they
+    are the output ``y`` itself, else a separate stage ``sums``.
     """
     H, W, s, d = workload.H, workload.W, workload.stride, workload.dilation
     (height, width), (top, left, _, _) = workload.kernel, workload.pads

@@ -19,7 +19,7 @@ def computation(workload: DepthwiseConv2dWorkload) -> Any:
 
 
 def _of_input(workload: DepthwiseConv2dWorkload) -> Any:
-    """Return the input's gradient: each element's is a sum over the outputs that its taps reach."""
+    """Return the input's gradient: for each element, the sum over the outputs that it reaches."""
     s, d, several = workload.stride, workload.dilation, workload.multiplier
     (height, width), (top, left, _, _) = workload.kernel, workload.pads
     rows, columns = workload.out_height, workload.out_width
@@ -42,7 +42,7 @@ def _of_input(workload: DepthwiseConv2dWorkload) -> Any:
 
 
 def _of_weight(workload: DepthwiseConv2dWorkload) -> Any:
-    """Return the weight's gradient: each tap's is a sum over all outputs of its channel."""
+    """Return the weight's gradient: for each tap, the sum over all outputs of its channel."""
     s, d = workload.stride, workload.dilation
     (height, width), (top, left, _, _) = workload.kernel, workload.pads
     rows, columns = workload.out_height, workload.out_width

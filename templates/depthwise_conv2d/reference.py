@@ -25,8 +25,7 @@ COLUMNS = 64
 def reference(workload: DepthwiseConv2dWorkload, *given: Given) -> Array:
     """Return the exact output to within float64 rounding, for arguments in the workload's order.
 
-    It has the output's shape, and is computed block by block, so that memory holds little beside
-    it.
+    It has the output's shape. It is computed block by block, so that memory holds little else.
     """
     if workload.direction == "backward_input":
         return _of_input(workload, *given)
@@ -40,8 +39,8 @@ def reference(workload: DepthwiseConv2dWorkload, *given: Given) -> Array:
 def _of_input(workload: DepthwiseConv2dWorkload, g: Given, w: Given, *z: Given) -> Array:
     """Return the gradient of the input: a convolution, at stride 1, of the sums' gradients.
 
-    Its taps are those of the weight turned round. If the forward's stride is not 1, zeros are put
-    between the gradients.
+    Its taps are the weight's in reverse order. If the forward stride is not 1, zeros are put
+    between the sums' gradients.
     """
     s, several, pads = workload.stride, workload.multiplier, workload.pads
     reaches = [(taps - 1) * workload.dilation for taps in workload.kernel]
@@ -84,9 +83,10 @@ def _of_input(workload: DepthwiseConv2dWorkload, g: Given, w: Given, *z: Given) 
 
 
 def _of_weight(workload: DepthwiseConv2dWorkload, x: Given, g: Given, *z: Given) -> Array:
-    """Return the gradient of the weight, with the bias's behind it if the workload has one.
+    """Return the weight's gradient, followed by the bias's gradient if the workload has a bias.
 
-    The weight's is the correlation of the input with the sums' gradients, the bias's is their sum.
+    The weight's gradient is the correlation of the input with the sums' gradients, the bias's
+    gradient the total of the sums' gradients.
     """
     axes = workload.axes(range(4))
     x, g, *values = (each.transpose(axes) for each in (x, g, *z))
@@ -106,7 +106,7 @@ def _of_weight(workload: DepthwiseConv2dWorkload, x: Given, g: Given, *z: Given)
         found[place] = summed(workload, window, gradients), gradients.sum(axis=(0, 2, 3))
 
     in_threads(sum_up, range(len(pieces)))
-    for place, block in enumerate(pieces):  # in this order, whichever thread was first
+    for place, block in enumerate(pieces):  # in this order, whichever thread ended first
         of_taps, of_bias = found[place]
         result[(block[1], *near)] += of_taps
         biases[block[1]] += of_bias
@@ -116,10 +116,10 @@ def _of_weight(workload: DepthwiseConv2dWorkload, x: Given, g: Given, *z: Given)
 
 
 def _sum_by_products(workload: DepthwiseConv2dWorkload, window: Array, gradients: Array) -> Array:
-    """Return, for each channel and near tap, the sum of gradients times the inputs it meets.
+    """Return, for each channel and used tap, the sum of gradients times the inputs that it meets.
 
-    A matrix product multiplies all columns of both with each other; a tap needs one diagonal of it.
-    It computes far more than is needed, and is still quicker than separate sums.
+    A matrix product multiplies all columns of gradients by all columns of inputs. A tap needs one
+    diagonal of it. Although most products are not needed, this is quicker than separate sums.
     """
     s, d = workload.stride, workload.dilation
     height, width = workload.used_kernel
@@ -138,7 +138,10 @@ def _sum_by_products(workload: DepthwiseConv2dWorkload, window: Array, gradients
 
 
 def _sum_by_fft(workload: DepthwiseConv2dWorkload, window: Array, g: Array) -> Array:
-    """Return the same by Fourier transforms. Shifts that wrap around lie beyond the taps."""
+    """Return the sums of ``_sum_by_products`` by Fourier transforms.
+
+    Shifts that wrap around lie beyond the taps.
+    """
     s, d = workload.stride, workload.dilation
     spread = np.zeros((*g.shape[:2], *((n - 1) * s + 1 for n in g.shape[2:])))
     spread[:, :, ::s, ::s] = g

@@ -1,4 +1,4 @@
-"""Numbers of a workload, by the names that CUDA sources give them."""
+"""The numbers of a workload, under their names in CUDA sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def shape(workload: DepthwiseConv2dWorkload) -> dict[str, object]:
 
 
 def extents(workload: DepthwiseConv2dWorkload) -> dict[str, object]:
-    """Return the extents, the steps, the order of the taps, and which taps can touch data."""
+    """Return the extents, the steps, the order of the taps, and the used taps."""
     height, width = workload.kernel
     down, across = workload.used_taps
     return {

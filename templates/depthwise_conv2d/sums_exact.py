@@ -14,7 +14,7 @@ from templates.exact.fft_correlation import correlate_by_fft
 from templates.exact.in_threads import in_threads
 
 DIRECT_TAPS = 80
-"""The most taps that are summed one by one; for more, transforms are quicker."""
+"""The most taps that are summed one by one. For more taps, transforms are quicker."""
 TILE = 2**18
 """The most outputs of a large plane that are worked on at once."""
 BLOCK = 2**18
@@ -32,8 +32,8 @@ def sums(
     """Return the sums over the taps in float64, in the shape of a forward workload's output.
 
     ``x`` and ``w`` have the shapes of its input and weight. The sums are computed block by block,
-    so that memory holds little beside the result. Large kernels go by the convolution theorem,
-    whose float64 error, about 1e-15 of the largest value, is far below any ``max_error``.
+    so that memory holds little beside the result. Large kernels use the convolution theorem. Its
+    float64 error, about 1e-15 of the largest value, is far below any ``max_error``.
     """
     down, across = workload.used_taps
     near = tuple(slice(each.first, each.first + each.count) for each in workload.used_taps)

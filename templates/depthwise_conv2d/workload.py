@@ -31,7 +31,7 @@ Kernel = Annotated[int, Field(ge=1, le=MAX_KERNEL), Digits]
 
 @dataclass(frozen=True)
 class Taps:
-    """The used taps along one axis: ``count`` of them from ``first`` on, ``step`` elements apart.
+    """The used taps along an axis: ``count`` taps from tap ``first`` on, ``step`` elements apart.
 
     The first used tap meets the element that lies ``before`` elements ahead of the first output's
     own element, or behind it if ``before`` is negative.
@@ -106,7 +106,10 @@ class DepthwiseConv2dWorkload(WithGradients):
 
     @model_validator(mode="after")
     def _one_form(self) -> DepthwiseConv2dWorkload:
-        """Give equal workloads equal fields: K for a square kernel, no padding if it is usual."""
+        """Normalise the fields, so that equal workloads have equal keys.
+
+        A square kernel has K, and the usual padding is left out.
+        """
         both = (self.KH, self.KW)
         if (self.K is None) == (both == (None, None)) or (self.K is None and None in both):
             raise PydanticCustomError(
@@ -123,7 +126,7 @@ class DepthwiseConv2dWorkload(WithGradients):
 
     @model_validator(mode="after")
     def _within_limits(self) -> DepthwiseConv2dWorkload:
-        """Refuse a shape that has no output, reaches too far or has too large tensors."""
+        """Refuse a shape that has no output, reaches too far or has tensors that are too large."""
         top, left, bottom, right = self.pads
         height, width = self.kernel
         for padded, taps in ((self.H + top + bottom, height), (self.W + left + right, width)):
@@ -216,8 +219,8 @@ class DepthwiseConv2dWorkload(WithGradients):
     def used_taps(self) -> tuple[Taps, Taps]:
         """Return the rows and the columns of taps that meet the input somewhere.
 
-        It is one if none does. Taps further out, of a kernel larger than the plane, only ever meet
-        padding.
+        It is one row or column if none of them does. The outer taps of a kernel that is larger than
+        the plane meet only padding.
         """
         top, left, _, _ = self.pads
         rows, columns = self.last_window
@@ -258,8 +261,8 @@ class DepthwiseConv2dWorkload(WithGradients):
     def as_forward(self) -> Flipped | None:
         """Return the convolution that computes this gradient of an input; None if there is none.
 
-        It convolves the output's gradient with the taps turned round. That needs stride 1, one
-        kernel for each channel and no activation, and a padding no larger than the kernel's reach:
+        It convolves the output's gradient with the reversed taps. That needs stride 1, one kernel
+        for each channel and no activation. Padding must not exceed the kernel's reach, because
         otherwise the convolution would begin within the gradient.
         """
         height, width = ((taps - 1) * self.dilation for taps in self.kernel)
@@ -291,7 +294,7 @@ class DepthwiseConv2dWorkload(WithGradients):
     def last_window(self) -> tuple[int, int]:
         """Return the row and column in the padded input at which the last window begins.
 
-        It is the last one at stride 1.
+        This is the last window at stride 1, whatever the workload's stride.
         """
         top, left, bottom, right = self.pads
         height, width = ((taps - 1) * self.dilation for taps in self.kernel)

@@ -1,1 +1,1 @@
-"""Templates for a CPU: a file has a search space, ``schedules`` the program of the same name."""
+"""Templates for a CPU: search spaces, and in ``schedules`` the programs of the same names."""

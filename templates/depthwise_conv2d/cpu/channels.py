@@ -15,14 +15,14 @@ MAX_UNROLLED = 512
 
 
 class CpuChannels(Template[DepthwiseConv2dWorkload]):
-    """A form for channels last, whose vectors are of neighbouring channels.
+    """A form for channels last, with vectors of neighbouring channels.
 
     A task computes ``rows_per_task`` rows of outputs. It sums ``columns`` outputs by ``vectors``
-    vectors of ``lanes`` channels at a time, in registers. ``inner`` says whether the inner of its
-    loops is over channels or columns, ``unroll`` whether a row of taps is unrolled.
+    vectors of ``lanes`` channels at a time, in registers. ``inner`` says whether the inner loop is
+    over channels or columns, ``unroll`` whether a row of taps is unrolled.
 
     The input is read in place: only outputs near the border check whether a tap is on padding. The
-    weights are first brought into the order in which they are used.
+    weights are first put in the order of use.
     """
 
     name = "channels"

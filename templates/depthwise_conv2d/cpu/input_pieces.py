@@ -33,15 +33,15 @@ MAX_UNROLLED = 256
 class CpuInputPieces(Template[DepthwiseConv2dWorkload]):
     """A task has a piece of ``rows`` by ``columns`` of every phase of the input's gradient.
 
-    A phase is the elements whose rows and columns leave the same remainders when divided by the
-    stride. They meet the same taps, and neighbours among them meet neighbouring outputs.
+    A phase has the elements whose rows and columns have the same remainders modulo the stride. They
+    meet the same taps, and neighbours within a phase meet neighbouring outputs.
 
     The piece is of one channel or, if channels are last, of ``lanes`` channels. The task stages the
     gradient of the sums that the piece meets, as float32 and with zeros beside it, and adds up
     ``vectors`` vectors at a time in registers. A vector is of neighbouring channels, or of
-    neighbouring columns of the staged rows, which follow one another as one long row. The form
-    serves gradients that no forward template can compute: of strides, of several kernels for a
-    channel, and through activations.
+    neighbouring columns of the staged rows, which together form one long row. The template serves
+    gradients that no forward template can compute: with a stride, with several kernels for a
+    channel, or through an activation.
     """
 
     name = "input_pieces"
@@ -132,8 +132,8 @@ def piece(workload: DepthwiseConv2dWorkload, config: Config) -> Piece:
 def staged(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Return the floats that a task stages.
 
-    They are the sums' gradients and, if channels are first, the tensors from which these are
-    computed, and the results before they are brought into their order.
+    They are the sums' gradients. If channels are first, the sums and the results of each phase of
+    columns are staged, too.
     """
     here = piece(workload, config)
     if channels_are_last(workload):

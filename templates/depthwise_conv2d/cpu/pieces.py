@@ -21,9 +21,9 @@ VECTOR = 16  # lanes of a usual vector
 class Axis:
     """The used taps of an axis. Tap k lies k * ``step`` elements behind the first.
 
-    These distances, divided by the stride, leave ``phases`` different remainders; tap k leaves that
-    of tap k modulo ``phases``. The quotient says how many outputs the tap is ahead, ``shift`` at
-    most.
+    Modulo the stride, these distances have ``phases`` different remainders. Taps k and k modulo
+    ``phases`` have the same remainder. The quotient is the number of outputs by which the tap is
+    ahead of the first, at most ``shift``.
     """
 
     taps: int
@@ -33,7 +33,7 @@ class Axis:
 
     @property
     def phases(self) -> int:
-        """Return how many remainders the taps' distances leave when divided by the stride."""
+        """Return the number of different remainders of the taps' distances modulo the stride."""
         return min(self.taps, self.stride // math.gcd(self.stride, self.step))
 
     @property
@@ -61,7 +61,7 @@ def axes(workload: DepthwiseConv2dWorkload) -> tuple[Axis, Axis]:
 
 
 def channels_are_last(workload: DepthwiseConv2dWorkload) -> bool:
-    """Return whether vectors are of channels, which are last; otherwise of neighbouring columns."""
+    """Return whether channels are last. Vectors are then of channels, otherwise of columns."""
     return workload.layout == "NHWC"
 
 
@@ -69,8 +69,8 @@ def channels_are_last(workload: DepthwiseConv2dWorkload) -> bool:
 class Piece:
     """A piece of ``rows`` by ``columns`` of a plane of ``height`` by ``width``.
 
-    It is staged in rows of ``pitch`` places, together with what its taps reach beside it. The last
-    rows and columns of pieces may lie beyond the plane.
+    It is staged in rows of ``pitch`` places, together with the places beside it that its taps
+    reach. The last rows and columns of pieces may lie beyond the plane.
     """
 
     height: int
@@ -82,27 +82,27 @@ class Piece:
 
     @property
     def pitch(self) -> int:
-        """Return the places from a staged row to the next."""
+        """Return the number of places from the start of a staged row to that of the next."""
         return self.columns + self.across.shift
 
     @property
     def window(self) -> int:
-        """Return the places that are staged."""
+        """Return the number of staged places."""
         return (self.rows + self.down.shift) * self.pitch
 
     @property
     def bands(self) -> int:
-        """Return the pieces below each other in a plane."""
+        """Return the number of pieces from the top of a plane to its bottom."""
         return ceil_div(self.height, self.rows)
 
     @property
     def strips(self) -> int:
-        """Return the pieces beside each other in a plane."""
+        """Return the number of pieces from the left of a plane to its right."""
         return ceil_div(self.width, self.columns)
 
     @property
     def flat(self) -> int:
-        """Return the places from the first of the piece to its last."""
+        """Return the number of staged places from the piece's first to its last."""
         return (self.rows - 1) * self.pitch + self.columns
 
     @property
@@ -136,12 +136,12 @@ def vectors_of(sums: int, config: Config) -> int:
 
 
 def row_counts(height: int) -> list[int]:
-    """Return the rows of pieces that share a plane's height out evenly."""
+    """Return the values of ``rows``: 1, and those that divide a plane's height evenly."""
     return sorted({1} | {ceil_div(height, n) for n in (1, 2, 4, 8)})
 
 
 def column_counts(width: int) -> list[int]:
-    """Return the columns of pieces of equal width, of at most 1024 columns or 256."""
+    """Return the values of ``columns``: equal widths, at most 256 and at most 1024 columns."""
     return sorted({ceil_div(width, ceil_div(width, most)) for most in (256, 1024)})
 
 
@@ -152,7 +152,7 @@ def usual_lanes(workload: DepthwiseConv2dWorkload, vector_bytes: int) -> int:
 
 
 def limit_staged(space: ConfigSpace, staged: Callable[[Config], int], smallest: Config) -> None:
-    """Declare that a task stages no more than usual, unless its piece is the smallest."""
+    """Declare that a task stages at most USUAL_STAGED floats, unless its piece is the smallest."""
     space.constraint(
         f"a task stages at most {USUAL_STAGED} floats, or is as small as it can be",
         lambda c: (
@@ -174,7 +174,7 @@ def usual_piece(
     vector_bytes: int,
     staged: Callable[[Config], int],
 ) -> Config:
-    """Return a piece with as many rows as a task usually stages, or the smallest piece."""
+    """Return a piece with the most rows that a task usually stages, or else the smallest piece."""
     smallest = smallest_piece(workload, width)
     usual = smallest | {"lanes": usual_lanes(workload, vector_bytes)}
     pieces = (usual | {"rows": rows} for rows in reversed(row_counts(height)))

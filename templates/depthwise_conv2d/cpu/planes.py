@@ -1,4 +1,4 @@
-"""Search space of the form that keeps whole planes near on a CPU."""
+"""Search space of the form that sums padded copies of planes on a CPU."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
     The copy's border stays zero. Its planes are summed in one of three forms:
 
     - ``rows``: a vector of ``lanes`` outputs in each of ``tile`` rows is summed at a time, so that
-      each vector of the input is loaded once for all of them. The last vector and the last rows
+      each vector of the input is loaded once for all these rows. The last vector and the last rows
       overlap those before. A tile of all rows leaves out the taps on padding.
     - ``bands``: the same, but only the rows that a tile needs are copied, for planes that are
       larger than the nearest cache. Rows that two tiles share are copied twice.
     - ``flat``: the rows, with the padding between them, are one long row, and ``tile`` vectors of
-      it are summed at a time. It loses few lanes on narrow planes, but copies the outputs.
+      it are summed at a time. This form wastes few lanes on narrow planes, but copies the outputs.
 
-    With stride 2 the even and odd rows and columns are four separate planes, the phases, in which
-    the taps of neighbouring outputs are neighbours as with stride 1.
+    With stride 2, the even and odd rows and columns form four separate planes, the phases. There
+    the taps of neighbouring outputs are neighbours, as with stride 1.
     """
 
     name = "planes"
@@ -110,20 +110,20 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
 def pitch(workload: DepthwiseConv2dWorkload) -> int:
     """Return the floats from one row of a padded phase to the next.
 
-    With stride 1 the padding at the right of a row is also that at the left of the next row.
+    With stride 1, the padding at the right of a row is also the left padding of the next row.
     """
     return workload.out_width + workload.used_kernel[1] // 2
 
 
 def flat_outputs(workload: DepthwiseConv2dWorkload) -> int:
-    """Return the outputs from a plane's first to its last in a flat plane, padding included."""
+    """Return the number of places in a flat plane from the first output to the last."""
     return (workload.out_height - 1) * pitch(workload) + workload.out_width
 
 
 def phase(workload: DepthwiseConv2dWorkload, rows: int) -> int:
     """Return the floats of the padded input for ``rows`` rows of outputs.
 
-    With stride 2 it is those of each of the four phases.
+    With stride 2, each of the four phases has so many floats.
     """
     last = (rows - 1) * workload.stride + workload.used_kernel[0] - 1
     return (last // workload.stride + 1) * pitch(workload)
@@ -132,6 +132,6 @@ def phase(workload: DepthwiseConv2dWorkload, rows: int) -> int:
 def padded_bytes(workload: DepthwiseConv2dWorkload, rows: int, patch: int) -> int:
     """Return the bytes of the padded input for ``rows`` rows of outputs.
 
-    They include what a last patch of ``patch`` outputs reads beyond it.
+    They include the bytes that a last patch of ``patch`` outputs reads beyond that input.
     """
     return 4 * (workload.stride**2 * phase(workload, rows) + workload.used_kernel[1] + patch)

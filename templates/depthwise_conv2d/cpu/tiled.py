@@ -19,8 +19,8 @@ MAX_SUMS = 16  # the most vectors of sums in registers
 class CpuTiled(Template[DepthwiseConv2dWorkload]):
     """A task stages its padded rows of one plane, or a strip of them if rows are long.
 
-    It has ``tiles_per_task`` tiles below each other. A tile is ``rows`` by ``vectors`` vector
-    registers of ``lanes`` outputs, and each tap is broadcast to them.
+    The task has ``tiles_per_task`` tiles, one below the other. A tile is ``rows`` by ``vectors``
+    vector registers of ``lanes`` outputs, and each tap is broadcast to them.
     """
 
     name = "tiled"
@@ -103,7 +103,7 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
 def strip_columns(width: int, config: Config) -> int:
     """Return the output columns of a task, in whole patches.
 
-    They are all of a row, or about STRIP of a long one.
+    They are all columns of a row, or about STRIP columns of a long row.
     """
     patch: int = config["lanes"] * config["vectors"]
     whole = ceil_div(width, patch) * patch

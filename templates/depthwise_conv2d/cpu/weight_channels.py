@@ -19,7 +19,7 @@ class CpuWeightChannels(Template[DepthwiseConv2dWorkload]):
 
     It copies an image's plane of these channels, as float32 and with its padding. For each row of
     the gradient it sums ``tap_rows`` rows of up to ``tap_columns`` taps at a time in registers. The
-    sums of a row are added to those of the image, and these to those of the batch.
+    sums of a row are added to the image's, and the image's to the batch's.
     """
 
     name = "weight_channels"
@@ -80,7 +80,7 @@ class CpuWeightChannels(Template[DepthwiseConv2dWorkload]):
 
 
 def padded_plane(workload: DepthwiseConv2dWorkload) -> tuple[int, int]:
-    """Return the rows and columns of a plane with what the used taps reach beside it."""
+    """Return the rows and columns of a plane with the padding that the used taps reach."""
     down, across = workload.used_taps
     return (
         (workload.out_height - 1) * workload.stride + down.span,
@@ -95,7 +95,7 @@ def plane_floats(workload: DepthwiseConv2dWorkload, lanes: int) -> int:
 
 
 def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Return the lanes of vectors that the channels fill and whose planes are not too large."""
+    """Return the values of ``lanes`` with which vectors are full and planes small enough."""
     return [
         lanes
         for lanes in (1, 2, 4, 8, 16, 32)

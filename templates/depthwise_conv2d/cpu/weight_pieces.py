@@ -33,10 +33,11 @@ class CpuWeightPieces(Template[DepthwiseConv2dWorkload]):
 
     A piece has ``rows`` by ``columns`` outputs of one output channel or, if channels are last, of
     ``lanes`` channels. The task stages the gradient of a piece's sums and the input that it meets,
-    as float32 and with zeros beside them. The input's phases are staged apart (see
-    ``input_pieces``), so that neighbouring outputs meet neighbours. It adds up ``tap_rows`` rows of
-    ``tap_columns`` taps at a time in vectors of ``lanes`` channels, or of places of the staged
-    rows, which follow one another as one long row. The parts are added up last, in a fixed order.
+    as float32 and with zeros beside them. The input's phases are staged separately (see
+    ``input_pieces``), so that neighbouring outputs meet neighbouring elements. The task adds up
+    ``tap_rows`` rows of ``tap_columns`` taps at a time in vectors of ``lanes`` channels, or of
+    places of the staged rows, which together form one long row. The parts are added up last, in a
+    fixed order.
     """
 
     name = "weight_pieces"
@@ -123,13 +124,13 @@ def piece(workload: DepthwiseConv2dWorkload, config: Config) -> Piece:
 
 
 def pieces(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the pieces of a channel, in all images."""
+    """Return the number of pieces of a channel, in all images."""
     here = piece(workload, config)
     return workload.B * here.bands * here.strips
 
 
 def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the channels, or the vectors of them."""
+    """Return the number of channels, or of vectors of channels if channels are last."""
     channels = workload.out_channels
     return ceil_div(channels, config["lanes"]) if channels_are_last(workload) else channels
 
@@ -137,7 +138,7 @@ def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 def staged(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Return the floats that a task stages.
 
-    They are the input's phases, the sums' gradients, and the tensors from which these are computed.
+    They are the input's phases, the sums' gradients, and the sums from which these are computed.
     """
     here, (down, across) = piece(workload, config), axes(workload)
     each = config["lanes"] if channels_are_last(workload) else 1
@@ -145,7 +146,7 @@ def staged(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _tap_columns(taps: int) -> list[int]:
-    """Return how many taps of a row may be summed at a time: all if they are few, or fewer."""
+    """Return how many taps of a row may be summed at a time: 4, 8, or all if they are few."""
     return [n for n in (4, 8) if n < taps] + ([taps] if taps <= MAX_SUMS else [])
 
 

@@ -1,1 +1,1 @@
-"""Templates for CUDA: a file has a search space, ``schedules`` the program of the same name."""
+"""Templates for CUDA: search spaces, and in ``schedules`` the programs of the same names."""

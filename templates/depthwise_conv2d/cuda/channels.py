@@ -22,7 +22,7 @@ MAX_UNROLLED = 3136
 MAX_UNROLLED_SHARED = 1008  # for a row of taps
 MAX_REGISTERS = 232  # the most that a thread may be estimated to need
 DEFAULT_REGISTERS = 128
-DEFAULT_EXCESS = 1.1  # outputs that a default computes, at most, for each one of a plane
+DEFAULT_EXCESS = 1.1  # most outputs that a default computes for each output of a plane
 DEFAULT_THREADS = 64  # least for each unit
 DEFAULT_STRIPS = (
     ("columns", 2),
@@ -33,8 +33,8 @@ DEFAULT_STRIPS = (
     ("rows", 7),
     ("rows", 14),
 )
-"""What a default's strip is enlarged to, one after the other, if it can be."""
-NARROW = 7  # most columns of a plane of which a default's strip may have all
+"""Enlargements of a default's strip, tried one after the other."""
+NARROW = 7  # most columns of a plane if a default's strip may have all of them
 BESIDE = 28  # registers for addresses and the like
 SPARED = 12  # how many of these the compiler can save if it must
 LANES = (8, 16, 32, 64, 128)  # limits of a block's lanes
@@ -43,9 +43,9 @@ LANES = (8, 16, 32, 64, 128)  # limits of a block's lanes
 class CudaChannels(Template[DepthwiseConv2dWorkload]):
     """A thread sums a strip of outputs of neighbouring channels (``schedules/channels.cu``).
 
-    With its weights in registers a thread slides down the input rows. With them in shared memory,
-    for large kernels, a block goes through the kernel row by row, and a thread has one row of
-    outputs. Knobs:
+    With its weights in registers, a thread slides down the input rows. With weights in shared
+    memory, which is for large kernels, a block goes through the kernel row by row, and a thread has
+    one row of outputs. Knobs:
 
     - ``weights``: whether each thread has ``loaded`` its own into registers, a block brings them
       to the threads' ``registers`` by way of shared memory, or they stay in ``shared`` memory.
@@ -55,7 +55,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
       weights, or ``late``, when all blocks have ended.
     - ``lanes``: vectors of ``channels`` channels that a block has.
     - ``threads``: threads of a block.
-    - ``resident``: how many blocks a unit has room for, at least.
+    - ``resident``: the least number of blocks for which a unit has room.
     - ``stores``: how results are cached.
     """
 
@@ -137,7 +137,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
-        """Return strips as large as registers have room for and as leave threads for all units."""
+        """Return the largest strips that fit in registers and leave each unit enough threads."""
         config: Config = {
             "template": self.name,
             "weights": _weights(workload)[0],
@@ -185,7 +185,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
 
 
 def serves(workload: DepthwiseConv2dWorkload) -> bool:
-    """Return whether a workload is of this form; the templates for planes then leave it alone.
+    """Return whether this template serves a workload. If so, the templates for planes do not.
 
     On an H200 ``tiled`` took 1.3 to 5.5 times as long in all 22 layers that both served, 17 of
     float16 and 5 of bfloat16. The layers of bfloat16 have been measured again since, without
@@ -195,7 +195,7 @@ def serves(workload: DepthwiseConv2dWorkload) -> bool:
 
 
 def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the blocks of the grid."""
+    """Return the number of blocks in the grid."""
     strips = ceil_div(workload.out_height, config.get("rows", 1))
     groups = ceil_div(workload.out_width, config["columns"])
     points = config["threads"] // config["lanes"]
@@ -206,7 +206,7 @@ def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Return the 32-bit words of a block's weights in shared memory.
 
-    They are all weights in their dtype, or two rows of taps in float32.
+    They hold all weights in their dtype, or two rows of taps in float32.
     """
     if config["weights"] == "loaded":
         return 0
@@ -219,7 +219,7 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _weights(workload: DepthwiseConv2dWorkload) -> list[str]:
-    """Return where the weights can be."""
+    """Return the values of ``weights``: the places where weights can be."""
     height, width = workload.kernel
     in_registers = height * width <= MAX_TAPS
     in_shared = (
@@ -233,7 +233,7 @@ def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
 
 
 def _is_usual(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
-    """Return whether a default may be this one."""
+    """Return whether the configuration may be a default."""
     columns, rows = config["columns"], config.get("rows", 1)
     return (
         columns <= workload.out_width
@@ -251,7 +251,7 @@ def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
 
 
 def _vectors(workload: DepthwiseConv2dWorkload) -> Config:
-    """Return the usual ``channels`` and ``lanes``: pairs, 32 or fewer of which fill a block."""
+    """Return the usual ``channels`` and ``lanes``: at most 32 pairs of channels, if possible."""
     for channels in (2, 1):
         for lanes in reversed(_lanes(workload)):
             found = {"channels": channels, "lanes": lanes}
@@ -262,7 +262,7 @@ def _vectors(workload: DepthwiseConv2dWorkload) -> Config:
 
 
 def _inputs_reached(outputs: int, taps: int, workload: DepthwiseConv2dWorkload) -> int:
-    """Return the input rows or columns that meet a tap of some of ``outputs`` outputs."""
+    """Return how many input rows or columns ``outputs`` neighbouring outputs meet."""
     return _count_reached(outputs, taps, workload.stride, workload.dilation)
 
 
@@ -272,17 +272,17 @@ def _count_reached(outputs: int, taps: int, stride: int, dilation: int) -> int:
 
 
 def _rows(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the input rows that a thread reads."""
+    """Return the number of input rows that a thread reads."""
     return _inputs_reached(config.get("rows", 1), workload.used_kernel[0], workload)
 
 
 def _columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the input columns that a thread reads."""
+    """Return the number of input columns that a thread reads."""
     return _inputs_reached(config["columns"], workload.used_kernel[1], workload)
 
 
 def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the multiply-adds in the code."""
+    """Return the number of multiply-adds in the code."""
     height, width = workload.used_kernel
     row = config["columns"] * config["channels"] * width
     return int(row if config["weights"] == "shared" else row * config["rows"] * height)
@@ -293,7 +293,7 @@ def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     height, width = workload.used_kernel
     channels, size = config["channels"], BYTES_PER_ELEMENT[workload.dtype]
     columns, words = config["columns"], ceil_div(channels * size, 4)
-    if config["weights"] == "shared":  # only inputs and weights of a row that are near each other
+    if config["weights"] == "shared":  # only neighbouring inputs and weights of a row
         window = min(_columns(workload, config), 2 * columns)
         return int((columns + min(width, columns)) * channels + window * words + BESIDE)
     reach = (height - 1) * workload.dilation + 1

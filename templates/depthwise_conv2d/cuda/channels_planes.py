@@ -19,18 +19,18 @@ SIZE = 2  # bytes of an element
 
 
 class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
-    """16-bit products for long kernels, of planes made on chip (``schedules/channels_planes.cu``).
+    """16-bit products for long kernels (``schedules/channels_planes.cu``).
 
-    Channels are last. A block turns what it stages into a plane of each of its eight channels; a
-    row of taps is then a product with a Toeplitz matrix. A fragment of 16 rows has
-    ``fragment_rows`` rows of each of 16 / ``fragment_rows`` images. Knobs:
+    Channels are last. In shared memory, a block makes a plane of each of its eight channels. A row
+    of taps is then a product with a Toeplitz matrix. A fragment of 16 rows has ``fragment_rows``
+    rows of each of 16 / ``fragment_rows`` images. Knobs:
 
     - ``fragment_rows``: see above.
     - ``groups``: fragments that a warp sums, all of one channel.
     - ``column_tiles``: width of a fragment's outputs, in tiles of eight columns.
     - ``row_warps``: warps that share a channel.
-    - ``walks``: sets of images for which a block stages its taps once.
-    - ``resident``: how many blocks a unit has room for, at least.
+    - ``walks``: number of sets of images for which a block stages its taps once.
+    - ``resident``: the least number of blocks for which a unit has room.
     - ``stores``: how results are cached.
     """
 
@@ -85,7 +85,8 @@ class CudaChannelsPlanes(Template[DepthwiseConv2dWorkload]):
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
-        """Return as many columns and rows as there are and as fit, with a warp for each channel."""
+        """Return a configuration with the columns and rows that fit, and a warp for each
+        channel."""
         space, smallest = self.space(workload, limits), _smallest(workload)
         for tiles in reversed(_column_tiles(workload)):
             for groups in (4, 3, 2, 1):
@@ -136,7 +137,7 @@ class Layout:
 
     @property
     def blocks(self) -> int:
-        """Return the blocks of the grid."""
+        """Return the number of blocks in the grid."""
         workload, config = self._workload, self._config
         across = ceil_div(workload.out_width, 8 * config["column_tiles"])
         down = ceil_div(workload.out_height, _strip(config))
@@ -172,7 +173,7 @@ def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
 
 
 def _column_tiles(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Return the numbers of tiles that share a row out evenly."""
+    """Return the numbers of tiles that divide a row evenly."""
     whole = ceil_div(workload.out_width, 8)
     return [n for n in range(1, min(whole, 8) + 1) if ceil_div(whole, ceil_div(whole, n)) == n]
 
@@ -180,7 +181,7 @@ def _column_tiles(workload: DepthwiseConv2dWorkload) -> list[int]:
 def _resident_blocks_fit(
     workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
 ) -> bool:
-    """Return whether a unit has threads and registers for the resident blocks."""
+    """Return whether a unit has enough threads and registers for the resident blocks."""
     threads = Layout(workload, config).threads
     registers = _registers(workload, config)
     return bool(

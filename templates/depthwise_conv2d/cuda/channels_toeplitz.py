@@ -33,8 +33,8 @@ MAX_REGISTERS = 232  # the most that a thread may be estimated to need
 class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
     """16-bit products of an input row and a Toeplitz matrix (``schedules/channels_toeplitz.cu``).
 
-    Channels are last, and a product takes pairs of them as they lie. A block goes down a strip of
-    rows of several images. A tile is ``tile_rows`` by 4 / ``tile_rows`` outputs. Knobs:
+    Channels are last, and a product takes pairs of them in the order of memory. A block goes down a
+    strip of rows of several images. A tile is ``tile_rows`` by 4 / ``tile_rows`` outputs. Knobs:
 
     - ``tile_rows``: see above.
     - ``rows``: height of a strip.
@@ -42,15 +42,16 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
     - ``lines``: width of a block, in lines of eight columns.
     - ``warp_channels``: channels of a warp.
     - ``fragments``: fragments, of 16 tiles each, that a warp has of each of its channels.
-    - ``stages``: input rows are copied ``stages`` - 1 steps ahead.
-    - ``piece``: if it is not 0, a block holds all rows of its planes, each of which is one strip.
-      They are copied in pieces of so many steps, and ``stages`` means nothing.
+    - ``stages``: number of steps in the ring of input rows, which are copied ``stages`` - 1 steps
+      ahead.
+    - ``piece``: if it is not 0, a block holds all rows of its planes, and a strip is a whole plane.
+      Rows are copied in pieces of ``piece`` steps, and ``stages`` has no effect.
     - ``next_launch``: whether the next launch may begin ``early``, once a block has its last input,
       or ``late``, when all blocks have ended.
-    - ``resident``: how many blocks a unit has room for, at least.
+    - ``resident``: the least number of blocks for which a unit has room.
     - ``stores``: how results are cached.
-    - ``copies``: who copies rows and results: all ``threads``, or ``tensor`` copies, which one
-      thread starts. With these, a block may have channels beyond the tensor's.
+    - ``copies``: how rows and results are copied: by all ``threads``, or by ``tensor`` copies,
+      which one thread starts. With tensor copies, a block may have channels beyond the tensor's.
     """
 
     name = "channels_toeplitz"
@@ -137,7 +138,8 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
-        """Return tensor copies in one wave, or strips as high as leave blocks for most units."""
+        """Return tensor copies in one wave, or the highest strips that leave blocks for most
+        units."""
         space, smallest = self.space(workload, limits), _smallest(workload)
         if (config := _one_wave(workload, limits, space)) is not None:
             return config
@@ -191,7 +193,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
 
 
 def _smallest(workload: DepthwiseConv2dWorkload) -> Config:
-    """Return the configuration that needs least; its tiles are those of the fewest registers."""
+    """Return the smallest configuration, with the tiles that need the fewest registers."""
     base = {
         "template": CudaChannelsToeplitz.name,
         "warp_channels": 4,
@@ -222,7 +224,7 @@ def _fits(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimit
 def _resident_blocks_fit(
     workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits
 ) -> bool:
-    """Return whether a unit has threads and registers for the resident blocks."""
+    """Return whether a unit has enough threads and registers for the resident blocks."""
     layout, resident = Layout(workload, config), config["resident"]
     registers = registers_of(workload, config) - SPARED
     return (
@@ -233,35 +235,36 @@ def _resident_blocks_fit(
 
 
 def _warps(registers: int, limits: DeviceLimits) -> int:
-    """Return for how many warps a unit has registers, if each thread takes ``registers``.
+    """Return the number of warps that fit on a unit if each thread takes ``registers``.
 
-    Each quarter of a unit holds as many warps.
+    Each quarter of a unit holds the same number of warps.
     """
     return limits.registers_per_unit // (4 * limits.warp_size * registers) * 4
 
 
 def _channels(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Return divisors of the channels that are whole vectors; a short one only if there is no
-    other."""
+    """Return divisors of the channels that are whole vectors. One below the least number of
+    channels is returned only if there is no other."""
     least, most = CHANNELS
     divisors = [n for n in range(VECTOR, most + 1, VECTOR) if workload.C % n == 0]
     return [n for n in divisors if n >= least] or divisors[-1:]
 
 
 def _tensor_channels(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[int]:
-    """Return the channels that a block may have if it copies tensors, less than twice all."""
+    """Return the channels that a block may have if it copies tensors, less than twice all
+    channels."""
     return [n for n in TENSOR_CHANNELS if limits.copies_tensors and n < 2 * workload.C]
 
 
 def _can_copy(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
-    """Return whether the threads share out whole blocks of channels, or a tensor copy takes one."""
+    """Return whether blocks fill the channels exactly, or a tensor copy can take a block."""
     if config["copies"] == "tensor":
         return config["channels"] in TENSOR_CHANNELS
     return workload.C % int(config["channels"]) == 0
 
 
 def _can_hold(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
-    """Return whether a block can hold its planes, whose input has steps for a piece."""
+    """Return whether a block can hold its planes, and their input has enough steps for a piece."""
     layout = Layout(workload, config)
     return (
         config["stages"] == 2
@@ -276,9 +279,10 @@ def _one_wave(
 ) -> Config | None:
     """Return a configuration with tensor copies whose blocks are all resident at the same time.
 
-    Blocks hold their planes if they can and there are enough for most units. Otherwise it has as
-    many resident blocks as fit, and as many strips as they leave room for. If even the highest
-    strips, or all planes, are too many, it has those. Returns None if none fits.
+    Blocks hold their planes if that is valid and there are blocks for most units. Otherwise the
+    configuration has as many resident blocks as fit, and the lowest strips whose blocks are all
+    resident. If even the highest strips, or whole planes, are too many, it has these all the same.
+    Return None if no configuration is valid.
     """
     channels = [n for n in _tensor_channels(workload, limits) if n <= USUAL_CHANNELS[0]]
     if not channels:
@@ -306,7 +310,7 @@ def _one_wave(
 
 
 def _usual(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Return numbers of channels that are neither few nor many, if there are any."""
+    """Return the numbers of channels that are neither few nor many, or else the smallest."""
     least, most = USUAL_CHANNELS
     found = [n for n in _channels(workload) if least <= n <= most]
     return found or _channels(workload)[:1]
@@ -315,14 +319,14 @@ def _usual(workload: DepthwiseConv2dWorkload) -> list[int]:
 def _lines(workload: DepthwiseConv2dWorkload) -> list[int]:
     """Return how many lines of eight columns a block may have.
 
-    It is one, or as many as cover a row, half of it or a quarter of it.
+    It is one, or the number that covers a row, half a row or a quarter of a row.
     """
     whole = ceil_div(workload.out_width, 8)
     return sorted({1} | {n for parts in (1, 2, 4) if (n := ceil_div(whole, parts)) <= 16})
 
 
 def _rows(workload: DepthwiseConv2dWorkload, tile: int) -> list[int]:
-    """Return the heights of strips that share a plane out evenly, in whole tiles."""
+    """Return the heights of strips that divide a plane evenly, in whole tiles."""
     height = workload.out_height
     return sorted({ceil_div(ceil_div(height, n), tile) * tile for n in STRIPS if n <= height})
 

@@ -27,7 +27,7 @@ class Layout:
 
     @property
     def blocks(self) -> int:
-        """Return the blocks of the grid."""
+        """Return the number of blocks in the grid."""
         workload, config = self._workload, self._config
         across = ceil_div(workload.C, config["channels"]) * ceil_div(
             workload.out_width, 8 * config["lines"]
@@ -46,39 +46,40 @@ class Layout:
 
     @property
     def steps(self) -> int:
-        """Return the steps in which a block goes down its strip."""
+        """Return the number of steps in which a block goes down its strip."""
         return self.tiles + self.ring - 1
 
     @property
     def tiles(self) -> int:
-        """Return the tiles of a strip, one below the other."""
+        """Return the number of tiles of a strip, which are one below the other."""
         return ceil_div(self._config["rows"], self._config["tile_rows"])
 
     @property
     def input_steps(self) -> int:
-        """Return the steps of a held plane whose input has rows in the plane."""
+        """Return the number of steps of a held plane whose input has rows in the plane."""
         top = self._workload.used_taps[0].before
         below = min((self._workload.H + top - 1) // self.down + 1, self.steps)
         return int(below - max(top, 0) // self.down)
 
     @property
     def inputs(self) -> int:
-        """Return the steps of the ring, or the pieces of a held plane's input."""
+        """Return the number of steps in the ring, or of pieces of a held plane's input."""
         if self._config["piece"] == 0:
             return int(self._config["stages"])
         return int(ceil_div(self.input_steps, self.piece))
 
     @property
     def fetched_bytes(self) -> int:
-        """Return the bytes of input that are on the way at the same time, at most."""
+        """Return the most bytes of input that are being copied at the same time."""
         return (self.inputs - int(self._config["piece"] == 0)) * self.input_piece
 
     @property
     def outputs(self) -> int:
-        """Return the steps, or the pieces, whose results have room.
+        """Return the number of steps, or of pieces, for whose results there is room.
 
-        Residuals are copied to where results will be, as far ahead as inputs. Without them, threads
-        write one step, or piece, while others leave.
+        Residuals are copied to the places of the results, as far ahead as inputs. Without
+        residuals, threads write one step, or piece, while other results are copied to global
+        memory.
         """
         config, residual = self._config, self._workload.residual
         if config["piece"] > 0:
@@ -88,23 +89,23 @@ class Layout:
             return int(config["stages"]) + 1
         if config["copies"] == "threads":
             return 2
-        return 4 if self.ring == 4 else 3  # a ring of 3 or 4 has the same place in each turn
+        return 4 if self.ring == 4 else 3  # so a ring of 3 or 4 has the same places in each turn
 
     @property
     def piece(self) -> int:
-        """Return the steps of a piece of a held plane; a ring has a step at each place."""
+        """Return the number of steps of a piece of a held plane, or 1 for a ring."""
         return max(1, int(self._config["piece"]))
 
     @property
     def used(self) -> int:
-        """Return the input columns that the lines of an image reach."""
+        """Return the number of input columns that the lines of an image reach."""
         s, lines = self._workload.stride, self._config["lines"]
         wide = 4 - 4 // self._config["tile_rows"]
         return int(8 * s * (lines - 1) + s * wide + 4 * (self.parts + s))
 
     @property
     def wide(self) -> int:
-        """Return the input columns of a tensor copy."""
+        """Return the number of input columns of a tensor copy."""
         return ceil_div(self.used, 8) * 8
 
     @cached_property
@@ -155,22 +156,23 @@ class Layout:
 
 
 def _apart(size: int, banks: int) -> int:
-    """Return the least number from ``size`` on that is ``banks`` bytes above a multiple of 128."""
+    """Return the least number from ``size`` on that is a multiple of 128 plus ``banks``, in
+    bytes."""
     return ceil_div(size - banks, 128) * 128 + banks
 
 
 def reach_of(workload: DepthwiseConv2dWorkload, tile: int) -> int:
-    """Return the input rows from the first to the last that a tile meets."""
+    """Return the number of input rows from the first to the last that a tile meets."""
     return (tile - 1) * workload.stride + workload.used_taps[0].span
 
 
 def parts_of(workload: DepthwiseConv2dWorkload, tile: int) -> int:
-    """Return the input columns that a tile reaches, by fours."""
+    """Return the number of groups of four input columns that a tile reaches."""
     return ceil_div((4 // tile - 1) * workload.stride + workload.used_taps[1].span, 4)
 
 
 def fragments_of(config: Config) -> int:
-    """Return the fragments of a block, for each of its channels."""
+    """Return the number of fragments that a block has of each of its channels."""
     return int(ceil_div(config["lines"] * config["walks"] * config["tile_rows"], 8))
 
 

@@ -27,9 +27,9 @@ class CudaDirect(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """Accept workloads that neither ``channels`` nor the forms of basic workloads serve.
+        """Accept workloads that neither ``channels`` nor the templates of basic workloads serve.
 
-        Those are faster.
+        Those templates are faster.
         """
         faster = workload.is_basic or channels.serves(workload)
         return super().applies(workload, limits) and not faster

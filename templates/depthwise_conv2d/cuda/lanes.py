@@ -1,4 +1,4 @@
-"""Lanes of a block, which are vectors of channels, and how many threads a block has for them."""
+"""The lanes of a block (vectors of channels), and the number of threads for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ USUAL_THREADS = 128
 
 
 def divisors(channels: int, limits: Sequence[int]) -> list[int]:
-    """Return, for each of the limits, the largest divisor of ``channels`` up to it."""
+    """Return the largest divisor of ``channels`` up to each of the limits."""
     found = [n for n in range(1, limits[-1] + 1) if channels % n == 0]
     return sorted({max(n for n in found if n <= most) for most in limits})
 
@@ -26,7 +26,7 @@ def are_wide_enough(config: dict[str, Any], lanes: Sequence[int], dtype: str) ->
 
 
 def are_filled(threads: int, lanes: int, choices: Sequence[int]) -> bool:
-    """Return whether most threads have a lane, or as many as with the best of the choices."""
+    """Return whether most threads have a lane, or else as many as for the best of the choices."""
     return _share(threads, lanes) >= min(
         MIN_FILLED_SHARE, max(_share(each, lanes) for each in choices)
     )

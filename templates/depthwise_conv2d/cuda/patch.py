@@ -17,7 +17,7 @@ MAX_UNROLLED = 4000
 MAX_LANES = 32
 MAX_WEIGHT_REGISTERS = 64
 SPARE_REGISTERS = 16
-"""How many of the estimated registers the compiler can save before it spills."""
+"""Number of estimated registers that the compiler can save before it spills."""
 CHAIN_ERROR = 1.5e-7
 """The largest error of a few million float32 sums of n positive products.
 
@@ -28,13 +28,13 @@ It is relative to the sum times sqrt(n).
 class CudaPatch(Template[DepthwiseConv2dWorkload]):
     """A thread sums a patch of outputs in registers (``schedules/patch.cu``).
 
-    It goes over the input rows that are inside the plane. Knobs:
+    The thread goes over the input rows inside the plane. Knobs:
 
     - ``rows_per_thread``, ``columns_per_thread``: size of a patch.
     - ``patches_down``, ``patches_across``: patches of a block in each of its planes.
     - ``images``, ``channels``: images of a block, and channels of each.
-    - ``edges``: "exact": each place along a row has code of its own, for the taps inside the plane;
-      "padded": rows are padded with zeros, and all places share the code.
+    - ``edges``: "exact": each place along a row has separate code, for the taps inside the plane;
+      "padded": rows are padded with zeros, and all places share their code.
     - ``lanes``: whether neighbouring lanes have neighbouring planes or columns.
     - ``unroll``: "rows" unrolls the rows of the kernel, too.
     - ``weights``: where a thread keeps its weights if the kernel's rows are unrolled.
@@ -47,7 +47,7 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """Accept basic workloads on CUDA with five near taps or more along either side."""
+        """Accept basic workloads on CUDA with at least five used taps along a side."""
         return limits.kind == "cuda" and max(workload.used_kernel) >= 5 and workload.is_basic
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -199,7 +199,7 @@ def row_sums(workload: DepthwiseConv2dWorkload) -> bool:
 class Layout:
     """A configuration's threads, memory and work, as ``patch.cu`` lays them out.
 
-    A property reads only the knobs that it needs, so that constraints can be judged early.
+    A property reads only the knobs that it needs, so that constraints can be checked early.
     """
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: Config) -> None:
@@ -208,7 +208,7 @@ class Layout:
 
     @property
     def section(self) -> int:
-        """Return the threads at one place along a row, in whole warps."""
+        """Return the number of threads at one place along a row, in whole warps."""
         config = self._config
         patches = config["images"] * config["channels"] * config["patches_down"]
         return ceil_div(patches, 32) * 32
@@ -223,7 +223,7 @@ class Layout:
 
     @property
     def tiles(self) -> int:
-        """Return the tiles of a plane."""
+        """Return the number of tiles of a plane."""
         return self._tiles_down * self._tiles_across
 
     @property
@@ -252,12 +252,12 @@ class Layout:
 
     @property
     def near_rows(self) -> int:
-        """Return the most input rows that an output row needs."""
+        """Return the largest number of input rows that an output row needs."""
         return min(self._workload.used_kernel[0], self._workload.H)
 
     @property
     def pairs(self) -> int:
-        """Return the multiply-adds of a row of outputs and a row of inputs."""
+        """Return the number of multiply-adds of a row of outputs with a row of inputs."""
         patches = ceil_div(self._workload.out_width, self._config["columns_per_thread"])
         if self._config["edges"] == "padded":
             return int(self._pairs(0) * patches)
@@ -266,18 +266,18 @@ class Layout:
 
     @property
     def unrolled(self) -> int:
-        """Return the multiply-adds in the code."""
+        """Return the number of multiply-adds in the code."""
         places = [0] if self._config["edges"] == "padded" else list(self._codes())
         row = sum(self._pairs(place) for place in places)
         times = 1
-        if self._config["unroll"] == "rows":  # a patch of the plane's height meets fewer
+        if self._config["unroll"] == "rows":  # a patch as high as the plane meets fewer rows
             whole = self._workload.out_height <= self._config["rows_per_thread"]
             times = self.near_rows if whole else self._workload.used_kernel[0]
         return int(row * self._config["rows_per_thread"] * times)
 
     @property
     def loads(self) -> int:
-        """Return the reads of 16 bytes for the multiply-adds that ``pairs`` counts."""
+        """Return the number of 16-byte reads for the multiply-adds that ``pairs`` counts."""
         rows, columns = _patch(self._config)
         taps = self._workload.used_kernel[1]
         segment = self._segment
@@ -289,7 +289,7 @@ class Layout:
     def registers(self) -> int:
         """Return the estimated registers of a thread.
 
-        They are sums, the shorter of inputs and weights, what streams by, and addresses.
+        They hold sums, the shorter one of inputs and weights, streamed values and addresses.
         """
         rows, columns = _patch(self._config)
         taps, segment = self._workload.used_kernel[1], self._segment
@@ -322,7 +322,7 @@ class Layout:
         return ceil_div(self._workload.out_width, columns)
 
     def _codes(self) -> dict[int, int]:
-        """Return the places along a row with code of their own, and how many patches take each."""
+        """Return the places along a row with separate code, and how many patches use each."""
         workload, columns = self._workload, self._config["columns_per_thread"]
         step, left = columns * workload.stride, workload.used_kernel[1] // 2
         patches = ceil_div(workload.out_width, columns)
@@ -335,7 +335,7 @@ class Layout:
         return found | dict.fromkeys(range(max(first, whole), patches), 1)
 
     def _pairs(self, place: int) -> int:
-        """Return the multiply-adds of a patch's row of outputs at a place, and a row of inputs."""
+        """Return the number of multiply-adds of a patch's row of outputs with a row of inputs."""
         workload, columns = self._workload, self._config["columns_per_thread"]
         taps = workload.used_kernel[1]
         if self._config["edges"] == "padded":
@@ -351,7 +351,7 @@ def _patch(config: Config) -> tuple[int, int]:
 
 
 def _shares(extent: int, most: int) -> list[int]:
-    """Return the extent, its half, quarter and so on, rounded up, those up to ``most``."""
+    """Return the extent, its half, its quarter and so on, rounded up, up to ``most``."""
     found = {1}
     while extent > 1:
         if extent <= most:
@@ -361,7 +361,7 @@ def _shares(extent: int, most: int) -> list[int]:
 
 
 def _weights(workload: DepthwiseConv2dWorkload) -> list[str]:
-    """Return where a thread that unrolls the kernel's rows can keep its weights."""
+    """Return where a thread can keep its weights if it unrolls the kernel's rows."""
     few = _weight_registers(workload) <= MAX_WEIGHT_REGISTERS
     return ["shared", "registers"] if few else ["shared"]
 

@@ -17,7 +17,7 @@ MAX_TAPS_WIDE = 15
 MAX_UNROLLED = 3136
 MAX_AREA = 1156  # the most elements of a plane that is staged whole
 MAX_REGISTERS = 232  # the most registers that a thread may be estimated to need
-SMALL = 4  # the most outputs for each thread that the device holds, if "registers" is a knob
+SMALL = 4  # the most outputs for each of the device's threads, if "registers" is a knob
 
 
 class CudaRows(Template[DepthwiseConv2dWorkload]):
@@ -25,20 +25,20 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
 
     The plane's weights are in its registers. Knobs:
 
-    - ``rows``, ``columns``: size of a strip, which has whole rows if they come from shared memory.
+    - ``rows``, ``columns``: size of a strip, which has whole rows if it reads shared memory.
     - ``reads``: whether input rows come from global or from shared memory.
     - ``ahead``: how many rows before its use a row is read from global memory; 0 leaves it to the
       compiler.
     - ``threads``: threads of a block that reads global memory.
     - ``next_launch``: whether the next launch may begin ``early``, once such a block has asked for
       its weights, or ``late``, when all blocks have ended.
-    - ``registers``: "enough" lets a thread that reads global memory take as many as its code asks
-      for.
+    - ``registers``: "enough" gives a thread that reads global memory all registers that its code
+      asks for.
     - ``planes``, ``images``: planes that a block copies, an equal number from each of its images.
     - ``staging``: how planes are copied: through registers, by asynchronous copies of vectors, or
       in bulk by the copy engine, which also takes the results.
-    - ``strips``: "alike": strips share their code; "each": each has its own, in which the compiler
-      knows what is padding.
+    - ``strips``: "alike": strips share their code; "each": each strip has its own code, in which
+      the compiler knows which elements are padding.
     - ``stores``: how results are cached.
     """
 
@@ -191,14 +191,14 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
 
 
 def threads(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the threads of a block."""
+    """Return the number of threads of a block."""
     if config["reads"] == "shared":
         return int(config["planes"] * _strips(workload, config))
     return int(config["threads"])
 
 
 def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the blocks of the grid."""
+    """Return the number of blocks in the grid."""
     planes = workload.B * workload.C
     if config["reads"] == "shared":
         return ceil_div(planes, config["planes"])
@@ -241,8 +241,8 @@ def _vector(width: int, columns: int, size: int) -> int:
 def _planes(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[int]:
     """Return how many planes a block may stage.
 
-    None are staged if planes are large or rows long, or if there is a residual, which would have to
-    be staged too.
+    No planes are staged if they are large, if rows are long, or if there is a residual, because it
+    would have to be staged, too.
     """
     if workload.H * workload.W > MAX_AREA or workload.W > 32 or workload.residual:
         return []
@@ -254,9 +254,9 @@ def _planes(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[int
 
 
 def _staging(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[str]:
-    """Return the ways in which planes get to shared memory on this device.
+    """Return the values of ``staging`` on this device.
 
-    Elements that are converted on the way go through registers.
+    Elements that must be converted go through registers.
     """
     since = {"registers": 0, "async": 80, "bulk": 90}
     return [
@@ -271,13 +271,13 @@ def _strips(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _has_equal_images(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
-    """Return whether a block has as many channels of each image, with none left over."""
+    """Return whether a block has equally many channels of each image, with none left over."""
     planes, images = config["planes"], config["images"]
     return bool(images == 1 or (planes % images == 0 and workload.C % (planes // images) == 0))
 
 
 def _may_have_own_code(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
-    """Return whether strips can have code of their own."""
+    """Return whether each strip can have its own code."""
     strips = _strips(workload, config)
     return bool(
         strips > 1
@@ -287,7 +287,7 @@ def _may_have_own_code(workload: DepthwiseConv2dWorkload, config: Config) -> boo
 
 
 def _strips_aligned(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
-    """Return whether strips in shared memory begin at a vector's boundary."""
+    """Return whether strips in shared memory begin at the boundary of a vector."""
     planes = (
         (workload.H, workload.W, config["rows"] * workload.stride),
         (workload.out_height, workload.out_width, config["rows"]),

@@ -15,10 +15,10 @@ from templates.template import Config, Features, Template
 class CudaSplits(Template[DepthwiseConv2dWorkload]):
     """The choices that seed 003 leaves to AutoTVM.
 
-    The seed names them, and their number for its shape, 2,880: even splits of rows and columns
-    between blocks and threads, splits and order of the taps, sums in registers or in the output
-    itself, input and weights by way of shared memory or straight from global memory, and how many
-    steps a loop may have to be unrolled.
+    The seed names these choices, and counts 2,880 of them for its shape. They are even splits of
+    rows and columns between blocks and threads, splits and order of the taps, sums in registers or
+    in the output itself, input and weights through shared memory or straight from global memory,
+    and the most steps of a loop that is unrolled.
     """
 
     name = "splits"
@@ -27,7 +27,7 @@ class CudaSplits(Template[DepthwiseConv2dWorkload]):
     arithmetic = DIRECT
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """Accept float32 without an epilogue, because sums may be in the output itself."""
+        """Accept only float32 without an epilogue, because sums may be in the output itself."""
         return limits.kind == "cuda" and workload.dtype == "float32" and workload.is_plain
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:

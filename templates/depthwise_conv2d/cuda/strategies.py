@@ -12,7 +12,7 @@ from templates.template import Config, Features, Template
 
 STRATEGIES = ("halo_global", "halo_shared", "idle_threads", "several_outputs")
 LONGEST_PASS = 48
-"""The most rows and columns of taps in a pass.
+"""The most rows of taps, and the most columns, in a pass.
 
 With 16 by 16 threads, two by two outputs each and a stride of 2, the tile then fits into 48 KB.
 """
@@ -23,7 +23,7 @@ class CudaStrategies(Template[DepthwiseConv2dWorkload]):
 
     - ``halo_global``: the tile is in shared memory, and its halo is read from global memory.
     - ``halo_shared``: both are in shared memory, and some threads load more than once.
-    - ``idle_threads``: each input of the tile has a thread, and threads over the halo do not
+    - ``idle_threads``: each input of tile and halo has a thread, and threads of the halo do not
       compute.
     - ``several_outputs``: as ``halo_shared``, with ``rows_per_thread`` by ``columns_per_thread``
       outputs a thread.
@@ -36,7 +36,7 @@ class CudaStrategies(Template[DepthwiseConv2dWorkload]):
     by_default = False
 
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
-        """Accept what the lecture computes: no epilogue, and no bfloat16."""
+        """Accept workloads without an epilogue, as in the lecture, but not bfloat16."""
         return limits.kind == "cuda" and workload.is_plain and workload.dtype != "bfloat16"
 
     def space(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> ConfigSpace:
@@ -140,8 +140,8 @@ def tile(workload: DepthwiseConv2dWorkload, config: Config) -> tuple[int, int]:
 def taps_per_pass(workload: DepthwiseConv2dWorkload, config: Config) -> tuple[int, int]:
     """Return the rows and columns of taps for which a tile is loaded at a time.
 
-    Passes are of about equal length. If threads cover the halo as well, a pass is so short that at
-    least half of them along each side compute.
+    Passes have about equal length. If threads also cover the halo, a pass is so short that at least
+    half of the threads along each side compute.
     """
     longest = LONGEST_PASS, LONGEST_PASS
     if config["strategy"] == "idle_threads":

@@ -20,9 +20,9 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
     """A block stages the input tile of its planes, with its halo, in shared memory.
 
     It has ``planes`` by ``threads_y`` by ``threads_x`` threads. A thread sums a patch of
-    ``rows_per_thread`` by ``columns_per_thread`` outputs. ``staging`` says whether it reads shared
-    memory directly or by way of registers, and ``row_pitch`` whether staged rows are padded to 16
-    bytes ("aligned").
+    ``rows_per_thread`` by ``columns_per_thread`` outputs. ``staging`` says whether a thread reads
+    shared memory directly or through registers, and ``row_pitch`` whether staged rows are padded to
+    16 bytes ("aligned").
     """
 
     name = "tiled"
@@ -33,7 +33,7 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
         """Accept workloads whose smallest tile fits into shared memory.
 
-        Workloads that ``channels`` serves are left to it.
+        It leaves the workloads that ``channels`` serves to that template.
         """
         return (
             super().applies(workload, limits)
@@ -133,7 +133,7 @@ class CudaTiled(Template[DepthwiseConv2dWorkload]):
 
 
 def _smallest() -> Config:
-    """Return the configuration that stages least and that any device can run."""
+    """Return the configuration that stages least. Any device can run it."""
     return {
         "planes": 1,
         "threads_y": 1,
@@ -187,7 +187,7 @@ def _registers(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the multiply-adds in the code."""
+    """Return the number of multiply-adds in the code."""
     height, width = workload.used_kernel
     taps = height * width if config["unroll"] == "rows" else width
     return _patch(config) * taps

@@ -17,9 +17,9 @@ from templates.template import Config, Features, Template
 MIN_KERNEL = 5
 MAX_TILES = 8
 STEPS_PER_ERROR = {"short": 4.8e6, "long": 3e7}
-"""How many steps the tensor cores may add up in one sum, for each unit of error.
+"""Steps that tensor cores may add up in one sum, for each unit of error.
 
-They truncate, by 2.3e-8 of a sum of positive terms for each step.
+Each step truncates the sum. If its terms are positive, that costs 2.3e-8 of it.
 """
 
 
@@ -33,13 +33,13 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
     - ``warps``: warps of a block.
     - ``groups_per_warp``: groups that a warp sums.
     - ``column_tiles``: width of a group, in tiles of eight columns.
-    - ``image_groups``: groups of a block that cover the same rows, of different images.
+    - ``image_groups``: groups of a block that cover the same rows of different images.
     - ``arithmetic``: the halves into which float32 is split, and whether low halves are multiplied
       too.
     - ``steps``: "halved": a step with eight columns of zeros becomes half a step.
     - ``sums``: "short": the tensor cores add up only some rows of taps in one sum; "long": all.
-    - ``taps``: "loaded": each row of taps is loaded for all groups of a warp; "sliding": it slides
-      through registers from one group, a row of 16 images, to the next.
+    - ``taps``: "loaded": each row of taps is loaded for all groups of a warp; "sliding": a row of
+      taps slides through registers from one group, a row of 16 images, to the next.
     """
 
     name = "toeplitz"
@@ -50,8 +50,8 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
     def applies(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> bool:
         """Accept basic workloads with kernels that fill enough of a Toeplitz matrix.
 
-        The device needs compute capability 7.5, from which on tensor cores read 8x8 tiles, and
-        shared memory for the taps and the inputs that they meet.
+        The device needs compute capability 7.5, because earlier tensor cores do not read 8x8 tiles,
+        and shared memory for the taps and the inputs that they meet.
         """
         return (
             limits.kind == "cuda"
@@ -121,7 +121,7 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
         """Return up to 32 columns and 64 rows of one image.
 
-        They take at most half of the shared memory if possible.
+        The configuration takes at most half of the shared memory if possible.
         """
         config = _smallest(workload, limits)
         tiles = max(tiles for tiles in _column_tiles(workload) if tiles <= 4)
@@ -226,7 +226,7 @@ class Layout:
 
     @cached_property
     def tap_rows(self) -> float:
-        """Return how many rows of taps meet the plane, which a warp goes through, on average."""
+        """Return the average number of tap rows of a warp, which are those that meet the plane."""
         s, last = self._workload.stride, self._workload.out_height - 1
         starts = range(0, last + 1, self._warp_rows)
         some = starts[:: ceil_div(len(starts), 64)]
@@ -240,7 +240,7 @@ class Layout:
 
     @cached_property
     def steps_of_tap_row(self) -> float:
-        """Return the steps of a group's tiles for a row of taps; half a step counts as one half."""
+        """Return the steps of a group's tiles for a row of taps. Half a step counts as 0.5."""
         half = 1 if self._config["steps"] == "halved" else 2
         return sum(half if chunks == 1 else 2 for chunks in self._chunks_of_steps) / 2
 
@@ -250,9 +250,9 @@ class Layout:
 
     @property
     def _chunks_of_steps(self) -> list[int]:
-        """Return how many chunks of each step are not all zero, 1 or 2, for all tiles.
+        """Return for each step of all tiles how many of its chunks are not all zero, 1 or 2.
 
-        Steps that have none are left out.
+        Steps without such a chunk are left out.
         """
         found = []
         for tile in range(self._config["column_tiles"]):
@@ -272,7 +272,7 @@ class Layout:
     def tap_rows_per_sum(self) -> int:
         """Return how many rows of taps are added up in one sum.
 
-        It is all of them, or few enough to keep truncation well below the error.
+        The number is that of all rows, or low enough to keep truncation well below the error.
         """
         return self._tap_rows("short") if self._config["sums"] == "short" else 2 * self.reach + 1
 
@@ -293,7 +293,7 @@ class Layout:
 
 
 def _column_tiles(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Return the numbers of tiles that share a row out evenly."""
+    """Return the numbers of tiles that divide a row evenly."""
     whole = ceil_div(workload.out_width, 8)
     return [
         tiles
@@ -326,7 +326,7 @@ def _summed(workload: DepthwiseConv2dWorkload, config: Config) -> Config:
 
 
 def _arithmetics(workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> list[str]:
-    """Return the arithmetics that keep max_error."""
+    """Return the values of ``arithmetic`` that keep ``max_error``."""
     return arithmetics(workload, _taps_of_middle(workload), limits)
 
 
@@ -347,7 +347,7 @@ def _neighbours(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
 def _steps(limits: DeviceLimits) -> list[str]:
     """Return the values of ``steps`` to choose from.
 
-    Before compute capability 8.0 steps are half as long, so that none needs zeros.
+    Before compute capability 8.0, steps are half as long, so no step needs zeros.
     """
     return ["halved", "whole"] if limits.capability >= 80 else ["halved"]
 
@@ -355,7 +355,7 @@ def _steps(limits: DeviceLimits) -> list[str]:
 def _sums(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> list[str]:
     """Return the values of ``sums`` that are exact enough on this device.
 
-    Before compute capability 8.0 a step is two additions, so only the shortest are.
+    Before compute capability 8.0, a step is two additions, so only the shortest sums are.
     """
     sums = Layout(workload, config).sums
     return sums if limits.capability >= 80 else sums[:1]
@@ -364,6 +364,6 @@ def _sums(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimit
 def _registers_limit(limits: DeviceLimits, warps: int) -> int:
     """Return the most registers that a thread may be estimated to need.
 
-    A unit's registers and warps are shared out evenly among its four quarters.
+    A unit's registers and warps are divided evenly among its four quarters.
     """
     return min(208, limits.registers_per_unit // (128 * ceil_div(warps, 4)))

@@ -1,4 +1,4 @@
-"""Naive program and schedule, with which every comparison begins."""
+"""Naive program and schedule: the first baseline of every comparison."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from templates.kernels.naive_schedule import naive_schedule
 def computation(workload: DepthwiseConv2dWorkload) -> Any:
     """Return the unscheduled program, a TIR function.
 
-    Forward, y[b, c, i, j] is the sum over the taps of a guarded sample times a weight. The sums are
-    a stage of their own if the dtype is not float32 or there is an epilogue. Gradients are computed
-    as in ``templates.depthwise_conv2d.gradients``.
+    Forward, y[b, c, i, j] is the sum over the taps of a guarded sample times a weight. If the dtype
+    is not float32 or there is an epilogue, the sums are a separate stage. Gradients are computed as
+    in ``templates.depthwise_conv2d.gradients``.
     """
     if not workload.is_forward:
         return gradients.computation(workload)

@@ -30,7 +30,7 @@ def halo_in_shared_many_loads(workload: DepthwiseConv2dWorkload, kind: str) -> S
 def one_load_idle_threads(workload: DepthwiseConv2dWorkload, kind: str) -> Schedule:
     """Use as many threads as the tile has inputs, one load each.
 
-    Threads over the halo do not compute. A kernel of more than 9 by 9 takes several passes.
+    Threads of the halo do not compute. A kernel of more than 9 by 9 takes several passes.
     """
     return _rung(workload, kind, "idle_threads")
 

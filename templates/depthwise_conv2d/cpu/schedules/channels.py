@@ -21,7 +21,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 class _Program:
-    """One function: it orders the weights as they are used, then runs a task for each few rows."""
+    """Builder of one function, which puts the weights in the order of use, then runs the tasks."""
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
@@ -55,8 +55,8 @@ class _Program:
     def _order_weights(self) -> None:
         """Store ``taps[block, ky, kx, c]`` from ``w[channel, 0, ky, kx]``.
 
-        The taps of a block of channels are beside each other, so that what is read and written at a
-        time stays in the first cache.
+        The taps of a block of channels are side by side, so that the data that is read and written
+        at a time stays in the first cache.
         """
         height, width = self.workload.kernel
         with ir.serial(0, self.blocks) as block, ir.serial(0, self.width) as c:
@@ -71,7 +71,7 @@ class _Program:
     def _first_of(self, block: Any) -> Any:
         """Return the first channel of a block.
 
-        The last block overlaps the one before if it would not be whole.
+        If the last block would not be whole, it overlaps the block before it.
         """
         return tirx.min(block * self.width, self.workload.C - self.width)
 
@@ -79,7 +79,7 @@ class _Program:
         return ((block * self.down.count + ky) * self.across.count + kx) * self.width
 
     def _row(self, batch: Any, i: Any) -> None:
-        """Compute a row of outputs in whole patches, the last of which overlap those before."""
+        """Compute a row of outputs in whole patches. The last patches overlap those before them."""
         width = self.workload.out_width
         patches = ceil_div(width, self.columns)
         outer, inner = (patches, self.blocks) if self.channels_inside else (self.blocks, patches)
@@ -117,7 +117,7 @@ class _Program:
     ) -> None:
         """Add all taps of a patch whose first column of input is ``left``.
 
-        ``inside`` says that no column of it is padding.
+        ``inside`` says that none of its input columns is padding.
         """
         workload = self.workload
         H, W, C, s, d = workload.H, workload.W, workload.C, workload.stride, workload.dilation

@@ -29,9 +29,9 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 @dataclass(frozen=True)
 class _Phase:
-    """The taps of an axis that meet a phase: ``count`` from ``first`` on, ``step`` apart.
+    """The taps of an axis that meet a phase: ``count`` taps from ``first`` on, ``step`` apart.
 
-    The first of them is ``ahead`` outputs ahead, and each further one ``ahead_step`` more.
+    The first of these taps is ``ahead`` outputs ahead, and each further tap ``ahead_step`` more.
     """
 
     first: int
@@ -42,7 +42,7 @@ class _Phase:
 
 
 class _Program:
-    """One function: it orders the weights as they are used, then runs a task for each piece."""
+    """Builder of one function, which puts the weights in the order of use, then runs the tasks."""
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
@@ -76,7 +76,7 @@ class _Program:
     def _first_of(self, block: Any) -> Any:
         """Return the first channel of a block.
 
-        The last block overlaps the one before if it would not be whole.
+        If the last block would not be whole, it overlaps the block before it.
         """
         return tirx.min(block * self.channels, self.workload.C - self.channels)
 
@@ -93,7 +93,7 @@ class _Program:
                 ir.buffer_store(self.weights, widened(weight, workload.dtype), [at])
 
     def _weight(self, block: Any, m: Any, ky: Any, kx: Any) -> Any:
-        """Return where in the ordered weights a tap's channels begin."""
+        """Return the index in the ordered weights at which a tap's channels begin."""
         tap = (block * self.workload.multiplier + m) * self.taps + ky * self.across.taps + kx
         return tap * self.channels
 
@@ -109,7 +109,7 @@ class _Program:
             gradients = Gradients(workload, given, size, self.lanes, beyond)
             self.staged = gradients.buffer
             if not self.last:
-                # Room for the results of all phases of columns.
+                # The results of all phases of columns, before they are interleaved.
                 size = len(phases[1]) * here.window + beyond
                 self.results = ir.sblock_alloc_buffer((size,), "float32")
                 self.line = ir.sblock_alloc_buffer(((here.columns + 1) * s,), "float32")
@@ -151,7 +151,7 @@ class _Program:
     ) -> None:
         """Sum all elements of a phase.
 
-        The first of them is in row ``i`` of the plane, and in column ``j`` minus ``across.before``.
+        The first element is in row ``i`` of the plane, and in column ``j`` minus ``across.before``.
         """
         here, width = self.piece, self.vectors
         taps = (block, rows, columns)
@@ -201,7 +201,7 @@ class _Program:
                         sums.add(v, lane, value * weight)
 
     def _store(self, b: Any, c: Any, i: Any, j: Any, ahead: Any, sums: Sums) -> None:
-        """Store neighbouring channels of a row's elements, as far as these are in the plane."""
+        """Store neighbouring channels of those of a row's elements that are in the plane."""
         workload, s = self.workload, self.workload.stride
         line = ir.Bind((b * workload.H + i) * workload.W)
         for v in range(self.vectors):
@@ -213,7 +213,7 @@ class _Program:
                     ir.buffer_store(self.y, value, [at + lane])
 
     def _keep_sums(self, start: Any, sums: Sums) -> None:
-        """Keep the sums of a phase in its order, from ``start`` on."""
+        """Store the sums of a phase in ``results``, in the phase's order, from ``start`` on."""
         with ir.vectorized(0, self.lanes) as lane:
             for v in range(self.vectors):
                 at = start + v * self.lanes + lane
@@ -245,7 +245,7 @@ class _Program:
 
 
 def _of_phase(axis: Axis, extent: int) -> list[tuple[int, _Phase]]:
-    """Return the remainders that places of an axis leave, with the taps that leave the same."""
+    """Return each remainder of an axis's places modulo the stride, with the taps that share it."""
     s = axis.stride
     step = s // math.gcd(s, axis.step)
     found = {axis.remainder(k): k for k in range(axis.phases)}

@@ -1,4 +1,4 @@
-"""Program of the form that keeps whole planes near on a CPU, written in TIR."""
+"""Program of the form that sums padded copies of planes on a CPU, written in TIR."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 class _Program:
-    """One function: a task for each few planes, each of which is staged, summed and written out."""
+    """Builder of one function. A task stages, sums and writes out a few planes, one by one."""
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
@@ -32,9 +32,9 @@ class _Program:
         self.rows, self.columns = workload.out_height, workload.out_width
         self.staged_rows = (
             self.tile if self.bands else self.rows
-        )  # rows of outputs whose input is near
+        )  # rows of outputs whose input is staged at a time
         self.pitch, self.phase = pitch(workload), phase(workload, self.staged_rows)
-        # Vectors wider than a row, or the flat plane, are written out by way of a copy.
+        # The flat plane, and vectors that are wider than a row, are copied to the output.
         self.copied = self.flat or self.lanes > self.columns
 
     def function(self) -> Any:
@@ -77,7 +77,7 @@ class _Program:
             self._stage_row(padded, (plane * H + i) * self.workload.W, i + top)
 
     def _stage_band(self, padded: Any, plane: Any, i: Any) -> None:
-        """Stage the rows that the outputs from row ``i`` on need, and the rows of padding."""
+        """Stage the rows, padding included, that the outputs of a tile from row ``i`` on need."""
         H, W, s, (height, width) = (
             self.workload.H,
             self.workload.W,
@@ -106,19 +106,19 @@ class _Program:
             self._part_row(here, padded, even, odd)
 
     def _row(self, h: Any) -> Any:
-        """Return where row ``h`` of the padded plane begins, in its phase."""
+        """Return the index at which row ``h`` of the padded plane begins, in its phase."""
         s = self.workload.stride
         return h % s * (s * self.phase) + h // s * self.pitch
 
     def _column(self, v: Any) -> Any:
-        """Return how far column ``v`` is from there."""
+        """Return the distance of column ``v`` from the index that :meth:`_row` returns."""
         s = self.workload.stride
         return v % s * self.phase + v // s
 
     def _part_row(self, here: Any, padded: Any, even: Any, odd: Any) -> None:
-        """Copy the W elements of a row, even and odd ones apart.
+        """Copy the even and the odd ones of a row's W elements to separate places.
 
-        They are copied in whole vectors as by :meth:`_copy_row`.
+        As in :meth:`_copy_row`, whole vectors are copied.
         """
         half = self.workload.W // 2
         if half > 1:
@@ -137,7 +137,7 @@ class _Program:
     def _copy_row(
         self, source: Any, here: Any, target: Any, there: Any, count: int, plane: Any = None
     ) -> None:
-        """Copy ``count`` elements as whole vectors, the last of which overlaps the one before."""
+        """Copy ``count`` elements as whole vectors. The last vector overlaps the one before."""
         lanes = min(self.lanes, 1 << (count.bit_length() - 1))
         with ir.serial(0, ceil_div(count, lanes)) as vector:
             start = ir.Bind(tirx.min(vector * lanes, count - lanes))
@@ -166,7 +166,7 @@ class _Program:
             self._copy_row(sums, here, self.y, there, self.columns, plane)
 
     def _stored(self, target: Any, value: Any, address: Any, plane: Any) -> Any:
-        """Return what is stored for a value: in the output the epilogue's result."""
+        """Return the value to store in ``target``: in the output, the epilogue's result."""
         if target is not self.y:
             return value.astype(target.dtype)
         return apply_epilogue(self.workload, value, self.added, plane % self.workload.C, [address])
@@ -174,7 +174,7 @@ class _Program:
     def _rows(self, padded: Any, sums: Any, plane: Any) -> None:
         rows, columns, lanes, tile = self.rows, self.columns, self.lanes, self.tile
         H, s, (height, _) = self.workload.H, self.workload.stride, self.workload.used_kernel
-        # A tile of the whole plane knows which rows are padding.
+        # If a tile is a whole plane, it is known which rows are padding.
         top, span = height // 2, (tile - 1) * s + height
         inside = range(top, min(top + H, span)) if tile == rows else range(span)
         weights = self._weights(plane)
@@ -205,9 +205,9 @@ class _Program:
             self._write_out(sums, lanes, plane)
 
     def _weights(self, plane: Any) -> Any:
-        """Return where the near weights of a plane begin in ``taps``.
+        """Return the index in ``taps`` at which the used weights of a plane begin.
 
-        Weights of 16 bits are copied there, because each would be converted anew for every patch.
+        Weights of 16 bits are copied to ``taps``, because otherwise every patch would convert them.
         """
         K, (height, width) = self.workload.kernel[0], self.workload.used_kernel
         first = (K // 2 - height // 2) * K + K // 2 - width // 2
@@ -233,10 +233,10 @@ class _Program:
         """Store a vector of sums at each of the places.
 
         A term is (offset of the input, number of the place, offset of the weight) for the first
-        column of the kernel. Terms of one offset follow each other and share its load.
+        column of the kernel. Terms with the same input offset follow each other and share its load.
 
-        The columns are a loop: otherwise LLVM would hoist the broadcasts of all weights out of the
-        outer loops and spill them.
+        The columns are a loop, because LLVM would otherwise hoist the broadcasts of all weights out
+        of the outer loops and spill them.
         """
         lanes = self.lanes
         with opaque_block("sum"):

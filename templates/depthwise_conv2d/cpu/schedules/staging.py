@@ -21,9 +21,9 @@ Read = Callable[[Any, Any, Any], Any]
 
 
 class Staging:
-    """A buffer of ``places`` places, each with ``lanes`` neighbouring channels or one.
+    """A buffer of ``places`` places, each with ``lanes`` neighbouring channels.
 
-    ``beyond`` zeros lie behind them, which a last vector reads.
+    Behind the places are ``beyond`` zeros, because a last vector reads beyond them.
     """
 
     def __init__(self, places: int, lanes: int, beyond: int) -> None:
@@ -44,7 +44,7 @@ class Staging:
         """Fill rows and columns of ``places``, from the place ``start`` on.
 
         The place in row r and column c gets the element r * ``step`` rows and c * ``step`` columns
-        behind ``first``, or zero if that is outside the plane, which has ``extents``.
+        behind ``first``, or zero if that element is outside the plane of ``extents``.
         """
         rows, columns = places
         with ir.serial(0, rows) as r:
@@ -71,7 +71,7 @@ class Staging:
     def _over_lanes(self) -> AbstractContextManager[Any]:
         """Return a vectorised loop over the lanes.
 
-        One lane has no loop, so that LLVM makes vectors of the places.
+        There is no loop for a single lane, so that LLVM makes vectors of places.
         """
         return ir.vectorized(0, self.lanes) if self.lanes > 1 else nullcontext(0)
 
@@ -80,8 +80,8 @@ class Gradients:
     """The gradients of the sums, staged.
 
     Gradients of an activation's result are multiplied by the activation's derivative. If vectors
-    are of channels, that is done as they are read. Otherwise it is done once all are there, in
-    vectors of ``lanes`` places, because a row may be narrower than a vector.
+    are of channels, each gradient is multiplied when it is read. Otherwise all are multiplied after
+    staging, in vectors of ``lanes`` places, because a row may be narrower than a vector.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Gradients:
         b: Any,
         channel: Callable[[Any], Any],
     ) -> None:
-        """Stage rows and columns of image ``b`` from ``first`` on, those before column ``width``.
+        """Stage places of image ``b`` from ``first`` on, in columns before ``width``.
 
         ``channel`` returns the channel of a lane.
         """

@@ -25,7 +25,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 class _Program:
     """One function with a task for each vector of channels.
 
-    The last vector overlaps the one before if it would not be whole.
+    If the last vector would not be whole, it overlaps the vector before it.
     """
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
@@ -73,7 +73,7 @@ class _Program:
             ir.buffer_store(buffer, tirx.const(0.0, "float32"), [n * self.lanes + lane])
 
     def _copy_plane(self, batch: Any, c: Any) -> None:
-        """Copy the rows and columns of the input that some tap meets."""
+        """Copy the rows and columns of the input that taps meet."""
         workload, (top, left) = self.workload, (self.down.before, self.across.before)
         H, W, C = workload.H, workload.W, workload.C
         rows = range(max(0, -top), min(H, self.height - top))
@@ -112,7 +112,7 @@ class _Program:
                     self._add(self.taps, lane, sums.load(0, lane))
 
     def _sum_row(self, i: Any) -> None:
-        """Sum all taps of a row of the gradient; rows of taps left over have code of their own."""
+        """Sum all taps over a row of the gradient. The last rows of taps may have separate code."""
         rows, rest = divmod(self.down.count, self.tap_rows)
         with ir.serial(0, rows) as group:
             self._sum_rows(i, ir.Bind(group * self.tap_rows), self.tap_rows)
@@ -120,7 +120,7 @@ class _Program:
             self._sum_rows(i, ir.Bind(rows * self.tap_rows), rest)
 
     def _sum_rows(self, i: Any, ky: Any, rows: int) -> None:
-        """Sum ``rows`` rows of taps from ``ky`` on, if any of them meets the input."""
+        """Sum ``rows`` rows of taps from ``ky`` on, if any of these rows meets the input."""
         top, s, d = self.down.before, self.workload.stride, self.down.step
         first = ir.Bind(i * s + ky * d)
         reach = (rows - 1) * d

@@ -20,8 +20,8 @@ from templates.kernels.registers import Sums
 from templates.template import PARALLEL
 
 MAX_CHUNK = 512  # the most products that are added up in one sum of float32
-NEAR = 32  # pieces whose sums are added up before they are added to those of the others
-MAX_GROUPS = 8  # the most groups of columns of taps that have code of their own each
+NEAR = 32  # pieces whose sums are added up before they are added to the total
+MAX_GROUPS = 8  # the most groups of tap columns that each have separate code
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
@@ -29,7 +29,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 class _Program:
-    """One function: a task for each part and vector of channels, then the sums of the parts."""
+    """Builder of one function: a task for each part and vector of channels, then the totals."""
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
@@ -131,7 +131,7 @@ class _Program:
         self._over_places(1, add, lambda _: self.taps)
 
     def _add_rows(self, ky: Any, rows: int) -> None:
-        """Add all taps of ``rows`` rows. The columns of taps left over have code of their own."""
+        """Add all taps of ``rows`` rows. A last, smaller group of tap columns has separate code."""
         width, taps = self.tap_columns, self.across.taps
         lines = [
             ir.Bind(
@@ -168,7 +168,7 @@ class _Program:
         self._over_places(len(places), add, tap)
 
     def _across(self, k: Any) -> Any:
-        """Return where the input that tap column k meets at the piece's first output is staged."""
+        """Return the place of the input that tap column k meets at the piece's first output."""
         return k % self.across.phases * self.piece.window + self.across.ahead(k)
 
     def _over_places(self, count: int, add: Any, number_of: Any) -> None:
@@ -203,7 +203,7 @@ class _Program:
                     ir.buffer_store(self.near, value, [at])
 
     def _store_part(self, part: Any, c: Any) -> None:
-        """Store the part's sums, those of a channel beside each other."""
+        """Store the part's sums, with those of a channel side by side."""
         with ir.serial(0, self.channels) as channel, ir.serial(0, self.sums) as n:
             first = n * self.lanes
             if self.last:

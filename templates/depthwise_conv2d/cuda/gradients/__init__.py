@@ -1,1 +1,1 @@
-"""Templates of gradients on CUDA: a file has a search space, ``schedules`` its program."""
+"""Templates of gradients on CUDA: search spaces, and their programs in ``schedules``."""

@@ -31,15 +31,15 @@ LANES = (4, 8, 16, 24, 32, 64, 128)  # limits of a block's lanes
 
 
 class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
-    """A thread sums a patch of elements, each from the taps that meet it (``input_channels.cu``).
+    """A thread sums a patch of elements over the taps that meet them (``input_channels.cu``).
 
-    It serves gradients that no forward template can compute: of strides, of several kernels for a
-    channel, and through activations. Knobs:
+    It serves gradients that no forward template can compute: with a stride, with several kernels
+    for a channel, or through an activation. Knobs:
 
     - ``channels``, ``rows``, ``columns``: neighbouring channels and size of a thread's patch.
     - ``lanes``: vectors of ``channels`` channels that a block has.
     - ``threads``: threads of a block.
-    - ``resident``: how many blocks a unit has room for, at least.
+    - ``resident``: the least number of blocks for which a unit has room.
     - ``stores``: how results are cached.
     """
 
@@ -163,7 +163,7 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
 
 
 class CudaInputPlanes(CudaInputChannels):
-    """A thread sums a patch of elements of one channel, as ``CudaInputChannels`` of several.
+    """A thread sums a patch of elements as in ``CudaInputChannels``, but of one channel.
 
     Neighbouring threads have neighbouring patches of a channel, and a block has ``lanes`` channels.
     Columns that fill a vector are stored at once.
@@ -174,7 +174,7 @@ class CudaInputPlanes(CudaInputChannels):
 
 
 def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the blocks of the grid."""
+    """Return the number of blocks in the grid."""
     top, left, _, _ = workload.pads
     s = workload.stride
     before = 0 if _is_planes(workload) else left % s
@@ -186,7 +186,7 @@ def blocks(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the 32-bit words of a block's taps: one kernel of each of its channels, as floats."""
+    """Return the 32-bit words of a block's taps: one float32 kernel for each of its channels."""
     height, width = workload.kernel
     return int(height * width * config["lanes"] * config["channels"])
 
@@ -213,15 +213,15 @@ def _is_planes(workload: DepthwiseConv2dWorkload) -> bool:
 
 
 def _has_one_channel_per_thread(workload: DepthwiseConv2dWorkload) -> bool:
-    """Return whether neighbouring channels meet elements that are not neighbours.
+    """Return whether a thread has one channel.
 
-    A thread has one channel then.
+    This is so if neighbouring channels meet elements that are not neighbours.
     """
     return _is_planes(workload) or workload.multiplier > 1
 
 
 def _usual(workload: DepthwiseConv2dWorkload) -> int:
-    """Return the usual lanes of a block; of planes as few as leave each thread a patch."""
+    """Return the usual lanes of a block. Planes have the fewest that leave each thread a patch."""
     least: int = _smallest(workload)["lanes"]
     lanes: list[int] = [least, *(n for n in _lanes(workload) if least < n <= 32)]
     if not _is_planes(workload):
@@ -236,7 +236,7 @@ def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
 
 
 def _columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the columns of the gradient that a thread reads of a row."""
+    """Return how many columns of a row of the gradient a thread reads."""
     s, d = workload.stride, workload.dilation
     behind = workload.pads[1] % s if _is_planes(workload) else 0
     taps = range(workload.kernel[1])
@@ -245,7 +245,7 @@ def _columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the multiply-adds of a turn, in which a thread takes ``stride`` rows of taps."""
+    """Return the number of multiply-adds of a turn. A turn takes ``stride`` rows of taps."""
     patch = config["rows"] * config["columns"] * config["channels"]
     return int(ceil_div(patch * workload.kernel[1], workload.stride))
 

@@ -31,7 +31,7 @@ MAX_UNROLLED = 3600  # the most multiply-adds in the code
 MAX_REGISTERS = 232  # the most that a thread may be estimated to need
 DEFAULT_REGISTERS = 160
 BESIDE = 38  # registers for addresses and the like
-WORD_BYTES = 4  # the least that an asynchronous copy has
+WORD_BYTES = 4  # of the smallest asynchronous copy
 THREADS = (64, 96, 128, 192, 256, 384)
 LANES = (4, 8, 16, 24, 32, 64, 128)  # limits of a block's lanes
 
@@ -44,15 +44,15 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
     - ``tap_rows``, ``tap_columns``: size of a tile of taps.
     - ``channels``, ``columns``: channels of a thread, and outputs of its rows.
     - ``lanes``: vectors of ``channels`` channels that a block has.
-    - ``inputs``: "registers": they come straight to registers; "private": each thread copies what
-      it reads to shared memory; "shared": a block has all columns of ``images`` images and copies
-      them to shared memory together.
-    - ``ahead``: 1 reads what comes straight to registers a row before it is used.
-    - ``stages``, ``copied_steps``: private copies are ``stages`` - 1 rows ahead; shared ones are of
-      ``copied_steps`` rows, ``stages`` - 1 times as far ahead.
+    - ``inputs``: "registers": they are read straight into registers; "private": each thread copies
+      its own inputs to shared memory; "shared": a block has all columns of ``images`` images and
+      copies them to shared memory together.
+    - ``ahead``: 1 reads inputs straight into registers one row before their use.
+    - ``stages``, ``copied_steps``: private copies are ``stages`` - 1 rows ahead. Shared copies have
+      ``copied_steps`` rows and are ``stages`` - 1 times as many rows ahead.
     - ``threads``: threads of a block that does not share its inputs.
-    - ``blocks``: blocks, about; a second launch adds up what they leave.
-    - ``resident``: how many blocks a unit has room for, at least.
+    - ``blocks``: approximate number of blocks. A second launch adds up their sums.
+    - ``resident``: the least number of blocks for which a unit has room.
     """
 
     name = "weight_channels"
@@ -222,10 +222,10 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
 
 
 class CudaWeightPlanes(CudaWeightChannels):
-    """A thread sums a tile of taps of one channel, as ``CudaWeightChannels`` of several.
+    """A thread sums a tile of taps as in ``CudaWeightChannels``, but of one channel.
 
-    A block has one channel, neighbouring threads have neighbouring columns of it, and inputs come
-    straight to registers.
+    A block has one channel, neighbouring threads have its neighbouring columns, and inputs are read
+    straight into registers.
     """
 
     name = "weight_planes"
@@ -249,7 +249,7 @@ def work(workload: DepthwiseConv2dWorkload, config: Config) -> Work:
 
 
 def threads(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the threads of a block."""
+    """Return the number of threads of a block."""
     if "threads" in config:
         return int(config["threads"])
     groups = ceil_div(workload.out_width, config["columns"])
@@ -259,7 +259,8 @@ def threads(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Return the 32-bit words of shared memory.
 
-    They are the rows that are held, or a row of taps of all places of a block if that is more.
+    They hold rows of inputs and gradients, or a row of taps of all places of a block if that is
+    more.
     """
     channels = config["lanes"] * config["channels"]
     images, columns = config.get("images", 0), config["columns"]
@@ -282,9 +283,9 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 
 
 def _pitch(size: int, positions: int) -> int:
-    """Return the bytes from a position in shared memory to the next, if a place has ``positions``.
+    """Return the bytes from a position in shared memory to the next; a place has ``positions``.
 
-    Neighbouring places then begin in neighbouring banks, if some padding makes them.
+    If padding can achieve it, neighbouring places then begin in neighbouring banks.
     """
     for pad in range(0, 128, 16):
         if (positions * (size + pad) - size) % 128 == 0:
@@ -293,10 +294,10 @@ def _pitch(size: int, positions: int) -> int:
 
 
 def _inputs(workload: DepthwiseConv2dWorkload) -> list[str]:
-    """Return the ways in which inputs can come.
+    """Return the values of ``inputs``.
 
-    They come by way of shared memory if channels are last, have one kernel each and fill words. A
-    block shares them if channels fill vectors and one tile has all taps.
+    Shared memory is possible if channels are last, have one kernel each and fill words. A block can
+    share its inputs if, in addition, channels fill vectors and one tile has all taps.
     """
     size = BYTES_PER_ELEMENT[workload.dtype]
     if _has_one_channel_per_thread(workload):
@@ -308,15 +309,15 @@ def _inputs(workload: DepthwiseConv2dWorkload) -> list[str]:
 
 
 def _has_one_channel_per_thread(workload: DepthwiseConv2dWorkload) -> bool:
-    """Return whether neighbouring channels of the gradient meet elements that are not neighbours.
+    """Return whether a thread has one channel.
 
-    A thread has one channel then.
+    This is so if neighbouring channels of the gradient meet elements that are not neighbours.
     """
     return workload.layout == "NCHW" or workload.multiplier > 1
 
 
 def _has_work(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
-    """Return whether every block has rows, and a block more steps than are copied ahead."""
+    """Return whether every block has rows, and more steps than are copied ahead."""
     share = work(workload, config)
     most = share.rows if share.images else ceil_div(share.rows * share.groups, share.points)
     least = blocks(workload, limits.units)[0]
@@ -328,7 +329,7 @@ def _has_work(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceL
 
 
 def _is_filled(workload: DepthwiseConv2dWorkload, config: Config, limits: DeviceLimits) -> bool:
-    """Return whether a block that shares its inputs has few enough threads, most with outputs."""
+    """Return whether the threads of a block that shares inputs fit, and most have outputs."""
     size = config["lanes"] * config["channels"] * BYTES_PER_ELEMENT[workload.dtype]
     count = threads(workload, config)
     used = work(workload, config | {"blocks": 1}).points * config["lanes"]
@@ -340,7 +341,7 @@ def _is_filled(workload: DepthwiseConv2dWorkload, config: Config, limits: Device
 
 
 def _sides(workload: DepthwiseConv2dWorkload, near: int) -> list[int]:
-    """Return the sides of tiles of taps: all ``near`` taps or parts of them, or 1 if dilated."""
+    """Return the sides of tiles: all ``near`` used taps or parts of them, and 1 if dilated."""
     apart = {1} if workload.dilation > 1 else set()
     if near <= MAX_SIDE:
         return sorted({near} | apart)
@@ -349,7 +350,7 @@ def _sides(workload: DepthwiseConv2dWorkload, near: int) -> list[int]:
 
 
 def _lanes(workload: DepthwiseConv2dWorkload) -> list[int]:
-    """Return divisors of the vectors of channels; 1 if channels are first."""
+    """Return divisors of the number of vectors of channels; only 1 if channels are first."""
     if workload.layout == "NCHW":
         return [1]
     found = set()
@@ -363,20 +364,20 @@ def _wide_enough(workload: DepthwiseConv2dWorkload, config: Config) -> bool:
 
 
 def _span(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the input columns from the first to the last that a thread meets."""
+    """Return the number of input columns from the first to the last that a thread meets."""
     columns, taps = config["columns"], config["tap_columns"]
     return int((columns - 1) * workload.stride + (taps - 1) * workload.dilation + 1)
 
 
 def _input_columns(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return how many input columns a thread reads of a row."""
+    """Return how many columns of an input row a thread reads."""
     s, d = workload.stride, workload.dilation
     columns, taps = range(config["columns"]), range(config["tap_columns"])
     return len({v * s + u * d for v in columns for u in taps})
 
 
 def _unrolled(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the multiply-adds in the code."""
+    """Return the number of multiply-adds in the code."""
     step = config["tap_rows"] * config["tap_columns"] * config["columns"] * config["channels"]
     return int(step * ring(workload, config["tap_rows"]))
 

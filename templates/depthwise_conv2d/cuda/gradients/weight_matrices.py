@@ -27,12 +27,12 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
     Channels are last. There is a product for each channel and row of taps, summed over lines of
     eight outputs. Knobs:
 
-    - ``images``: images whose lines a block has, all of which go down side by side.
+    - ``images``: images of a block, which goes down all of them side by side.
     - ``channels``, ``warp_channels``: channels of a block, and of a warp.
     - ``copied_steps``, ``stages``: the rows of ``copied_steps`` steps are copied together,
       ``stages`` - 1 times as many steps ahead.
-    - ``blocks``: blocks, about; a second launch adds up what they leave.
-    - ``resident``: how many blocks a unit has room for, at least.
+    - ``blocks``: approximate number of blocks. A second launch adds up their sums.
+    - ``resident``: the least number of blocks for which a unit has room.
     """
 
     name = "weight_matrices"
@@ -105,7 +105,7 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
         return space
 
     def default(self, workload: DepthwiseConv2dWorkload, limits: DeviceLimits) -> Config:
-        """Return as many images as have the lines of a product."""
+        """Return a configuration with as many images as fill the lines of a product."""
         config = _smallest(workload, limits)
         images = [n for n in (1, 2, 4, 8, 16) if n <= workload.B]
         for n in images:
@@ -152,21 +152,21 @@ def work(workload: DepthwiseConv2dWorkload, config: Config) -> Work:
 
 
 def threads(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the threads of a block."""
+    """Return the number of threads of a block."""
     return int(32 * config["channels"] // config["warp_channels"] * _sets(workload, config))
 
 
 def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
     """Return the 32-bit words of shared memory.
 
-    They are the rows that are held, or a row of taps and the matrices from which it comes if that
-    is more.
+    They hold rows of inputs and gradients, or, if that is more, the sums of all taps and the
+    matrices of a row of taps.
     """
     channels, images, s = config["channels"], config["images"], workload.stride
     pitch, groups = 16 * (channels // VECTOR | 1), _groups(workload)
     inputs = (groups + 1) * (LINE * s * pitch + 32)
     step = images * (s * inputs + groups * (LINE * pitch + 32))
-    # A set's sums of all taps, and each warp's matrices of a row of taps.
+    # The sums of all taps of each set, and the matrices of each warp for a row of taps.
     taps = workload.used_kernel[0] + workload.bias
     sums = _sets(workload, config) * channels * (taps * workload.used_kernel[1] + s * LINES * LINE)
     return int(max(sums, config["stages"] * config["copied_steps"] * step // 4))
@@ -175,8 +175,8 @@ def shared_words(workload: DepthwiseConv2dWorkload, config: Config) -> int:
 def bias_tap(workload: DepthwiseConv2dWorkload) -> int | None:
     """Return a row of taps whose products can hold the sums of the bias, or None.
 
-    Every row of the gradient must meet it within the input, and the last of a product's input
-    columns must be no tap's.
+    Every row of the gradient must meet this row of taps within the input, and no tap may use the
+    last input column of a product.
     """
     down, across = workload.used_taps
     s, d = workload.stride, workload.dilation
@@ -188,17 +188,17 @@ def bias_tap(workload: DepthwiseConv2dWorkload) -> int | None:
 
 
 def _groups(workload: DepthwiseConv2dWorkload) -> int:
-    """Return the lines of a row."""
+    """Return the number of lines of a row."""
     return ceil_div(workload.out_width, LINE)
 
 
 def _sets(workload: DepthwiseConv2dWorkload, config: Config) -> int:
-    """Return the warps that have the same channels."""
+    """Return the number of warps with the same channels."""
     return ceil_div(config["images"] * _groups(workload), LINES)
 
 
 def _phases(workload: DepthwiseConv2dWorkload) -> int:
-    """Return how many remainders the taps of a row leave when divided by the stride."""
+    """Return the number of different remainders of a row's taps modulo the stride."""
     s, d = workload.stride, workload.dilation
     return len({u * d % s for u in range(workload.used_kernel[1])})
 

@@ -24,7 +24,7 @@ SOURCE = Path(__file__).with_name("channels.cu")
 REGISTERS = Path(__file__).with_name("channels_registers.cu")
 SHARED = Path(__file__).with_name("channels_shared.cu")
 WEIGHTS = {"loaded": REGISTERS, "registers": REGISTERS, "shared": SHARED}
-"""The source that follows, by the knob ``weights``."""
+"""The source that follows, for each value of the knob ``weights``."""
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:

@@ -19,7 +19,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 class _Program:
-    """One function, in which a thread sums a few columns of a row, in the order of the layout."""
+    """Builder of one function. A thread sums a few columns of a row; threads follow the layout."""
 
     def __init__(self, workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> None:
         self.workload = workload
@@ -47,7 +47,7 @@ class _Program:
                         place.append(ir.Bind(index % extent))
                         index = ir.Bind(index // extent)
                     b, c, i, patch = workload.axes(place[::-1])
-                    # The last patch of a row overlaps the one before.
+                    # The last patch of a row overlaps the patch before it.
                     last = max(0, workload.out_width - self.columns)
                     self._patch(b, c, i, ir.Bind(tirx.min(patch * self.columns, last)))
         return builder.get()

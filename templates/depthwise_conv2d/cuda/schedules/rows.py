@@ -26,7 +26,7 @@ READS = {
     "shared": Path(__file__).with_name("rows_staged.cu"),
     "global": Path(__file__).with_name("rows_direct.cu"),
 }
-"""The source that follows, by the knob ``reads``."""
+"""The source that follows, for each value of the knob ``reads``."""
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:

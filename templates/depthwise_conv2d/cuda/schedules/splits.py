@@ -1,4 +1,4 @@
-"""Schedule of AutoTVM's splits on CUDA: every knob of the space is one primitive."""
+"""Schedule of AutoTVM's splits on CUDA: each knob of the space is one schedule primitive."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from templates.spaces.grid import Grid
 
 
 def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> Any:
-    """Return the seed's program: a stage ``padded`` and the output ``y``, the sums over its taps.
+    """Return the seed's program: a stage ``padded``, and ``y``, the sums over the taps.
 
-    Taps that only ever meet padding are left out.
+    Taps that meet only padding are left out.
     """
     B, C, H, W = workload.B, workload.C, workload.H, workload.W
     s, middle, dtype = workload.stride, workload.kernel[0] // 2, workload.dtype

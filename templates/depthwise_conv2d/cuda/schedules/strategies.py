@@ -108,7 +108,7 @@ def _halo_global(workload: DepthwiseConv2dWorkload, config: dict[str, Any], kind
 def _tiled(workload: DepthwiseConv2dWorkload, config: dict[str, Any], kind: str) -> Any:
     """Return the program with tile and halo in shared memory.
 
-    The taps are summed in passes, each of which has a tile of its own.
+    The taps are summed in passes, and each pass loads its own tile.
     """
     B, C, H, W, K = workload.B, workload.C, workload.H, workload.W, workload.kernel[0]
     s, dtype = workload.stride, workload.dtype

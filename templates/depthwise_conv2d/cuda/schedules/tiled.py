@@ -39,7 +39,7 @@ def schedule(sch: Schedule, config: dict[str, Any]) -> None:
         sch.unroll(loop)
 
     for stage in (xp, wp):
-        # The scope first: it decides whether the stage covers one thread's region or the block's.
+        # The scope comes first. It decides if the stage covers one thread's region or the block's.
         sch.set_scope(stage, 0, "shared")
         sch.compute_at(stage, block, preserve_unit_loops=True)
         _cooperate(sch, stage, planes, ty, tx)
@@ -62,7 +62,7 @@ def schedule(sch: Schedule, config: dict[str, Any]) -> None:
 
 
 def _cooperate(sch: Schedule, stage: Any, planes: int, ty: int, tx: int) -> None:
-    """Let a block's threads load a stage of (planes, rows, columns) together, without division.
+    """Let a block's threads load a stage of (planes, rows, columns) together, without divisions.
 
     Each thread strides over rows and columns of its own plane.
     """

@@ -36,7 +36,7 @@ def computation(workload: DepthwiseConv2dWorkload, config: dict[str, Any]) -> An
 
 
 def sources(config: dict[str, Any]) -> list[Path]:
-    """Return the sources that follow ``elements.cu``."""
+    """Return the source files that follow ``elements.cu``."""
     return [*PLACES, *MIDDLE[config["inputs"]], GIVEN, TOTALS]
 
 

@@ -24,7 +24,7 @@ TOTALS = Path(__file__).with_name("weight_parts.cu")
 
 
 def program(work: Work, source: str, resident_blocks: int, both: Sequence[Launch]) -> Any:
-    """Return a program of both launches of functions of the source."""
+    """Return a program whose two launches call functions of ``source``."""
     once = include_once("DEPTHWISE_WEIGHT", source, resident_blocks)
     return program_of_launches(work.workload, once, both, work.workspace)
 
@@ -32,7 +32,7 @@ def program(work: Work, source: str, resident_blocks: int, both: Sequence[Launch
 def launches(work: Work, threads: int, words: int) -> list[Launch]:
     """Return the two launches: sums in parts, then the sums of the parts.
 
-    ``words`` are the 32-bit words of shared memory of a block of the first one.
+    ``words`` is the number of 32-bit words of shared memory of a block of the first launch.
     """
     last = 32 * work.slices
     return [
@@ -42,7 +42,7 @@ def launches(work: Work, threads: int, words: int) -> list[Launch]:
 
 
 def values(work: Work, threads: int) -> dict[str, object]:
-    """Return the values that fill in the sources, whichever template has the work."""
+    """Return the values that fill in the sources of every template with such work."""
     workload = work.workload
     down, across = workload.used_taps
     return {
