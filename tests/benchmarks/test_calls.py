@@ -13,7 +13,7 @@ from tests.benchmarks import calls  # noqa: E402
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "calls"
 
 
-def test_the_page_is_that_of_the_figures() -> None:
+def test_calls_page_matches_its_figures() -> None:
     result = json.loads(PAGE.with_suffix(".json").read_text())
     assert calls.page(result) == PAGE.with_suffix(".md").read_text()
 

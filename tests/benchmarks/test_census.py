@@ -72,7 +72,7 @@ def census() -> Census:
     return counted
 
 
-def test_layers_of_one_shape_are_one(census: Census) -> None:
+def test_census_counts_layers_of_one_shape_once(census: Census) -> None:
     counts = as_json(census)["operators"]
     assert counts["depthwise_conv2d"] == {
         "unique": 4,
@@ -84,7 +84,7 @@ def test_layers_of_one_shape_are_one(census: Census) -> None:
     assert as_json(census)["transposed_conv1d"] == 1
 
 
-def test_each_other_layer_has_its_reason(census: Census) -> None:
+def test_census_gives_a_reason_for_each_unfit_layer(census: Census) -> None:
     layers = [*census.of("conv1d"), *census.of("depthwise_conv2d")]
     reasons = {reason[0] for reason in map(unfit, layers) if reason is not None}
     assert reasons == {
@@ -98,18 +98,18 @@ def test_each_other_layer_has_its_reason(census: Census) -> None:
     assert any("Conv1dSame" in reason for reason in refused)
 
 
-def test_a_layer_knows_its_models(census: Census) -> None:
+def test_census_lists_the_models_of_each_layer(census: Census) -> None:
     models = {frozenset(census.layers[layer]) for layer in census.of("conv1d")}
     assert models == {frozenset({"own sounds", "own more sounds"})}
     assert census.uncalled == {"own images": 1, "own sounds": 0, "own more sounds": 0}
 
 
-def test_a_model_that_fails_counts_nowhere(census: Census) -> None:
+def test_census_skips_a_model_that_fails(census: Census) -> None:
     assert list(census.skipped) == ["own wrong"]
     assert "own wrong" not in census.models
 
 
-def test_one_that_cannot_run_on_meta_runs_on_the_cpu() -> None:
+def test_census_calls_a_model_on_the_cpu_if_meta_fails() -> None:
     class Asks(Images):
         def forward(self, x: Any) -> Any:
             return self.layers(x) if x.sum().item() == 0 else x
@@ -119,13 +119,13 @@ def test_one_that_cannot_run_on_meta_runs_on_the_cpu() -> None:
     assert counted.on_cpu == counted.models == ["own asks"]
 
 
-def test_the_padding_of_a_same_layer_is_tensorflows(census: Census) -> None:
+def test_same_layer_is_padded_as_in_tensorflow(census: Census) -> None:
     (same,) = (each for each in census.of("conv1d") if each.stride == (2,))
     assert same.padding == (1, 2)  # 31 samples give 16 outputs, with 2 * 15 + 4 - 31 zeros
 
 
 @pytest.mark.parametrize("name", ["images", "sounds"])
-def test_fields_are_those_of_the_modules(name: str) -> None:
+def test_census_derives_the_same_fields_as_the_modules(name: str) -> None:
     kinds = {"conv1d": Conv1d, "depthwise_conv2d": DepthwiseConv2d}
     module, inputs = MODELS[name]()
     compared = 0
@@ -139,7 +139,7 @@ def test_fields_are_those_of_the_modules(name: str) -> None:
     assert compared >= 2
 
 
-def test_the_page_names_what_is_left(census: Census) -> None:
+def test_census_page_names_missing_libraries_and_skipped_models(census: Census) -> None:
     facts = {"command": "…", "date": "…", "seconds": 1, "versions": {}, "missing": {"timm": "no"}}
     result = facts | as_json(census)
     page = markdown(result)

@@ -13,13 +13,13 @@ def workloads(target: str) -> list[Conv1dWorkload]:
     return [Conv1dWorkload.model_validate(shape.fields) for shape in drawn(400, 3, target)]
 
 
-def test_a_seed_draws_the_same_shapes_and_more_of_them() -> None:
+def test_larger_draw_of_a_seed_begins_with_the_same_shapes() -> None:
     assert drawn(40, 1, "cuda") == drawn(48, 1, "cuda")[:40]
     assert drawn(40, 1, "cuda") != drawn(40, 2, "cuda")
     assert len({shape.name for shape in drawn(400, 1, "cuda")}) == 400
 
 
-def test_every_shape_is_within_the_limits_and_all_lengths_occur() -> None:
+def test_drawn_shapes_cover_all_lengths_within_the_limits() -> None:
     shapes = workloads("cuda")
     assert all(2**12 <= shape.M <= 2**24 for shape in shapes)
     assert min(shape.M for shape in shapes) < 2**13
@@ -29,11 +29,11 @@ def test_every_shape_is_within_the_limits_and_all_lengths_occur() -> None:
     assert len({(shape.mode, shape.kind) for shape in shapes[:8]}) == 8
 
 
-def test_signals_are_shorter_on_a_cpu() -> None:
+def test_drawn_signals_are_shorter_on_a_cpu() -> None:
     assert 2**19 < max(shape.M for shape in workloads("cpu")) <= 2**20
 
 
-def test_the_worst_come_first_and_slower_ones_are_counted() -> None:
+def test_draws_page_lists_worst_shapes_first_and_counts_slower_ones() -> None:
     shapes = drawn(3, 1, "cuda")
     rows: list[dict[str, Any]] = [
         row(shapes[0], 10, quick=30),

@@ -63,7 +63,7 @@ def state(bar: Bar, rows: list[dict[str, Any]]) -> tuple[str, float | None, str 
     return verdict.state, verdict.value, verdict.of
 
 
-def test_the_least_of_all_shapes_decides_and_is_named() -> None:
+def test_bar_is_decided_by_its_worst_shape_or_by_the_mean() -> None:
     rows = [row(shape, 10, pytorch_NCHW=50, pytorch_NHWC=30) for shape in LAYERS]
     assert state(FASTER, rows)[:2] == ("reached", pytest.approx(3))
     rows[4] = row(LAYERS[4], 10, pytorch_NCHW=15, pytorch_NHWC=30)
@@ -72,7 +72,7 @@ def test_the_least_of_all_shapes_decides_and_is_named() -> None:
     assert (reached, mean, of) == ("reached", pytest.approx(3 * 0.5 ** (1 / len(LAYERS))), None)
 
 
-def test_a_bar_is_not_reached_before_every_shape_is_measured() -> None:
+def test_bar_is_not_judged_until_every_shape_is_measured() -> None:
     rows = [row(shape, 10, pytorch_NCHW=50) for shape in LAYERS]
     said = f"not measured ({len(LAYERS) - 1} of {len(LAYERS)} shapes)"
     assert state(FASTER, rows[1:])[0] == said
@@ -81,7 +81,7 @@ def test_a_bar_is_not_reached_before_every_shape_is_measured() -> None:
     assert state(FASTER, [row(LAYERS[0], 10), *rows[1:]])[0] == said
 
 
-def test_who_is_wrong_or_no_peer_is_not_compared_with() -> None:
+def test_best_is_compared_only_with_peers_that_are_right_and_timed() -> None:
     """A best is not compared with the default, the naive program, wrong peers and untimed ones."""
     best = row(LAYERS[0], 10, default=11, naive=12, scipy=40)
     best["best"]["baselines"] += [baseline("quick", 5, "wrong: error 1"), baseline("gone", None)]
@@ -89,7 +89,7 @@ def test_who_is_wrong_or_no_peer_is_not_compared_with() -> None:
     assert times_as_fast(best, "quick") is None
 
 
-def test_the_floor_of_a_large_shape_is_its_bytes() -> None:
+def test_floor_of_a_large_shape_follows_from_its_bytes() -> None:
     """The shape is 96×112² k3, 308 MB: 71.7 µs at 4.3 TB/s."""
     bar = Bar("floor", LAYERS[1].name, "× floor", 1.35)
     assert state(bar, [row(LAYERS[1], 2 * 71.7)])[:2] == (
@@ -98,13 +98,13 @@ def test_the_floor_of_a_large_shape_is_its_bytes() -> None:
     )
 
 
-def test_every_bar_stands_for_shapes_that_are_tuned() -> None:
+def test_every_bar_matches_tuned_shapes() -> None:
     for kind, wanted in BARS.items():
         for bar in wanted:
             assert "of 0 shapes" not in judged(bar, [], kind, "").state
 
 
-def test_parts_are_joined_in_the_order_of_the_shapes() -> None:
+def test_merge_puts_rows_in_the_order_of_the_shapes() -> None:
     failed = {"name": LAYERS[0].name, "run": 0, "error": "nothing worked"}
     first = {"runs": [RUN], "rows": [row(LAYERS[2], 10), failed]}
     second = {"runs": [RUN | {"date": "2026-01-02"}], "rows": [row(LAYERS[0], 20, pytorch_NHWC=40)]}
@@ -121,13 +121,13 @@ def test_parts_are_joined_in_the_order_of_the_shapes() -> None:
     assert "| pytorch NHWC 40.00 | 2.00 | 7 of 512 |" in text
 
 
-def test_bars_without_a_shape_are_named_below_the_table() -> None:
+def test_bars_without_a_measured_shape_are_named_below_the_table() -> None:
     lines = bars([judged(FASTER, [], "cuda", DEVICE["name"])])
     assert not [line for line in lines if line.startswith("| faster")]
     assert lines[-1] == "Not measured: faster."
 
 
-def test_notes_outlive_a_merge() -> None:
+def test_merge_keeps_the_notes_of_all_parts() -> None:
     parts: list[dict[str, Any]] = [
         {"runs": [RUN], "rows": [], "note": ["The first run", "was long."]},
         {"runs": [RUN], "rows": []},
@@ -137,13 +137,13 @@ def test_notes_outlive_a_merge() -> None:
     assert "\n\nThe first run\nwas long.\nThe last was not.\n\n" in text
 
 
-def test_a_failed_shape_is_told() -> None:
+def test_limits_page_names_a_failed_shape() -> None:
     failed = {"name": LAYERS[0].name, "run": 0, "error": "nothing worked"}
     text = markdown({"command": "it", "runs": [RUN], "rows": [failed]}, [])
     assert f"{LAYERS[0].name}: no best. nothing worked" in text
 
 
-def test_parts_of_different_devices_are_refused() -> None:
+def test_merge_refuses_parts_of_different_devices() -> None:
     other = RUN | {"device": DEVICE | {"name": "another"}}
     with pytest.raises(SystemExit, match="different devices: NVIDIA H200, another"):
         command.merged([{"runs": [RUN], "rows": []}, {"runs": [other], "rows": []}])

@@ -22,7 +22,7 @@ TUNED, PREDICTED = ({"template": "made", "knob": knob} for knob in (1, 2))
 
 @pytest.mark.parametrize("draw", [to_judge, to_search])
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_ranker_has_learnt_from_a_shape_like_those_that_are_judged(
+def test_shapes_to_judge_share_no_extents_with_learnt_shapes(
     kind: str, draw: Callable[[str, int], list[Workload]]
 ) -> None:
     learnt = {
@@ -38,7 +38,7 @@ def test_no_ranker_has_learnt_from_a_shape_like_those_that_are_judged(
     assert not learnt & {*map(extents, judged)}
 
 
-def test_the_prediction_is_compared_in_the_searchs_round() -> None:
+def test_prediction_is_compared_within_the_last_round_of_the_search() -> None:
     one = found("one", tuned_us=10, predicted_us=12.5, pytorch_NCW=20)
     assert as_fast_as_tuned(one) == pytest.approx(0.8)
     assert as_fast_as_pytorch(one) == pytest.approx(20 / 12.5)
@@ -46,7 +46,7 @@ def test_the_prediction_is_compared_in_the_searchs_round() -> None:
     assert as_fast_as_pytorch(one) == pytest.approx(20 / 16.5)
 
 
-def test_bars_are_of_all_shapes_that_were_drawn() -> None:
+def test_live_bars_are_judged_over_all_drawn_shapes() -> None:
     rows = [
         found("one", tuned_us=10, predicted_us=10, pytorch_NCW=20),
         found("two", tuned_us=10, predicted_us=12.5, pytorch_NCW=11),
@@ -64,13 +64,13 @@ def test_bars_are_of_all_shapes_that_were_drawn() -> None:
     assert "| pytorch NCW | 11.00 | 0.88 | 4 | 1.5 |" in text
 
 
-def test_the_page_is_of_its_figures() -> None:
+def test_live_predictions_page_matches_its_figures() -> None:
     docs = Path(__file__).parents[2] / "docs/benchmarks"
     result = json.loads((docs / "predicted-live.json").read_text())
     assert markdown(merged([result])) == (docs / "predicted-live.md").read_text()
 
 
-def test_what_failed_is_told_and_counts_as_missing() -> None:
+def test_live_page_names_a_failed_shape_and_counts_it_as_missing() -> None:
     rows = [
         found("one", tuned_us=10, predicted_us=10, pytorch_NCW=20),
         {"name": "two", "run": 0, "error": "nothing worked"},

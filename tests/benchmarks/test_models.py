@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "benchmarks"
 PAGE = FOLDER / "models"
 
 
-def test_pages_and_pictures_are_those_of_the_figures(tmp_path: Path) -> None:
+def test_models_pages_and_pictures_match_their_figures(tmp_path: Path) -> None:
     for found in (PAGE, FOLDER / "models-h100"):
         result = json.loads(found.with_suffix(".json").read_text())
         assert page(result, found.name) == found.with_suffix(".md").read_text()
@@ -30,7 +30,7 @@ def test_pages_and_pictures_are_those_of_the_figures(tmp_path: Path) -> None:
     assert all(path.read_text() == (FOLDER / path.name).read_text() for path in drawn)
 
 
-def test_rows_of_a_run_that_is_continued_stay(tmp_path: Path) -> None:
+def test_continued_run_keeps_its_earlier_rows(tmp_path: Path) -> None:
     """The same command of the same day is the same run, also if another came between."""
     path = tmp_path / "models.of.a.day"
     first, second = {"command": "first"}, {"command": "second"}
@@ -47,13 +47,13 @@ def test_rows_of_a_run_that_is_continued_stay(tmp_path: Path) -> None:
     }
 
 
-def test_a_network_that_failed_has_its_reason() -> None:
+def test_models_page_gives_the_reason_for_a_failed_network() -> None:
     result = json.loads(PAGE.with_suffix(".json").read_text())
     result["rows"] = [result["rows"][0] | {"error": "RuntimeError: no such network"}]
     assert "| RuntimeError: no such network |" in page(result)
 
 
-def test_folded_norms_compute_the_same() -> None:
+def test_folding_batch_norms_keeps_the_output() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.BatchNorm2d(4))
     for norm in (model[1], model[3]):
@@ -81,7 +81,7 @@ class Scaled(nn.Module):
         return x + self.gamma * self.layers(x)
 
 
-def test_what_a_settled_layer_computes_is_seen_in_the_output() -> None:
+def test_error_in_a_settled_layer_shows_in_the_output() -> None:
     torch.manual_seed(0)
     model, x = Scaled(), torch.randn(4, 3, 8, 8)
     settle_(model, x)
@@ -95,14 +95,14 @@ def test_what_a_settled_layer_computes_is_seen_in_the_output() -> None:
         assert (model(x) - before).abs().max() > 0.1 * before.abs().max()
 
 
-def test_the_slower_of_two_takes_longer() -> None:
+def test_timing_in_turns_tells_the_slower_call() -> None:
     few, many = torch.randn(8, 8), torch.randn(512, 512)
     calls = {"many": lambda: many @ many, "few": lambda: few @ few}
     times = in_turns({name: ready(call, "cpu") for name, call in calls.items()}, "cpu")
     assert times["many"] > times["few"] > 0
 
 
-def test_a_language_model_s_row_says_its_length_and_an_image_s_says_its_layouts() -> None:
+def test_language_model_case_has_a_length_and_image_case_has_layouts() -> None:
     language = Case("transformers:mamba-130m", 2, "bfloat16", "cuda", 512)
     assert language.name == "mamba-130m bfloat16 B=2 L=512"
     assert language.fields["length"] == 512

@@ -23,7 +23,7 @@ RECORDED = {path.name: Recordings.load(path) for path in sorted(FOLDER.glob("*.j
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_judged_that_was_learnt_from(kind: str) -> None:
+def test_rankers_are_not_judged_on_shapes_that_they_learnt_from(kind: str) -> None:
     learnt = {
         example.shape.shape.key: example.shape.shape
         for each in operators()
@@ -38,7 +38,7 @@ def test_nothing_is_judged_that_was_learnt_from(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in RECORDED if "finalists" not in name])
-def test_recordings_are_of_the_shapes_that_are_drawn(name: str) -> None:
+def test_recordings_contain_only_drawn_shapes(name: str) -> None:
     recorded = RECORDED[name]
     draw = next((draw for draw in shapes.DRAWS if f"-{draw}." in name), "all")
     drawn = {each.key for each in shapes.to_learn(recorded.device["kind"], shapes.RECORDED, draw)}
@@ -48,14 +48,14 @@ def test_recordings_are_of_the_shapes_that_are_drawn(name: str) -> None:
 
 
 @pytest.mark.parametrize("draw", shapes.DRAWS)
-def test_more_shapes_begin_with_the_same(draw: str) -> None:
+def test_larger_draw_begins_with_the_same_shapes(draw: str) -> None:
     few, more = (shapes.to_learn("cpu", count, draw) for count in (3, 9))
     assert few == more[:3]
     assert len({each.key for each in more}) == 9
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_draws_differ_in_what_they_draw(kind: str) -> None:
+def test_rare_and_channels_draws_have_their_own_kinds_of_shapes(kind: str) -> None:
     rare, channels = (shapes.to_learn(kind, 40, draw) for draw in ("rare", "channels"))
     convolutions = [each for each in rare if isinstance(each, Conv1dWorkload)]
     layers = [each for each in rare if isinstance(each, DepthwiseConv2dWorkload)]
@@ -70,7 +70,7 @@ def test_draws_differ_in_what_they_draw(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_packages_rankers_are_of_these_recordings(kind: str) -> None:
+def test_packaged_rankers_are_trained_on_the_stored_recordings(kind: str) -> None:
     """The rankers in the package say that they learnt from exactly the stored recordings; after new
     recordings they must be trained again."""
     for each in operators():
@@ -82,7 +82,7 @@ def test_the_packages_rankers_are_of_these_recordings(kind: str) -> None:
         assert (of_gradients.trained_on if of_gradients else "") == told(learnt)
 
 
-def test_recordings_of_gradients_are_of_the_templates_of_gradients() -> None:
+def test_gradient_recordings_contain_only_gradient_templates() -> None:
     """Input gradients that are forward convolutions are left to the rankers of these."""
     learnt = known_gradients("depthwise_conv2d", "cuda")
     assert len(learnt) > 30
@@ -99,7 +99,7 @@ def test_recordings_of_gradients_are_of_the_templates_of_gradients() -> None:
         assert {config["template"] for config, _ in example.shape} <= gradients
 
 
-def test_a_recording_is_what_was_saved(tmp_path: Path) -> None:
+def test_saving_recorded_trials_again_gives_the_same_file(tmp_path: Path) -> None:
     stored = RECORDED["znver4.json.gz"]
     stored.save(tmp_path / "again.json.gz")
     assert (tmp_path / "again.json.gz").read_bytes() == (FOLDER / "znver4.json.gz").read_bytes()
@@ -107,7 +107,7 @@ def test_a_recording_is_what_was_saved(tmp_path: Path) -> None:
     assert Recorded.of(first.shape, list(first)) == first
 
 
-def test_a_shape_is_judged_by_a_ranker_that_lacks_it() -> None:
+def test_left_out_shape_is_judged_by_a_ranker_without_it() -> None:
     few = known("conv1d", "cpu")[:6]
     judged = left_out(few, 2)
     assert judged.workload == few[2].shape.workload
@@ -116,7 +116,7 @@ def test_a_shape_is_judged_by_a_ranker_that_lacks_it() -> None:
     assert 0 < judged.chance[0] < judged.chance[3] <= 1
 
 
-def test_on_whole_spaces_eight_reach_more_than_eight_at_random() -> None:
+def test_first_eight_of_a_ranker_beat_eight_random_ones_on_whole_spaces() -> None:
     """Every time of these spaces is known, and no ranker has learnt from them."""
     gains = []
     for name in names():

@@ -30,7 +30,7 @@ RECORDINGS = {name: load(name) for name in names()}
 JUDGED_KEYS = [(kind, name) for kind in JUDGED_ON for name in JUDGED_ON[kind]]
 
 
-def test_there_are_small_files_and_each_can_be_made_again() -> None:
+def test_stored_recordings_are_small_and_of_listed_shapes() -> None:
     """Every stored recording is of a listed shape, so that the commands can record it again."""
     assert set(RECORDINGS) < set(CHOSEN_ON["cpu"])
     assert len(RECORDINGS) >= 4
@@ -46,7 +46,7 @@ def test_there_are_small_files_and_each_can_be_made_again() -> None:
     assert all(path.stat().st_size < 200_000 for path in paths)
 
 
-def test_nothing_is_judged_that_was_chosen_on() -> None:
+def test_judged_shapes_share_no_extents_with_chosen_shapes() -> None:
     """A shape with the same extents but another batch, layout or dtype counts as the same."""
     for kind in CHOSEN_ON:
         chosen = {extents(workload(*shape)) for shape in CHOSEN_ON[kind].values()}
@@ -56,7 +56,7 @@ def test_nothing_is_judged_that_was_chosen_on() -> None:
 
 
 @pytest.mark.parametrize("kind", JUDGED_ON)
-def test_shapes_to_judge_by_are_the_first_of_a_draw(kind: str) -> None:
+def test_judged_shapes_are_the_first_of_a_draw(kind: str) -> None:
     judged = [workload(*shape) for shape in JUDGED_ON[kind].values()]
     assert [each.key for each in judged] == [each.key for each in to_search(kind, len(judged))]
     learnt = {
@@ -66,9 +66,7 @@ def test_shapes_to_judge_by_are_the_first_of_a_draw(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), listed())
-def test_a_ranker_has_learnt_from_no_shape_like_the_one_that_is_searched(
-    kind: str, name: str
-) -> None:
+def test_replay_ranker_learns_from_no_shape_with_the_searched_extents(kind: str, name: str) -> None:
     here = recorded(kind, name)
     learnt = others(here.shape, kind)
     assert len(learnt) > 20
@@ -78,7 +76,7 @@ def test_a_ranker_has_learnt_from_no_shape_like_the_one_that_is_searched(
 @pytest.mark.parametrize(
     ("kind", "name"), [*JUDGED_KEYS, ("cpu", "depthwise-7x7k5"), ("cpu", "conv1d-8192x31")]
 )
-def test_a_search_has_the_packages_ranker_unless_that_knows_the_shape(kind: str, name: str) -> None:
+def test_replay_uses_the_packaged_ranker_unless_it_knows_the_shape(kind: str, name: str) -> None:
     here = recorded(kind, name).shape
     knows = {extents(each.shape.shape) for each in known(here.operator, kind)}
     packaged = ranker_without(kind, here) is pretrained(here.operator, kind)
@@ -86,7 +84,7 @@ def test_a_search_has_the_packages_ranker_unless_that_knows_the_shape(kind: str,
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_a_recording_has_a_time_for_each_configuration(name: str) -> None:
+def test_whole_space_recording_has_a_time_for_each_configuration(name: str) -> None:
     here = RECORDINGS[name]
     assert len(here.times) == len(here.space) >= 500
     assert 1 <= here.good <= len(here.space) / 50
@@ -94,7 +92,7 @@ def test_a_recording_has_a_time_for_each_configuration(name: str) -> None:
 
 
 @pytest.mark.parametrize("key", samples())
-def test_a_part_of_a_space_has_a_time_for_each_configuration(key: str) -> None:
+def test_sampled_recording_has_a_time_for_each_configuration(key: str) -> None:
     here = samples()[key]
     assert len(here.times) == len(here.space) >= 300
     was_drawn = key in {f"{kind} {recorded(kind, name).shape.key}" for kind, name in JUDGED_KEYS}
@@ -104,7 +102,7 @@ def test_a_part_of_a_space_has_a_time_for_each_configuration(key: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_a_space_is_written_as_it_was_read(name: str) -> None:
+def test_space_is_written_as_the_json_it_was_read_from(name: str) -> None:
     for again, stored in zip(
         to_json(RECORDINGS[name].space)["spaces"],
         RECORDINGS[name].space_json["spaces"],
@@ -113,7 +111,7 @@ def test_a_space_is_written_as_it_was_read(name: str) -> None:
         assert again == {field: stored[field] for field in again}
 
 
-def test_a_recording_is_what_was_saved(tmp_path: Path) -> None:
+def test_saving_a_recorded_space_again_gives_the_same_file(tmp_path: Path) -> None:
     here = RECORDINGS["depthwise-7x7k5"]
     here.save(tmp_path / "again.json.gz")
     stored = (FOLDER / "depthwise-7x7k5.json.gz").read_bytes()
@@ -130,7 +128,7 @@ def union() -> UnionSpace:
     return UnionSpace([one, other])
 
 
-def test_recorded_configurations_are_a_space_of_their_own() -> None:
+def test_recorded_space_has_exactly_the_recorded_configurations() -> None:
     whole = union()
     again = RecordedSpace(list(whole))
     assert [again[index] for index in range(len(again))] == list(whole)
@@ -143,7 +141,7 @@ def test_recorded_configurations_are_a_space_of_their_own() -> None:
         part.index(whole[5])
 
 
-def test_parts_of_a_space_grow_to_all_of_it_and_keep_neighbours() -> None:
+def test_subgrids_grow_to_the_whole_space_and_keep_neighbours() -> None:
     whole = union()
     strategy = Subgrids(whole, lambda _: {}, 0)
     first = strategy.ask(60)
@@ -156,14 +154,14 @@ def test_parts_of_a_space_grow_to_all_of_it_and_keep_neighbours() -> None:
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_the_bars_hold_without_a_ranker(name: str) -> None:
+def test_strategies_reach_their_bars_without_a_ranker(name: str) -> None:
     row = compared("cpu", name, ["random", "evolutionary", ALONE, ALONE_WARM], 12, 1)
     assert row.median(ALONE) <= AT_MOST * row.median("random")
     assert row.median(ALONE_WARM) <= AT_MOST * row.median(ALONE)
     assert row.median("evolutionary") < row.median("random")
 
 
-def test_a_ranker_halves_the_trials_on_shapes_that_nothing_was_chosen_on() -> None:
+def test_ranker_halves_the_trials_on_judged_shapes() -> None:
     rows = [
         compared(kind, name, [ALONE, GUIDED], seeds=5, most=1)
         for kind in JUDGED_ON
@@ -173,7 +171,7 @@ def test_a_ranker_halves_the_trials_on_shapes_that_nothing_was_chosen_on() -> No
     assert fmean(shares) <= log(AT_MOST)
 
 
-def test_a_search_of_a_whole_space_finds_what_few_configurations_reach() -> None:
+def test_guided_searches_of_k31_find_a_good_configuration_in_64_trials() -> None:
     for search in searches():
         guided, alone = (found_after(search, guided=way) for way in (True, False))
         assert len(guided) + len(alone) == len(search["runs"])
@@ -184,7 +182,7 @@ def test_a_search_of_a_whole_space_finds_what_few_configurations_reach() -> None
     assert max(found) <= 64
 
 
-def test_the_page_and_its_picture() -> None:
+def test_strategies_page_lists_judged_shapes_first_and_draws_mean_curves() -> None:
     rows = [
         compared("cpu", "depthwise-7x7k5", ["random", "evolutionary", ALONE, GUIDED, WARM], 2, 16),
         compared("cpu", "conv1d-5665x6", ["random", "evolutionary", ALONE, GUIDED], 2, 16),

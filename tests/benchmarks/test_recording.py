@@ -8,7 +8,7 @@ from tuner.build.builder import Builder
 from tuner.device.detect import detect
 
 
-def test_every_shape_is_recorded_on_a_cpu() -> None:
+def test_record_measures_every_shape_on_a_cpu() -> None:
     """A CPU records one shape after the other."""
     shapes = [Conv1dWorkload(M=M, N=3) for M in (64, 65)]
     until = time.monotonic() + 120

@@ -29,21 +29,21 @@ def training(seed: int = 1, channels_last: bool = True) -> Training:
     return Training(model, (4, 3, 10, 10), 5, "cpu", channels_last)
 
 
-def test_a_curve_is_of_a_training_that_begins_anew() -> None:
+def test_loss_curve_restarts_the_training() -> None:
     first = training()
     losses = first.curve(STEPS)
     assert losses[-1] < losses[0]
     assert first.curve(STEPS) == losses == training().curve(STEPS)
 
 
-def test_a_curve_begins_from_anothers_weights() -> None:
+def test_training_begins_from_the_weights_of_another() -> None:
     one, other = training(), training(seed=2)
     assert one.curve(STEPS) != other.curve(STEPS)
     one.begin_from(other)
     assert one.curve(STEPS) == other.curve(STEPS)
 
 
-def test_a_wrong_gradient_takes_a_curve_out_of_the_spread() -> None:
+def test_wrong_gradient_takes_a_loss_curve_out_of_the_spread() -> None:
     """The spread is due to rounding alone: the right steps run in two layouts."""
     right, planes, wrong = training(), training(channels_last=False), training()
     wrong.model[1].weight.register_hook(lambda gradient: -gradient)
@@ -53,14 +53,14 @@ def test_a_wrong_gradient_takes_a_curve_out_of_the_spread() -> None:
     assert distance(wrong.curve(STEPS), curves) > most
 
 
-def test_distances_of_curves() -> None:
+def test_distances_and_shift_are_means_over_curves_and_steps() -> None:
     curves = {"a": [1.0, 2.0], "b": [1.5, 2.0], "c": [1.0, 4.0]}
     assert own_distances(curves) == [pytest.approx((0.25 + 1) / 2), 0.75, 1.125]
     assert distance([1.0, 2.0], curves) == pytest.approx((0 + 0.25 + 1) / 3)
     assert shift([2.0, 3.0], {"a": [1.0, 2.0], "b": [1.5, 2.0]}) == pytest.approx(0.875)
 
 
-def test_depthwise_layers_are_told_from_others_in_a_profile() -> None:
+def test_profile_tells_depthwise_layers_from_others() -> None:
     found = profiled(training().step, "cpu")
     assert set(found["depthwise"]) == {"aten::convolution", "aten::convolution_backward"}
     assert 0 < found["depthwise_ms"] < found["total_ms"]
@@ -88,7 +88,7 @@ def row() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_the_page_says_how_many_times_as_fast_and_how_far_apart() -> None:
+def test_steps_page_shows_speedups_and_curve_distances() -> None:
     text = markdown({"runs": [], "rows": [row()]})
     assert "| 36.00 (33.90, 38.10) | 24.00 (24.00, 24.00) | **1.50** |" in text
     assert "| 30.00 (30.00, 30.00) | 20.00 (20.00, 20.00) | **1.50** | 1.2 |" in text
@@ -99,13 +99,13 @@ def test_the_page_says_how_many_times_as_fast_and_how_far_apart() -> None:
 
 
 @pytest.mark.parametrize("left", ["report", "kernels", "curves", "captured_ms", "less_overhead_ms"])
-def test_the_page_of_a_run_that_was_cut_off_has_what_there_is(left: str) -> None:
+def test_steps_page_is_written_for_an_interrupted_run(left: str) -> None:
     whole = row()
     names = list(whole)
     begun = {name: whole[name] for name in names[: names.index(left)]}
     assert markdown({"runs": [], "rows": [begun]}).startswith("# Training steps")
 
 
-def test_the_page_is_of_its_figures() -> None:
+def test_steps_page_matches_its_figures() -> None:
     result = json.loads(PAGE.with_suffix(".json").read_text())
     assert markdown(result) == PAGE.with_suffix(".md").read_text()
