@@ -33,14 +33,15 @@ MODULE = "python -m tests.benchmarks.calls"
 LAYER = {"B": 1, "C": 32, "H": 14, "W": 14, "K": 3, "layout": "NHWC", "bias": True}
 CALLS, TURNS = 300, 40
 FUNCTION, BAR_US = "F.conv2d", 5.0
-"""PyTorch's quickest call, and by how many µs a call of ours may exceed PyTorch's of its kind."""
+"""PyTorch's quickest call, and the most µs by which our call may exceed PyTorch's of the same
+kind."""
 THEIRS = {
     "tuner.torch.DepthwiseConv2d": "nn.Conv2d",
     "torch.ops.convtune.depthwise_conv2d": "torch.ops.aten.conv2d",
     "optimize_(model)": "model",
     "torch.compile(optimize_(model))": "torch.compile(model)",
 }
-"""For each call of ours, PyTorch's of the same kind: of a module, of an operator by name, or of a
+"""For each of our calls, PyTorch's call of the same kind: a module, an operator by name, or a
 model."""
 
 
@@ -100,7 +101,7 @@ def _calls(device: str, source: Local) -> dict[str, Callable[[], Any]]:
         "torch.compile(optimize_(model))": lambda: compiled_tuned(x),
     }
     with torch.inference_mode():
-        for name, of_pytorch in THEIRS.items():  # a time of a wrong call is worthless
+        for name, of_pytorch in THEIRS.items():  # the time of a wrong call is worthless
             assert torch.allclose(calls[name](), calls[of_pytorch](), atol=1e-4), name
     for layer in (module, tuned[0]):
         assert layer.used == "tuned", layer.reason
@@ -108,7 +109,7 @@ def _calls(device: str, source: Local) -> dict[str, Callable[[], Any]]:
 
 
 def in_turns(calls: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Return the host's time for each call in µs, the median over all turns but the first."""
+    """Return the host's time for each call in µs: the median over all turns except the first."""
     samples: dict[str, list[float]] = {name: [] for name in calls}
     with torch.inference_mode():
         for _ in range(TURNS):

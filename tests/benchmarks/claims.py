@@ -35,9 +35,9 @@ WORKERS = 8
 ROUNDS = 3
 LONGEST_MS = 80.0
 QUEUED = {"at_once": 4000, "with_work": 2000}
-"""Jobs of a round, by how long a worker holds a job: not at all, or 0 to ``LONGEST_MS``."""
+"""Jobs of a round, by the time for which a worker holds a job: no time, or 0 to ``LONGEST_MS``."""
 BARS = {"sqlite": 100, "postgresql": 1000}
-"""The least claims a second that count as enough."""
+"""The least sufficient number of claims a second."""
 BAR_P99_MS = 50.0
 
 

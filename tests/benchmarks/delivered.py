@@ -20,8 +20,8 @@ PROCESSES, SAMPLES, SAMPLE_SECONDS = 5, 100, 10e-3
 
 
 def fresh(database: str, operator: str, workload: dict[str, Any]) -> dict[str, Any]:
-    """Return what the command prints for a best of ``database``, with ``call_us`` the median of
-    ``PROCESSES`` processes, one after the other, and ``calls_us`` the times of each."""
+    """Return the command's output for a best of ``database``. ``call_us`` is the median of
+    ``PROCESSES`` processes, run one after the other, and ``calls_us`` has the time of each."""
     import os
 
     command = [sys.executable, "-m", "tests.benchmarks.delivered", operator, json.dumps(workload)]

@@ -9,8 +9,8 @@ from tuner.process.child import Child
 
 
 def device_of(kind: str) -> Any:
-    """Return the device of a kind. A child detects it, so that this process has no CUDA context
-    but PyTorch's."""
+    """Return the device of a kind. A child process detects it, so that this process has only
+    PyTorch's CUDA context."""
     child = Child()
     try:
         return child.call(detect, kind, timeout=120)

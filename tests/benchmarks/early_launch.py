@@ -36,7 +36,7 @@ MODULE = "tests.benchmarks.early_launch"
 BESTS = Path("docs/benchmarks/h200.json")
 CALLS, SAMPLES = 100, 25
 MOST_US = 400.0
-"""Longer programs are left out: 0.3 µs do not show in their times."""
+"""Longer programs are left out, because 0.3 µs would not show in their times."""
 
 
 def main() -> None:

@@ -1,5 +1,5 @@
-"""Functions that benchmarks of many shapes share: a long run is made in parts, each written as it
-grows, and the parts are joined."""
+"""Functions that benchmarks of many shapes share. A long run is made in parts, each part is written
+as it grows, and the parts are joined."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def searched(tuning: Bench, shape: Shape, options: Namespace) -> Row:
-    """Tune a shape as ``options`` say, print a line and return its row. Raise JobFailed if it has
-    no best."""
+    """Tune a shape according to ``options``, print a line and return its row. Raise JobFailed if it
+    has no best."""
     tuned = tuning.tune(shape.operator, shape.fields, options.trials, options.seed)
     row = asdict(tuned) | {"delivered": tuning.delivered(tuned)}
     print(f"{shape.name}: {warm_us(row):.2f} µs, {tuned.job_seconds:.0f} s", flush=True)
@@ -77,8 +77,9 @@ def measured(
 ) -> dict[str, Any]:
     """Measure shapes and return a part.
 
-    Shapes that have a row in a file of ``options.skip`` are left out, and none begins after
-    ``options.seconds``. ``row_of`` measures one. ``grown`` is called with the part after each row.
+    Shapes that have a row in a file of ``options.skip`` are left out. No shape begins after
+    ``options.seconds``. ``row_of`` measures a shape. ``grown`` is called with the part after each
+    row.
     """
     begun = time.monotonic()
     known = {
@@ -89,7 +90,7 @@ def measured(
     }
     part: dict[str, Any] = {"runs": [provenance(command, device)], "rows": []}
     left = 0
-    # sorted by templates, as each change of them needs a new worker, whose processes import TVM
+    # sorted by templates, because other templates need a new worker, whose processes import TVM
     chosen = sorted(
         (shape for shape in shapes if shape.name not in known), key=lambda shape: shape.only or ()
     )

@@ -120,7 +120,7 @@ def _measured(ports: dict[str, int]) -> dict[str, Any]:
 def _requests(port: int, paths: list[str]) -> list[float]:
     """Return the seconds of each request, made one after the other on one connection.
 
-    Exit if one is not answered with 200.
+    Exit if a request is not answered with 200.
     """
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     taken = []
@@ -178,7 +178,7 @@ def _until_up(port: int, path: str) -> None:
 
 
 def _fill(url: str) -> None:
-    """Make a database as many jobs would leave it: one of 10,000 trials, others of about 99."""
+    """Make a database like that after many jobs: one of 10,000 trials, the others of about 99."""
     engine = open_engine(url)
     migrate(engine)
     now = time.time()

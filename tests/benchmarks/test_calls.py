@@ -1,4 +1,4 @@
-"""The benchmark of calls: its page follows from its figures, and its calls take turns."""
+"""The benchmark of calls: its page matches its figures, and its calls take turns."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""The census counts a model's convolutions once for each input shape, and says why one is no
-workload."""
+"""The census counts a model's convolutions once for each input shape, and gives a reason for each
+one that is no workload."""
 
 from typing import Any
 

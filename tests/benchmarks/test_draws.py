@@ -1,4 +1,4 @@
-"""Randomly drawn shapes of conv1d, and the page on them, made from invented figures."""
+"""Randomly drawn shapes of conv1d, and their page, made from invented figures."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 """The page of limits, made from invented figures: bars that are reached, missed or not measured,
-and parts that are joined."""
+and the merge of parts."""
 
 from typing import Any
 
@@ -82,7 +82,7 @@ def test_bar_is_not_judged_until_every_shape_is_measured() -> None:
 
 
 def test_best_is_compared_only_with_peers_that_are_right_and_timed() -> None:
-    """A best is not compared with the default, the naive program, wrong peers and untimed ones."""
+    """A best is not compared with the default, the naive program, wrong peers or untimed peers."""
     best = row(LAYERS[0], 10, default=11, naive=12, scipy=40)
     best["best"]["baselines"] += [baseline("quick", 5, "wrong: error 1"), baseline("gone", None)]
     assert times_as_fast(best) == pytest.approx(4)

@@ -1,4 +1,4 @@
-"""Shapes of live predictions, and the page on them, made from invented figures."""
+"""Shapes of live predictions, and their page, made from invented figures."""
 
 import json
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""The benchmark of whole models: its pages follow from their figures, and its networks are made so
-that an error in a layer shows in the output."""
+"""The benchmark of whole models: its pages match their figures, and an error in a layer of its
+networks shows in the output."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_models_pages_and_pictures_match_their_figures(tmp_path: Path) -> None:
 
 
 def test_continued_run_keeps_its_earlier_rows(tmp_path: Path) -> None:
-    """The same command of the same day is the same run, also if another came between."""
+    """The same command on the same day is the same run, even if another command ran between."""
     path = tmp_path / "models.of.a.day"
     first, second = {"command": "first"}, {"command": "second"}
     for row, run in (("a", first), ("b", second), ("c", first)):

@@ -1,4 +1,4 @@
-"""The recordings that rankers learn from, and the shapes that they are judged on."""
+"""The recordings from which rankers learn, and the shapes on which they are judged."""
 
 from math import log
 from pathlib import Path
@@ -71,8 +71,8 @@ def test_rare_and_channels_draws_have_their_own_kinds_of_shapes(kind: str) -> No
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_packaged_rankers_are_trained_on_the_stored_recordings(kind: str) -> None:
-    """The rankers in the package say that they learnt from exactly the stored recordings; after new
-    recordings they must be trained again."""
+    """The packaged rankers say that they learnt from exactly the stored recordings. After new
+    recordings, they must be trained again."""
     for each in operators():
         ranker = pretrained(each.name, kind)
         assert ranker is not None
@@ -83,7 +83,8 @@ def test_packaged_rankers_are_trained_on_the_stored_recordings(kind: str) -> Non
 
 
 def test_gradient_recordings_contain_only_gradient_templates() -> None:
-    """Input gradients that are forward convolutions are left to the rankers of these."""
+    """Input gradients that are forward convolutions are left to the rankers of forward
+    convolutions."""
     learnt = known_gradients("depthwise_conv2d", "cuda")
     assert len(learnt) > 30
     gradients = {

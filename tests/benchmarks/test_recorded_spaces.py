@@ -1,5 +1,4 @@
-"""Recorded spaces are complete and stored in small files; searches replayed on them reach their
-bars."""
+"""Recorded spaces are complete and stored in small files. Replayed searches reach their bars."""
 
 from math import log
 from pathlib import Path
@@ -31,7 +30,7 @@ JUDGED_KEYS = [(kind, name) for kind in JUDGED_ON for name in JUDGED_ON[kind]]
 
 
 def test_stored_recordings_are_small_and_of_listed_shapes() -> None:
-    """Every stored recording is of a listed shape, so that the commands can record it again."""
+    """Every stored recording has a listed shape, so the commands can record it again."""
     assert set(RECORDINGS) < set(CHOSEN_ON["cpu"])
     assert len(RECORDINGS) >= 4
     listed = {

@@ -1,5 +1,4 @@
-"""The benchmark of training steps: its curves of losses, its profiles, and that its page follows
-from its figures."""
+"""The benchmark of training steps: its loss curves, its profiles and its page."""
 
 import json
 from pathlib import Path
@@ -44,7 +43,7 @@ def test_training_begins_from_the_weights_of_another() -> None:
 
 
 def test_wrong_gradient_takes_a_loss_curve_out_of_the_spread() -> None:
-    """The spread is due to rounding alone: the right steps run in two layouts."""
+    """The spread comes only from rounding: the right steps run in two layouts."""
     right, planes, wrong = training(), training(channels_last=False), training()
     wrong.model[1].weight.register_hook(lambda gradient: -gradient)
     curves = {"last": right.curve(STEPS), "planes": planes.curve(STEPS)}

@@ -1,4 +1,4 @@
-"""The pages on gradients: their sums and bars, and that they follow from their figures."""
+"""The pages on gradients: their sums, their bars, and their agreement with their figures."""
 
 import json
 from pathlib import Path

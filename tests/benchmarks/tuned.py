@@ -51,7 +51,7 @@ class Tuned:
     by_template: dict[str, float]  # each template's fastest trial, warm median in µs
     trials: int
     failed: dict[str, int]  # trials without a time, by status
-    found_at: int | None  # the winner's trial, from 1; None: it was not among them
+    found_at: int | None  # the winner's trial, from 1; None if the winner is no trial
     trials_per_second: float
     seconds_per_trial: dict[str, float]  # mean of each step; builds overlap with runs on a GPU
     phases: dict[str, float]  # seconds up to the first trial, of the search, of the finals
@@ -160,7 +160,7 @@ class Bench:
 
 @contextmanager
 def bench(device: Device, only: Collection[str] | None = None) -> Iterator[Bench]:
-    """Yield a worker on an empty database. With ``only``, just the templates of these names are
+    """Yield a worker on an empty database. With ``only``, only the templates of these names are
     searched."""
     # one log line for each trial would bury the page
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
@@ -197,8 +197,8 @@ def stated(run: dict[str, Any], versions: dict[str, str]) -> str:
 
 
 def compared(baseline: dict[str, Any]) -> str:
-    """Return a baseline's name and time, and its error if it has one, so that it is no fair
-    comparison."""
+    """Return a baseline's name and time. An error is added, because it makes the comparison
+    unfair."""
     time_us, error = baseline["time_us"], baseline.get("error")
     timed = "not timed" if time_us is None else f"{time_us:.2f}"
     return f"{baseline['name']} {timed}" + (f" ({error})" if error else "")
@@ -246,7 +246,7 @@ def _phases(job: Job, stored: list[Trial]) -> dict[str, float]:
 def pace(stored: list[Trial]) -> tuple[float, dict[str, float]]:
     """Return the trials a second and the mean seconds of each step of a trial.
 
-    The first tenth of the trials is left out, as these wait for the processes to import TVM.
+    The first tenth of the trials is left out, because these wait for the processes to import TVM.
     """
     warm = stored[len(stored) // 10 :]
     span = (warm[-1].created_at - warm[0].created_at).total_seconds()

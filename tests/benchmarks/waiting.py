@@ -17,13 +17,13 @@ from tests.benchmarks.tuned import Bench, bench, provenance, stated, write
 from tuner.device.detect import detect
 
 LAYERS_SECONDS = 240
-"""The bar: the most seconds of the jobs of all layers on a GPU."""
+"""The bar: the most seconds that the jobs of all layers may take on a GPU."""
 
 
 def jobs(kind: str) -> list[tuple[str, dict[str, Any], int]]:
     """Return the jobs of a kind of device as (operator, shape, trials).
 
-    No two jobs have the same shape, as the second would know the first one's trials.
+    No two jobs have the same shape, because the second job would know the first one's trials.
     """
     signal = {"M": 16384, "N": 32}
     signals = [

@@ -59,10 +59,10 @@ class Layer:
 class Census:
     """The layers that were found and the models that were called.
 
-    ``layers`` has the names of the models that have a layer. ``refused`` has the reasons for which
-    ``tuner.torch.modules`` refuses a layer; layers that it accepts are not in it. ``on_cpu`` names
-    the models that were called on the CPU, ``skipped`` has the reasons for which models were left
-    out, and ``uncalled`` the number of each model's convolutions that its call did not reach.
+    ``layers`` maps a layer to the names of the models that have it. ``refused`` maps a layer that
+    ``tuner.torch.modules`` refuses to the reasons. ``on_cpu`` names the models that were called on
+    the CPU. ``skipped`` has the reason for each model that was left out, and ``uncalled`` the
+    number of each model's convolutions that its call did not reach.
     """
 
     layers: dict[Layer, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -91,7 +91,7 @@ class Census:
 
 
 def operator_of(module: Any) -> str | None:
-    """Return the operator that a module belongs to, or None if it is counted under none.
+    """Return the operator under which a module is counted, or None.
 
     The module need not be a workload of the operator.
     """
@@ -107,7 +107,7 @@ def operator_of(module: Any) -> str | None:
 
 
 def called(module: Any, inputs: dict[str, Any]) -> list[tuple[Any, Layer, bool]]:
-    """Call a module and return its convolutions that took part, once for each input shape.
+    """Call a module and return the convolutions that the call used, once for each input shape.
 
     Each is (convolution, layer, whether it was called itself). A convolution that is not called
     itself counts if ``torch.conv1d`` or ``conv2d`` is called on its weight.
@@ -155,8 +155,8 @@ def called(module: Any, inputs: dict[str, Any]) -> list[tuple[Any, Layer, bool]]
 
 
 def layer_of(module: Any, shape: Iterable[int], padding: Any = None) -> Layer:
-    """Return the layer that a convolution is on an input of a shape, with its own padding or the
-    one that is given."""
+    """Return the layer of a convolution for an input of this shape, with its own or the given
+    padding."""
     given = tuple(map(int, shape))
     axes = len(module.kernel_size)
     given = given if len(given) == axes + 2 else (1, *given)
@@ -258,7 +258,8 @@ def refusal(module: Any, layer: Layer) -> str | None:
 
 
 def _without_the_module(module: Any, message: str) -> str:
-    """Return the reason in an error's message without the module's text and the advice behind."""
+    """Return the reason in an error's message, without the module's text and the advice after
+    it."""
     for words in (" is a ", " has ", ", which", "; "):
         message = message.replace(f"{module}{words}", f"it{words}", 1)
     for end in (", which", "; ", ", and the operator"):

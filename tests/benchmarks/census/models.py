@@ -17,7 +17,7 @@ DEPTH = {"num_hidden_layers": 2}
 
 
 class Absent(Exception):
-    """The installed version of a library has no model of a name."""
+    """The installed version of a library lacks a model."""
 
 
 @dataclass(frozen=True)
@@ -228,8 +228,8 @@ def _transformers() -> Iterator[Model]:
         return module.bfloat16() if inputs in (_expert, _uncached) else module, inputs(config)
 
     def _hidden(name: str) -> Any:
-        """Return a class that transformers has but does not export, from the module of one that
-        it exports."""
+        """Return a class that transformers does not export, from the module of a class that it
+        exports."""
         import importlib
         import sys
 

@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return one result of several from one kind of device, with the worst rows first."""
+    """Join results of one kind of device into one, with the worst rows first."""
     result = joined(parts)
     return result | {"rows": worst_first(result["rows"])}
 

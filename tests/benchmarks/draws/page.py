@@ -12,8 +12,8 @@ from tests.benchmarks.tuned import knobs
 
 
 def worst_first(rows: list[Row]) -> list[Row]:
-    """Return the rows in this order: first those without a best, then the others, from the least
-    to the greatest speed-up over the fastest peer."""
+    """Return the rows without a best first, then the others, from the least to the greatest
+    speed-up over the fastest peer."""
     return sorted(rows, key=_times)
 
 

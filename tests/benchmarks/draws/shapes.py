@@ -14,7 +14,7 @@ MOST_SAMPLES = {"cpu": 2**20, "cuda": MAX_INPUT}
 
 
 def drawn(count: int, seed: int, target: str) -> list[Shape]:
-    """Return ``count`` shapes; kinds and modes take turns, M and N are log-uniform.
+    """Return ``count`` shapes. Kinds and modes take turns; M and N are log-uniform.
 
     M is from 4,096 to the target's ``MOST_SAMPLES``. N is from 1 to the operator's limit and, in
     mode valid, to M. A larger ``count`` begins with the same shapes.

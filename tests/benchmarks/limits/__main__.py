@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return one result of several from one kind of device, in the order of the shapes."""
+    """Join results of one kind of device into one, in the order of the shapes."""
     result = joined(parts)
     kind = result["runs"][0]["device"]["kind"]
     order = [shape.name for shape in SHAPES[kind]]

@@ -1,4 +1,4 @@
-"""The bars, the limits that measured times should keep, of the page of limits."""
+"""The bars of the page of limits: limits that measured times should keep."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ Figure = Literal["µs", "× empty kernel", "× floor", "× as fast"]
 class Bar:
     """A limit on a figure of some shapes.
 
-    The ``figure`` of every shape whose name matches the pattern ``shapes``, or with ``mean`` the
-    geometric mean over these, has to be at most or at least ``limit``. "× as fast" compares with
-    the fastest peer whose name matches the pattern ``over``. ``says`` is the bar's text.
+    The ``figure`` of every shape whose name matches the pattern ``shapes`` must be at most or at
+    least ``limit``. With ``mean``, the geometric mean over these shapes must be. "× as fast"
+    compares with the fastest peer whose name matches the pattern ``over``. ``says`` is the bar's
+    text.
     """
 
     says: str
@@ -32,7 +33,7 @@ LAYOUTS = "pytorch N*"
 
 
 def _fast(says: str, shapes: str, times: float, *, over: str = LAYOUTS, mean: bool = False) -> Bar:
-    """Return the bar that shapes are at least ``times`` times as fast as the peers ``over``."""
+    """Return a bar: shapes must be at least ``times`` times as fast as the peers ``over``."""
     return Bar(says, shapes, "× as fast", times, "least", mean, over)
 
 

@@ -44,8 +44,8 @@ def floor_us(row: Row, device: str) -> float | None:
 
 
 def peers(row: Row, pattern: str = "*") -> list[Row]:
-    """Return the peers whose names match a pattern, that were timed and are right, fastest
-    first."""
+    """Return the peers whose names match a pattern, fastest first. Wrong and untimed peers are left
+    out."""
     return [
         baseline
         for baseline in row["best"]["baselines"]
@@ -57,8 +57,8 @@ def peers(row: Row, pattern: str = "*") -> list[Row]:
 
 
 def times_as_fast(row: Row, pattern: str = "*") -> float | None:
-    """Return how many times as fast as the fastest of these peers the best is, or None if none was
-    timed. A peer that is called from Python is compared with the library's call."""
+    """Return the best's speed-up over the fastest of these peers, or None if no peer was timed. A
+    peer that is called from Python is compared with the library's call."""
     return min((peer["speedup"] for peer in peers(row, pattern)), default=None)
 
 
@@ -80,8 +80,8 @@ class Verdict:
     """Whether a bar is reached.
 
     ``value`` is the geometric mean or the worst figure, and ``of`` the name of the shape with the
-    worst one. ``state`` is "not measured" until every shape has its figure. ``is_unknown`` says
-    that none has one.
+    worst one. ``state`` is "not measured" until every shape has a figure. ``is_unknown`` says that
+    no shape has one.
     """
 
     bar: Bar
@@ -117,7 +117,7 @@ def judged(bar: Bar, rows: list[Row], kind: str, device: str) -> Verdict:
 
 
 def held(bar: Bar, values: Mapping[str, float]) -> Verdict:
-    """Return whether figures, by the shapes' names, reach a bar."""
+    """Return whether figures reach a bar. ``values`` has them by the shapes' names."""
     worst = max if bar.at == "most" else min
     of = None if bar.mean or len(values) == 1 else worst(values, key=lambda name: values[name])
     value = geometric_mean(values.values()) if bar.mean else worst(values.values())

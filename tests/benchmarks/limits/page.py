@@ -104,8 +104,8 @@ def _protocol(device: str) -> str:
 
 
 def bars(verdicts: list[Verdict]) -> list[str]:
-    """Return a table of the bars and whether each is reached, and the names of those of which no
-    shape was measured."""
+    """Return a table of the bars that says whether each is reached, and the names of the bars
+    without a measured shape."""
     lines = ["## Bars", "", "| bar | measured | |", "|---|---|---|"]
     for verdict in (each for each in verdicts if not each.is_unknown):
         value = "" if verdict.value is None else f"{verdict.value:.2f} {verdict.bar.figure}"

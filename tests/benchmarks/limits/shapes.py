@@ -64,8 +64,8 @@ def _conv1d(text: str, only: tuple[str, ...] | None = None, **fields: Any) -> Sh
 def _layers(
     batch: int, layers: tuple[tuple[int, int, int], ...], kind: str = "", **fields: Any
 ) -> list[Shape]:
-    """Return depthwise shapes of some layers. ``kind`` names the ``fields`` that all of them have
-    in common, "NHWC float16" for example, and becomes part of their names and group."""
+    """Return depthwise shapes of some layers. ``kind`` names their common ``fields``, for example
+    "NHWC float16". It becomes part of their names and group."""
     return [
         Shape(
             f"depthwise{kind and ' '}{kind} B={batch} {channels}×{size}² k{kernel}",
@@ -200,5 +200,6 @@ SHAPES: dict[str, list[Shape]] = {
 }
 
 FLOOR: dict[str, tuple[float, float]] = {"NVIDIA H200": (60e12, 4.3e12)}
-"""By device, the float32 operations and bytes a second from which floors follow: large products and
-copies, measured on it, come near them. For other devices the best's own roofline counts."""
+"""By device, the float32 operations and bytes a second from which floors follow. Large products and
+copies that were measured on the device come near these rates. For other devices, the best's own
+roofline counts."""

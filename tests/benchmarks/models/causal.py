@@ -10,7 +10,7 @@ from torch import nn
 
 PREFIX = "transformers:"
 TOKENS = 1024
-"""Size of the vocabulary. No figure depends on it, as the models have no head."""
+"""Size of the vocabulary. No figure depends on it, because the models have no head."""
 
 SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "lfm2-350m": (
@@ -51,10 +51,11 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
         {"num_hidden_layers": 4, "mlp_only_layers": [0, 1, 2, 3]},
     ),
 }
-"""By name, the class of a model's configuration and the fields that differ from its defaults.
+"""For each model: the class of its configuration, and the fields that differ from its defaults.
 
-The layers have the shapes of the published models. All models but LFM2 have fewer layers than
-these, and Qwen3-Next has dense blocks instead of experts."""
+The layers have the shapes of the published models. All models except LFM2 have fewer layers than
+the published ones, and Qwen3-Next has dense blocks instead of experts.
+"""
 
 
 def causal_model(name: str, device: str, dtype: torch.dtype) -> nn.Module:

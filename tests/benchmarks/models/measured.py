@@ -83,6 +83,6 @@ def seconds_of_jobs(keys: set[str], source: Local) -> float | None:
 
 
 def speedup(row: dict[str, Any]) -> float:
-    """Return how many times as fast as PyTorch's fastest way the fastest optimised one is."""
+    """Return the speed-up of the fastest optimised way over PyTorch's fastest way."""
     ours = min(ms for name, ms in row["ms"].items() if name.startswith(OURS))
     return min(ms for name, ms in row["ms"].items() if not name.startswith(OURS)) / ours

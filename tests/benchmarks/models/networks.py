@@ -47,8 +47,8 @@ class Case:
 
     @property
     def layouts(self) -> tuple[str, ...]:
-        """The layouts in which PyTorch is timed; one without a name for models of tokens and
-        signals, which choose their own."""
+        """The layouts in which PyTorch is timed. Models of tokens and signals choose their own, which
+        has no name here."""
         return tuple(LAYOUTS) if self.length is None else ("",)
 
     def model(self) -> nn.Module:
@@ -88,8 +88,8 @@ def settle_(model: nn.Module, x: torch.Tensor) -> None:
     """Give a new model weights, scales and running statistics with which its signals keep their
     magnitude, as training would, and put it in evaluation mode.
 
-    A new ConvNeXt scales its layers by 1e-6, and other networks the last norm of a block by zero,
-    so that an error in a layer would not show in the output.
+    A new ConvNeXt scales its layers by 1e-6, and other new networks scale the last norm of a block
+    by zero. An error in a layer would then not show in the output.
     """
     model.eval()
     for module in model.modules():
@@ -115,8 +115,8 @@ def settle_(model: nn.Module, x: torch.Tensor) -> None:
 def fold_(model: nn.Module, x: torch.Tensor) -> None:
     """Fold each batch norm into the convolution before it, as a user of PyTorch would.
 
-    A norm is folded if it alone takes the convolution's output. If a norm has an activation, the
-    activation takes its place.
+    A norm is folded if only the norm takes the convolution's output. If a norm has an activation,
+    the activation replaces the norm.
     """
     flow = record_dataflow(model, (x,), {}, lambda module: isinstance(module, nn.Conv2d))
     for convolution, calls in flow.calls.items():
@@ -130,7 +130,7 @@ def fold_(model: nn.Module, x: torch.Tensor) -> None:
 
 
 def _replace(model: nn.Module, module: nn.Module, by: nn.Module) -> None:
-    """Replace a module of a model by another wherever it is."""
+    """Replace a module of a model by another everywhere in the model."""
     for parent in list(model.modules()):
         for name, child in list(parent._modules.items()):
             if child is module:

@@ -21,9 +21,9 @@ BARS = {
         for batch in (1, 32)
     },
 }
-"""By network and batch, the least speed-up on an H200; 0.99 for all others."""
+"""The least speed-up on an H200 by network and batch. For all others it is 0.99."""
 TRANSFORMERS_BAR = 1.1
-"""The least speed-up of a model of transformers' on an H200."""
+"""The least speed-up of a model of transformers on an H200."""
 GATED = " gated"
 """Part of a row's shape if the kernel computes the gates around a convolution, too."""
 
@@ -136,8 +136,8 @@ def _table(result: dict[str, Any], name: str) -> list[str]:
 
 
 def _called(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of the kernels that a compiled graph calls: a tuned convolution with its
-    gates in place of the one without."""
+    """Return the rows of the kernels that a compiled graph calls. A tuned convolution with gates
+    replaces the same convolution without them."""
     rows = report["rows"]
     gated = [each for each in rows if GATED in each["shape"] and each["by"] == "tuned"]
     replaced = [(each["names"], each["shape"].replace(GATED, "")) for each in gated]
@@ -164,8 +164,7 @@ def _seconds(value: float | None) -> str:
 def _difference(row: dict[str, Any]) -> str:
     """Return the error of the output, relative to its largest value, or "" if the row has none.
 
-    The oldest rows have none: with their networks' weights, a layer's error did not show in the
-    output.
+    The oldest rows have no error: their networks' weights hid a layer's error in the output.
     """
     difference = row.get("difference")
     return "" if difference is None else f"{difference:.1e}"

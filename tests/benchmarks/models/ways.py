@@ -31,7 +31,7 @@ def compiled(model: nn.Module, how: str) -> Any:
 
 
 def ready(call: Call, device: str) -> Call:
-    """Warm a call up and return it; on a GPU, return the replay of a CUDA graph of it."""
+    """Warm up a call and return it. On a GPU, return the replay of a CUDA graph of the call."""
     with torch.inference_mode():
         if device == "cpu":
             for _ in range(WARM_UP_CALLS):
@@ -50,8 +50,8 @@ def ready(call: Call, device: str) -> Call:
 
 @dataclass
 class _Replay:
-    """The replay of a CUDA graph. ``call`` keeps the network and its input alive, which the graph
-    reads."""
+    """The replay of a CUDA graph. The graph reads the network and its input, which ``call`` keeps
+    alive."""
 
     graph: torch.cuda.CUDAGraph
     call: Call
@@ -61,7 +61,8 @@ class _Replay:
 
 
 def in_turns(calls: Mapping[str, Call], device: str) -> dict[str, float]:
-    """Return the milliseconds of each call, the median of samples that are taken in turns."""
+    """Return the milliseconds of each call: the median of samples, for which the calls take
+    turns."""
     measure = on_cuda if device == "cuda" else on_cpu
     with torch.inference_mode():
         often = {

@@ -23,7 +23,7 @@ def is_judged(workload: Workload) -> bool:
 def gathered(kind: str) -> Recordings:
     """Return the finalists of each job on a page whose shape is not kept for judging.
 
-    Configurations that no template's space has any more are left out.
+    Configurations that are no longer in any template's space are left out.
     """
     page = json.loads((FOLDER / f"{PAGES[kind]}.json").read_text())
     made = Recordings(page["runs"][-1]["device"], page["runs"][-1]["date"], {}, [])

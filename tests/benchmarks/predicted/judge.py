@@ -26,9 +26,9 @@ TRIALS = (1, 2, 4, 8)
 class Judged:
     """How well a ranker did on one shape.
 
-    ``reached`` is, for each count in ``TRIALS``, the recorded best's time over that of the fastest
-    of so many configurations that the ranker puts first. ``chance`` is the same for configurations
-    at random, on average.
+    For each count in ``TRIALS``, ``reached`` has the recorded best's time divided by the fastest
+    time among that many configurations that the ranker puts first. ``chance`` is the average of
+    this for random configurations.
     """
 
     operator: str
@@ -40,8 +40,7 @@ class Judged:
 
 
 def left_out(known: Sequence[Example], place: int) -> Judged:
-    """Judge a ranker that was trained on all examples but ``known[place]`` and those with the same
-    extents, on that example."""
+    """Judge a ranker on ``known[place]``. It is trained on the examples with other extents."""
     example = known[place]
     own = extents(example.shape.shape)
     ranker = train([each for each in known if extents(each.shape.shape) != own])
@@ -57,7 +56,7 @@ def left_out(known: Sequence[Example], place: int) -> Judged:
 
 
 def whole_space(ranker: Ranker, recorded: Recording) -> Judged:
-    """Judge a ranker on a space of which every configuration was timed."""
+    """Judge a ranker on a space in which every configuration was timed."""
     workload = templates.operator(recorded.operator).workload.model_validate(recorded.workload)
     limits = DeviceLimits.from_json(recorded.device["limits"])
     prior = partial(ranker.expected, workload, limits, recorded.features)

@@ -15,14 +15,14 @@ from tests.benchmarks.predicted.trials import FOLDER, Recordings
 SAMPLES = Path(__file__).parents[1] / "strategies/samples"
 """Recordings of parts of large spaces."""
 GRADIENTS = Path(__file__).parent / "gradients"
-"""Recordings of the templates that only gradients have: configurations that fill the device,
-neighbours of the fastest and, on the same device, those that a ranker expected to be fast for
-batches of 128 and planes."""
+"""Recordings of the templates that serve only gradients. They have configurations that fill the
+device, neighbours of the fastest one and, on the same device, configurations that a ranker expected
+to be fast for batches of 128 and for planes."""
 
 
 def known(operator: str, kind: str) -> list[Example]:
-    """Return the examples from which the package's rankers learn; shapes that are kept for judging
-    are left out."""
+    """Return the examples from which the package's rankers learn, without the shapes kept for
+    judging."""
     sampled = [each for each in _of(SAMPLES, operator, kind) if not is_judged(each.shape.shape)]
     return [*_of(FOLDER, operator, kind), *sampled]
 
@@ -45,6 +45,6 @@ def _recorded(folder: Path) -> list[Recordings]:
 
 @cache
 def _of(folder: Path, operator: str, kind: str) -> tuple[Example, ...]:
-    """Return the examples of a folder. They are cached, as rankers that leave out different shapes
-    share them."""
+    """Return the examples of a folder. They are cached, because rankers that leave out different
+    shapes share them."""
     return (*examples([r for r in _recorded(folder) if r.device["kind"] == kind], operator),)

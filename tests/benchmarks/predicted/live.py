@@ -23,7 +23,7 @@ PYTORCH = "pytorch*"
 
 
 def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return one result of several from one kind of device, with the worst prediction first."""
+    """Join results of one kind of device into one, with the worst prediction first."""
     result = joined(parts)
     result["shapes"] = max(part["shapes"] for part in parts)
     result["rows"].sort(key=lambda row: 0.0 if "error" in row else as_fast_as_tuned(row))
@@ -47,13 +47,13 @@ def live(
 
 
 def as_fast_as_tuned(row: Row) -> float:
-    """Return how many times as fast as the search's fastest the prediction is."""
+    """Return the speed-up of the prediction over the search's fastest configuration."""
     return float(tuned(row)["median_us"]) / predicted_us(row)
 
 
 def tuned(row: Row) -> dict[str, Any]:
-    """Return the fastest configuration of the search's last round. On a CPU the best may be another
-    one, as it is timed in a process of its own."""
+    """Return the fastest configuration of the search's last round. On a CPU, the best may be
+    another configuration, because it is timed in a separate process."""
     return _finalists(row)[0]
 
 
@@ -63,11 +63,11 @@ def predicted_us(row: Row) -> float:
 
 
 def as_fast_as_pytorch(row: Row) -> float | None:
-    """Return how many times as fast as PyTorch's fastest peer the prediction is, or None if no such
-    peer was timed.
+    """Return the prediction's speed-up over PyTorch's fastest peer, or None if no such peer was
+    timed.
 
-    A peer that is called from Python is compared with a call. The prediction's call was not timed:
-    its overhead over the kernel is taken to be the best's.
+    A peer that is called from Python is compared with a call. The prediction's call was not timed.
+    Its overhead over the kernel is assumed to equal the best's.
     """
     slower = predicted_us(row) - _in_the_round(row, row["best"]["config"])
     return min(

@@ -34,10 +34,11 @@ KEEP_SECONDS = 20.0
 
 
 class Sampled(Evolutionary):
-    """A search whose first batch is spread over all templates; later ones are children of the
-    fastest.
+    """A search whose first batch is spread over all templates. Later batches are children of the
+    fastest configurations.
 
-    A ranker has to tell the first apart, and has to be exact among the others.
+    A ranker must tell the first batch's configurations apart, and must be exact among their
+    children.
     """
 
     def propose(self, count: int) -> list[int]:
@@ -62,7 +63,7 @@ class _Shape:
         self.trials: list[Timed] = []
 
     def ask(self) -> bool:
-        """Begin the builds of the next batch, if there is one; return whether any builds are
+        """Begin the builds of the next batch if there is one. Return whether any builds are
         left."""
         for config in self._plan.ask(self._batches.pop(0)) if self._batches else []:
             library = self._folder / f"{self.workload.operator}-{id(self)}-{next(self._numbers)}.so"
@@ -70,10 +71,10 @@ class _Shape:
         return bool(self.builds)
 
     def is_ready(self, built: Built) -> bool:
-        """Return whether a build can be measured now, or need not be, because it failed.
+        """Return whether a build can be measured now, or has failed and need not be measured.
 
-        A process's first measurement takes long. It is made in the background with the first
-        library, so that other shapes need not wait for it.
+        A process's first measurement takes long. The first library is therefore measured in the
+        background, so that other shapes need not wait.
         """
         if built.status == "ok" and self._warming is None:
             self._warming = self._runner.submit(built.order.library)
@@ -137,7 +138,7 @@ def record(
 
 
 def _measure_some(shapes: Sequence[_Shape], kind: str, until: float) -> None:
-    """Measure the builds that have ended; on a CPU, none before all have."""
+    """Measure the builds that have ended. On a CPU, wait until all have ended."""
     builds = [build for shape in shapes for build in shape.builds]
     wait(builds, 1.0, FIRST_COMPLETED if kind == "cuda" else ALL_COMPLETED)
     if kind == "cpu" and not all(build.done() for build in builds):

@@ -14,14 +14,15 @@ from tests.benchmarks.limits.shapes import LAYERS, STRIDE_2
 
 LIVE_SEED, SEARCHED_SEED = 2, 5
 RECORDED = 220
-"""The default number of shapes to record. No shape to judge by has the extents of one of them."""
+"""The default number of shapes to record. No shape for judging has the extents of one of them."""
 TO_PREDICT = 40
-"""The default number of shapes to judge predictions by."""
+"""The default number of shapes on which predictions are judged."""
 MOST_FLOPS = {"cpu": 4e8, "cuda": 3e9}
 MOST_FLOPS_OF_LONG = {"cpu": 4e8, "cuda": 5e10}
 MOST_BYTES = {"cpu": 2e7, "cuda": 2e8}
 """The most operations and bytes of a shape, by kind of device: a shape must be checked and timed in
-a fraction of a second. On a GPU long kernels may have more, because transforms need fewer."""
+a fraction of a second. On a GPU, long kernels may have more operations, because transforms need
+fewer of them."""
 LAYER_PLANES = frozenset(
     (channels, size, kernel) for channels, size, kernel in (*LAYERS, *STRIDE_2)
 )
@@ -32,7 +33,7 @@ Draw = Callable[[np.random.Generator, str], dict[str, Any]]
 
 
 def to_learn(kind: str, count: int, draw: str = "all") -> list[Workload]:
-    """Return ``count`` different shapes for a kind of device; operators take turns.
+    """Return ``count`` different shapes for a kind of device. Operators take turns.
 
     ``draw`` is one of ``DRAWS``. A larger ``count`` begins with the same shapes.
     """
@@ -40,8 +41,9 @@ def to_learn(kind: str, count: int, draw: str = "all") -> list[Workload]:
 
 
 def to_judge(kind: str, count: int) -> list[Workload]:
-    """Return ``count`` shapes as :func:`to_learn` does, none with the extents of a shape that was
-    recorded: of the first ``RECORDED`` of "all" on this kind of device, or of any draw on a GPU."""
+    """Return ``count`` shapes as :func:`to_learn` does, but none with the extents of a recorded
+    shape: one of the first ``RECORDED`` of "all" on this kind of device, or of any draw on a
+    GPU."""
     return _drawn(kind, count, LIVE_SEED, DRAWS["all"][1], unlike=_extents_to_learn(kind))
 
 
@@ -64,8 +66,8 @@ def _extents_to_learn(kind: str) -> set[tuple[Any, ...]]:
 
 
 def extents(workload: Workload) -> tuple[Any, ...]:
-    """Return an operator's name and the extents by which shapes count as alike, whatever their
-    batch, layout, dtype and epilogue."""
+    """Return an operator's name and the extents. Shapes with equal extents count as alike, whatever
+    their batch, layout, dtype and epilogue."""
     fields = workload.model_dump()
     return workload.operator, *(fields.get(name) for name in EXTENTS[workload.operator])
 

@@ -19,7 +19,7 @@ from tuner.plan.traits import config_traits, shape_traits
 
 ROUNDS = 150
 FAILED = 4.0
-"""A failed configuration counts as slower than the slowest by so many doublings."""
+"""A failed configuration counts as 2 to this power times slower than the slowest one."""
 PARAMS: dict[str, Any] = {
     "objective": "reg:squarederror",
     "max_depth": 6,
@@ -58,15 +58,15 @@ class Example:
         return np.array([failed if time is None else np.log2(time / best) for time in times])
 
     def rows(self, names: Sequence[str]) -> NDArray[np.float32]:
-        """Return the traits ``names`` of all trials, of shape (trials, names), NaN if a trial lacks
-        one."""
+        """Return the traits ``names`` of all trials, of shape (trials, names). A missing trait is
+        NaN."""
         common, each = self.traits
         found = [{**common, **own} for own in each]
         return np.array([[one.get(name, np.nan) for name in names] for one in found], np.float32)
 
 
 def examples(devices: Iterable[Recordings], operator: str) -> list[Example]:
-    """Return the recorded shapes of an operator of which a trial worked."""
+    """Return the recorded shapes of an operator that have a trial that worked."""
     return [
         Example(shape, device)
         for device in devices
@@ -79,8 +79,8 @@ def train(learnt: Sequence[Example]) -> Ranker:
     """Return a ranker that has learnt from examples of one operator and kind of device.
 
     It learns how much slower each trial is than its shape's fastest, because a factor that all
-    trials of a shape share does not change their order. Fast trials weigh more, as the order of the
-    slow ones does not matter.
+    trials of a shape share does not change their order. Fast trials weigh more, because the order
+    of slow trials does not matter.
     """
     import xgboost
 
@@ -100,7 +100,7 @@ def train(learnt: Sequence[Example]) -> Ranker:
 
 
 def told(learnt: Sequence[Example]) -> str:
-    """Return how many trials of how many shapes there are, by device, as a text."""
+    """Return a text with the numbers of trials and shapes of each device."""
     trials: dict[str, list[int]] = {}
     for each in learnt:
         device = each.device.device
@@ -112,8 +112,8 @@ def told(learnt: Sequence[Example]) -> str:
 
 
 def deriving(workload: Workload, limits: DeviceLimits) -> Derive:
-    """Return a function from a configuration to the features that today's templates derive from
-    it, the same as in a job's plan."""
+    """Return a function that derives a configuration's features with today's templates, as a job's
+    plan does."""
     by_name = {each.name: each for each in templates.templates_for(workload, limits)}
 
     def derive(config: Config) -> dict[str, float]:

@@ -28,7 +28,7 @@ class Recorded:
     operator: str
     workload: dict[str, Any]
     knobs: list[list[str]] = field(default_factory=list)
-    """The different lists of names that configurations have, each with "template" first."""
+    """The different lists of knob names of configurations, each with "template" first."""
     trials: list[list[Any]] = field(default_factory=list)
     """Each is [place of its names in ``knobs``, *values, warm median in µs or None]."""
 

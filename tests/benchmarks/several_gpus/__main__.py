@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def _measured_before(file: Path, device: dict[str, Any]) -> dict[str, Any]:
-    """Return the parts that a file has of this device's name and driver."""
+    """Return a file's parts with the name and driver of this device."""
     before = json.loads(file.read_text()) if file.exists() else {}
     same = all(before.get("device", {}).get(key) == device[key] for key in ("name", "driver"))
     return {part: before[part] for part in PARTS if same and part in before}

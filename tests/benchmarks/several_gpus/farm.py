@@ -27,11 +27,11 @@ from tests.benchmarks.tuned import pace
 
 TRIALS = 96
 BUILDERS = 28
-"""More than a worker has by default, so that the measuring takes longer than the builds."""
+"""More builders than a worker has by default, so that measuring takes longer than building."""
 BAR_PACE, BAR_WINNER = 1.6, 0.03
 HOWS = ("local", "1 server", "2 servers")
 SEARCH = "random"
-"""With one seed it proposes the same configurations everywhere, so only the measuring differs."""
+"""With the same seed it proposes the same configurations everywhere, so only measuring differs."""
 SHAPES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("depthwise_conv2d", {"B": 64, "C": 128, "H": 56, "W": 56, "K": 31}),
     ("conv1d", {"M": 8_000_000, "N": 4095, "mode": "valid"}),

@@ -64,7 +64,7 @@ def tracker(log: Path) -> Iterator[str]:
 
 @contextmanager
 def servers(address: str, gpus: str, log: Path) -> Iterator[None]:
-    """Run an RPC server for each of the GPUs during the block; all have started when it begins."""
+    """Run an RPC server for each of the GPUs during the block. All have started when it begins."""
     offered = ["--tracker", address, "--key", KEY, "--gpus", gpus]
     with running([sys.executable, "-m", "tuner.cli.app", "rpc-server", *offered], log):
         wanted = len(gpus.split(","))
@@ -83,7 +83,7 @@ def submit(engine: Engine, operator: str, shape: dict[str, Any], **order: Any) -
 def ended(engine: Engine, jobs: Sequence[Job], seconds: float) -> list[Job]:
     """Wait until all jobs have ended, for ``seconds`` at most, and return them.
 
-    Raise AssertionError if one failed or the time is up.
+    Raise AssertionError if a job failed or the time is up.
     """
     ids = [job.id for job in jobs]
 
@@ -97,7 +97,7 @@ def ended(engine: Engine, jobs: Sequence[Job], seconds: float) -> list[Job]:
 
 
 def until(look: Callable[[], Any], seconds: float) -> Any:
-    """Return the first true result of ``look``; raise AssertionError if there is none in time."""
+    """Return the first true result of ``look``. Raise AssertionError if there is none in time."""
     deadline = time.monotonic() + seconds
     while not (found := look()):
         assert time.monotonic() < deadline, f"not within {seconds:g} s"

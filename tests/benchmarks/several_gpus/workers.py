@@ -16,9 +16,9 @@ from tests.own_postgres import own_server
 TRIALS = 64
 BAR = 0.6
 BUILDERS = 14
-"""The builders of each worker, whether it is the only one on the machine or not."""
+"""The builders of each worker, even if it is the only one on the machine."""
 SETTLED_SECONDS = 10.0
-"""The wait after the workers' start, in which they warm their builders."""
+"""Seconds of waiting after the workers' start, in which they warm their builders."""
 Shape = tuple[str, dict[str, Any]]
 LAYERS: tuple[Shape, ...] = tuple(
     ("depthwise_conv2d", {"B": 16, "C": channels, "H": size, "W": size, "K": taps})
@@ -41,8 +41,8 @@ MIXED: tuple[Shape, ...] = (
 def measured(load: Sequence[Shape], folder: Path) -> dict[str, Any]:
     """Return the seconds from the first order to the end of the last job, by number of workers.
 
-    Two workers are measured first. The one worker then finds the machine's disk cache filled, so
-    the order does not favour the two.
+    Two workers are measured first. The single worker then finds the machine's disk cache filled, so
+    the order does not favour two workers.
     """
     seconds = {str(count): _seconds(count, load, folder) for count in (2, 1)}
     return {

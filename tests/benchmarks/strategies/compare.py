@@ -1,5 +1,5 @@
-"""Compare search strategies on recorded spaces: the trials until one is within 5 % of the optimum,
-and how far from the optimum the best is after each trial."""
+"""Compare search strategies on recorded spaces: the number of trials until one is within 5 % of the
+optimum, and the distance of the best from the optimum after each trial."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Row:
 
     ``trials`` has each seed's number of trials until one is within 5 % of the optimum, ascending.
     ``regret`` has the best time after each trial over the optimum, its geometric mean over the
-    seeds. ``judged`` is False for spaces that were in view while constants or rankers were chosen.
+    seeds. ``judged`` is False for spaces that were used to choose constants or rankers.
     """
 
     name: str
@@ -60,14 +60,14 @@ class Row:
         return median(self.trials[strategy])
 
     def ninth(self, strategy: str) -> int:
-        """Return the number of trials that is enough for nine seeds of ten."""
+        """Return the number of trials that is enough for nine of ten seeds."""
         return self.trials[strategy][round(0.9 * (len(self.trials[strategy]) - 1))]
 
 
 def compared(
     kind: str, name: str, strategies: Sequence[str] = (), seeds: int = SEEDS, most: int = MOST
 ) -> Row:
-    """Replay strategies, all unless some are named, on one space, and return its row.
+    """Replay strategies on one space and return its row. Without ``strategies``, replay all.
 
     Warm strategies are left out if no other shape is near enough.
     """
@@ -107,8 +107,8 @@ def compared(
 
 
 def _others(kind: str, name: str) -> list[str]:
-    """Return the names of the shapes of the same operator, recorded on the same device, that a job
-    would learn from: the nearest first."""
+    """Return the names of the shapes from which a job would learn, nearest first. They have the
+    same operator and were recorded on the same device."""
     shapes, here = CHOSEN_ON[kind] | JUDGED_ON[kind], recorded(kind, name)
     apart = {
         other: distance(here.shape, there.shape)
@@ -138,7 +138,7 @@ def _warm(
     create: Callable[[str, str, int], search.Strategy],
 ) -> Callable[[str, str, int], search.Strategy]:
     """Return a function that creates the same strategy and tells it an earlier job of each shape
-    that a job would learn from."""
+    from which a job would learn."""
 
     def warmed(kind: str, name: str, seed: int) -> search.Strategy:
         strategy = create(kind, name, seed)
@@ -177,8 +177,8 @@ def _expected_there(kind: str, there: str, here: str) -> list[float]:
 def _earlier(
     kind: str, name: str, here: str, seed: int, prior: search.Prior | None
 ) -> list[search.Earlier]:
-    """Return the trials of an earlier job of the shape ``name``, as a strategy for the shape
-    ``here`` is told them."""
+    """Return the trials of an earlier job of the shape ``name``, in the form in which a strategy
+    for the shape ``here`` is told them."""
     there, space = recorded(kind, name), recorded(kind, here).space
     expected = [0.0] * len(there.times) if prior is None else _expected_there(kind, name, here)
     return [
@@ -203,8 +203,8 @@ def _earlier_job(kind: str, name: str, seed: int) -> Trials:
 
 
 def _found(here: Known, strategy: search.Strategy, most: int) -> Trials:
-    """Return a search's trials: until one is the optimum, or until there are ``most`` and one of
-    them is within 5 % of it."""
+    """Return a search's trials until one is the optimum, or until there are ``most`` trials and one
+    of them is within 5 % of the optimum."""
     limit, best = good_enough(here.times), min(time for time in here.times if time is not None)
     made: Trials = []
     least = np.inf

@@ -1,5 +1,5 @@
-"""Several searches of a whole space on the device itself, side by side. A configuration that one of
-them has measured is not measured again for the others."""
+"""Several searches of a whole space on the device itself, side by side. A configuration is measured
+once for all of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ T = TypeVar("T")
 
 @dataclass
 class Run:
-    """One search. ``times`` are those of its trials in µs, in order, None if one failed."""
+    """One search. ``times`` are those of its trials in µs, in order. The time of a failed trial is
+    None."""
 
     guided: bool
     seed: int
@@ -45,7 +46,8 @@ def live(
     workload: Workload, device: Device, builder: Builder, runs: list[tuple[bool, int]],
     trials: int, until: float,
 ) -> tuple[list[Run], dict[int, float | None], Plan]:  # fmt: skip
-    """Run a search ``xgb`` of ``trials`` trials for each (whether a ranker guides it, seed).
+    """Run a search ``xgb`` of ``trials`` trials for each of ``runs``: (is guided by a ranker,
+    seed).
 
     All end at ``until``, a time of ``time.monotonic``. Return the searches, all measured times by
     index (None if a trial failed), and the plan with their space.

@@ -19,7 +19,7 @@ from tests.benchmarks.strategies.searches import found_after
 from tuner.plan.warm_start import MAX_DISTANCE, WORKLOADS
 
 AT_MOST = 0.5
-"""The bar: the largest share of the trials of the search that it is compared with."""
+"""The bar: the largest share that a search may need of the other search's trials."""
 STRATEGIES = ("random", "evolutionary", ALONE, ALONE_WARM, GUIDED, WARM)
 
 
@@ -105,7 +105,7 @@ def markdown(
 
 
 def mean_curves(rows: Sequence[Row]) -> dict[str, list[float]]:
-    """Return the regret of each strategy that has one on all spaces, the geometric mean over
+    """Return the regret of each strategy with a regret on all spaces: the geometric mean over
     these."""
     return {
         name: [float(each) for each in np.exp(np.mean(np.log([r.regret[name] for r in rows]), 0))]
@@ -127,7 +127,7 @@ def _table(rows: Sequence[Row]) -> list[str]:
 
 
 def _of_warm(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence on the shapes of which there are warm searches."""
+    """Return a sentence on the shapes with warm searches."""
     both = [row for row in rows if WARM in row.trials]
     if not both:
         return []

@@ -1,4 +1,4 @@
-"""Rankers for replays, which have learnt from no shape like the one that is searched."""
+"""Rankers for replays. They have not learnt from any shape like the searched shape."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Config = dict[str, Any]
 
 
 def ranker_without(kind: str, workload: Workload) -> Ranker:
-    """Return a ranker for a kind of device that has not learnt from shapes like the workload: the
-    package's if that holds for it, else one that is trained without these shapes."""
+    """Return a ranker for a kind of device that has not learnt from shapes like the workload. It is
+    the package's ranker if possible, else one that is trained without these shapes."""
     learnt = {extents(each.shape.shape) for each in known(workload.operator, kind)}
     packaged = pretrained(workload.operator, kind)
     if packaged is not None and extents(workload) not in learnt:

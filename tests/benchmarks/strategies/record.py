@@ -19,8 +19,8 @@ from tuner.plan.plan import Plan
 
 BATCH = 32
 AGAIN, ROUNDS = 1.5, 3
-"""Configurations that take at most ``AGAIN`` times the fastest's time are timed ``ROUNDS`` times
-more, and the least time counts, as other load on the machine only adds to a time."""
+"""Configurations that take at most ``AGAIN`` times the fastest time are timed ``ROUNDS`` times
+more. The least time counts, because other load on the machine only adds to a time."""
 
 
 def record(name: str, device: Device, builders: int) -> Recording:

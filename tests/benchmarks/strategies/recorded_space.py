@@ -14,7 +14,7 @@ from templates.spaces.search_space import SearchSpace
 
 
 class RecordedSpace(SearchSpace):
-    """A space with exactly the given configurations, which does not change with the templates.
+    """A space with exactly the given configurations. It does not change with the templates.
 
     All configurations of one template must follow each other.
     """

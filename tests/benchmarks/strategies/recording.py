@@ -23,12 +23,12 @@ from tests.benchmarks.strategies.space_json import from_json
 
 FOLDER = Path(__file__).parents[1] / "spaces"
 JUDGED = Path(__file__).parent / "judged"
-"""Recordings of parts of spaces from which no ranker learns, of shapes of ``JUDGED_ON``."""
+"""Recordings of parts of spaces for the shapes of ``JUDGED_ON``. No ranker learns from them."""
 
 
 class Known(ABC):
     """A recorded space, as a replay needs it. ``times`` has each configuration's time in µs, in the
-    order of ``space``, None if it failed."""
+    order of ``space``. The time of a failed configuration is None."""
 
     operator: str
     workload: dict[str, Any]

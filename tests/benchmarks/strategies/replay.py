@@ -13,8 +13,8 @@ def replay(
 ) -> Iterator[tuple[int, float | None]]:
     """Yield the index and the time of each trial, in order.
 
-    ``times`` has each configuration's time, None if it failed. As in a job, a batch is asked for
-    after the results of the one before have been told.
+    ``times`` has each configuration's time, None if it failed. As in a job, a batch is requested
+    after the results of the previous batch have been told.
     """
     while asked := strategy.ask(batch):
         for index in asked:
@@ -30,8 +30,8 @@ def good_enough(times: Sequence[float | None]) -> float:
 def trials_to_good(strategy: Strategy, times: Sequence[float | None], batch: int) -> int:
     """Return the number of trials until one is good enough.
 
-    Raise ValueError if all configurations failed, or if the strategy proposes no good one because
-    it was told these before.
+    Raise ValueError if all configurations failed, or if the strategy proposes no good configuration
+    because it was told all good ones before.
     """
     limit = good_enough(times)
     for number, (_, time_us) in enumerate(replay(strategy, times, batch), 1):

@@ -18,8 +18,8 @@ def searches() -> list[dict[str, Any]]:
 
 
 def found_after(search: dict[str, Any], *, guided: bool) -> list[int | None]:
-    """Return, for each run that was guided or not, the number of trials until it was within 5 % of
-    the fastest time in any run; None if it ended before."""
+    """Return, for each run with this value of ``guided``, the number of trials until it was within
+    5 % of the fastest time in any run. It is None for a run that ended before."""
     limit = good_enough([time for run in search["runs"] for time in run["times"]])
     return [
         next((n for n, t in enumerate(run["times"], 1) if t is not None and t <= limit), None)

@@ -1,5 +1,5 @@
-"""Shapes that search strategies are replayed on. Constants of the strategies and the rankers'
-training are chosen on some shapes; the page's bars are measured on the others."""
+"""Shapes on which search strategies are replayed. The strategies' constants and the rankers'
+training are chosen on some shapes. The page's bars are measured on the others."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Write a space as JSON and read it: its knobs, and the run lengths of invalid and valid
-combinations in turn. Its knobs must have no conditions, and no lists as values."""
+"""Write a space as JSON and read it. The JSON has the knobs, and the run lengths of invalid and
+valid combinations in turn. Knobs must have no conditions and no lists as values."""
 
 from __future__ import annotations
 
@@ -52,5 +52,5 @@ def _space_from_json(document: dict[str, Any]) -> ConfigSpace:
 
 
 def _combinations(knobs: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return all combinations of the knobs' values; the last knob varies fastest."""
+    """Return all combinations of the knobs' values. The last knob varies fastest."""
     return [dict(zip(knobs, values, strict=True)) for values in product(*knobs.values())]

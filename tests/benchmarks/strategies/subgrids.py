@@ -13,15 +13,15 @@ from templates.spaces.search_space import SearchSpace
 from tuner.search.strategy import Strategy
 
 EVEN = 1 / 4
-"""The rate at which one knob gets its values is at least this share of another knob's."""
+"""The rate at which a knob gets its values is at least this share of any other knob's rate."""
 
 
 class Subgrids(Strategy):
-    """Proposes every configuration: those of a small part of the space first, then those that a
-    larger part adds.
+    """Proposes the configurations of a small part of the space first, then those that larger parts
+    add, until it has proposed all.
 
-    So the first thousand trials of a large space lie close together, and most have neighbours among
-    themselves. The order of a knob's values is random. Templates take turns.
+    The first thousand trials of a large space therefore lie close together, and most have
+    neighbours among themselves. The order of a knob's values is random. Templates take turns.
     """
 
     name = "subgrids"
@@ -42,8 +42,8 @@ class Subgrids(Strategy):
 def _growing(space: SearchSpace, part: range, rng: np.random.Generator) -> list[int]:
     """Return the indices of a template's configurations in the order of proposal.
 
-    Each knob gets its values one after the other, at a random rate. A configuration comes when all
-    of its values have come.
+    Each knob gets its values one after the other, at a random rate. A configuration is proposed
+    when each knob has got its value.
     """
     configs = [space[index] for index in part]
     comes = np.zeros(len(configs))

@@ -81,7 +81,7 @@ def _steps(parser: argparse.ArgumentParser) -> None:
 
 
 def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return one result of several from one device, in the order of the shapes."""
+    """Join results of one device into one, in the order of the shapes."""
     result = joined(parts)
     order = [shape.name for shape in shapes()]
     return result | {"rows": sorted(result["rows"], key=lambda row: order.index(row["name"]))}

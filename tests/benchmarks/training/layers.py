@@ -1,4 +1,4 @@
-"""The layers whose gradients are measured: those of the page of limits, and a causal one."""
+"""The layers whose gradients are measured: those of the page of limits, and a causal layer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def named(stride: int) -> list[str]:
 
 
 def shapes() -> list[Shape]:
-    """Return every layer in every direction, then a float32 and a causal one.
+    """Return every layer in every direction, then a float32 layer and a causal layer.
 
     The layers have batches of 32, channels last, in bfloat16.
     """

@@ -42,8 +42,8 @@ class Layer:
 
 
 def layer(rows: dict[str, Row], name: str) -> Layer | None:
-    """Return the times of a layer, or None if one of its directions was not measured, or if
-    PyTorch was timed in no layout in all directions."""
+    """Return the times of a layer. Return None if a direction was not measured, or if there is no
+    layout in which PyTorch was timed in all directions."""
     found = {direction: rows.get(f"{name} {direction}") for direction in DIRECTIONS.values()}
     measured = {each: row for each, row in found.items() if row and "error" not in row}
     pytorch = {

@@ -1,4 +1,4 @@
-"""The command ``steps``: measure one network's row and write it as its parts come."""
+"""The command ``steps``: measure one network's row, and write it after each part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ TIMM = "timm:"
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure a network as the options say and print the page. Exit if it is none of timm's."""
+    """Measure a network as the options say and print the page. Exit if timm does not have the
+    network."""
     if not options.network.startswith(TIMM):
         raise SystemExit(f"--network is {options.network!r}, and must be {TIMM}NAME")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))

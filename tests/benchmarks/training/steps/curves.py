@@ -29,7 +29,7 @@ def own_distances(curves: Curves) -> list[float]:
 
 
 def shift(curve: Sequence[float], others: Curves) -> float:
-    """Return how much higher a curve is than the others, in the mean over these and the steps."""
+    """Return how much higher a curve is than the others: the mean over these and the steps."""
     return mean(curve) - mean(mean(each) for each in others.values())
 
 

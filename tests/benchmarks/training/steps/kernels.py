@@ -10,7 +10,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 SHOWN = 40
-"""The number of kernels that are listed, those that take longest."""
+"""The number of listed kernels, which are those that take longest."""
 OURS = ("convtune::module", "convtune::module_gradients")
 WEIGHT_AT = {"aten::convolution": 1, "aten::convolution_backward": 2}
 """By operator, the position of the weight among its arguments."""
@@ -60,7 +60,7 @@ def is_depthwise(event: Any) -> bool:
 
 
 def _is_within(event: Any) -> bool:
-    """Return whether an event is within another call for which :func:`is_depthwise` holds."""
+    """Return whether an event is within another event for which :func:`is_depthwise` holds."""
     parent = event.cpu_parent
     while parent is not None:
         if is_depthwise(parent):

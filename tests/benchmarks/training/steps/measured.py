@@ -94,8 +94,8 @@ class Steps:
             self._keep(self.row)
 
     def _curves(self, own: Training, tuned: Training, steps: int, ends: float) -> None:
-        """Record curves of losses, for as many seeds as there is time for: of PyTorch in several
-        ways, all of them right, and of the tuned network."""
+        """Record loss curves for as many seeds as there is time for: of PyTorch in several right
+        ways, and of the tuned network."""
         with self._part(f"compile {PYTORCH}, NCHW"):
             planes = Training.of(self._case, channels_last=False)
             planes.compile()
@@ -128,8 +128,8 @@ class Steps:
     def _tune(
         self, training: Training, trials: int | None, budget: float | None, seconds: float
     ) -> None:
-        """Order the workloads of all layers as one model. Those that read and write most bytes in
-        all calls come first."""
+        """Order the workloads of all layers as one model. Workloads that read and write the most
+        bytes in all calls come first."""
         with training.autocast():
             found = capture(training.model, training.images, mode="training")
         orders = [each for each in found if each.workload is not None]
@@ -164,7 +164,7 @@ class Steps:
 
 
 def compiled(training: Training, mode: str = "default") -> dict[str, int]:
-    """Compile a training in a mode of ``torch.compile`` and warm it up; return the numbers of its
+    """Compile a training in a mode of ``torch.compile`` and warm it up. Return the numbers of its
     graphs and graph breaks."""
     counters = torch._dynamo.utils.counters
     counters.clear()

@@ -23,8 +23,8 @@ DTYPE = torch.bfloat16
 
 @dataclass(frozen=True)
 class Case:
-    """A network of timm's by its name, on ``batch`` square images of ``size`` pixels a side, or of
-    timm's own size if it is None."""
+    """A network of timm by name, on ``batch`` square images of ``size`` pixels a side. If ``size``
+    is None, images have timm's own size."""
 
     network: str
     batch: int
@@ -53,7 +53,7 @@ class Training:
         channels_last: bool = True,
     ) -> None:
         self._lies: Any = torch.channels_last if channels_last else torch.contiguous_format
-        # so that every layer matters to the output from the first step on
+        # so that every layer affects the output from the first step on
         settle_(model, torch.randn(SETTLED_ON, *shape[1:]))
         self.model: nn.Module = model.to(device, memory_format=self._lies).train()
         self._device = device
@@ -86,7 +86,7 @@ class Training:
         return self._data[0][0]
 
     def compile(self, mode: str = "default") -> None:
-        """Compile the network, in a mode of ``torch.compile``, for the steps that are not eager."""
+        """Compile the network in a mode of ``torch.compile``. Steps that are not eager use it."""
         self._compiled = torch.compile(self.model, dynamic=False, mode=mode)
 
     def autocast(self) -> Any:
@@ -106,7 +106,8 @@ class Training:
         self._steps = 0
 
     def step(self, eager: bool = False) -> Tensor:
-        """Do a step and return the loss before it, which a GPU may not have computed yet."""
+        """Do a step and return the loss before the step. A GPU may not have computed that loss
+        yet."""
         call = self.model if eager or self._compiled is None else self._compiled
         images, labels = self._data[self._steps % BATCHES]
         self._steps += 1
