@@ -33,7 +33,7 @@ from tuner.torch import Conv1d, DepthwiseConv2d  # noqa: E402
         ({"source": "http://here"}, "source is a str"),
     ],
 )
-def test_of_a_conv1d(given: dict[str, Any], says: str) -> None:
+def test_conv1d_refuses_wrong_arguments(given: dict[str, Any], says: str) -> None:
     """``Conv1d`` names the argument that is wrong and what it must be."""
     made: dict[str, Any] = {"weight": torch.ones(6, 1, 3), "groups": 6, "source": None}
     with pytest.raises(WrongArgument, match=says):
@@ -54,14 +54,14 @@ def test_of_a_conv1d(given: dict[str, Any], says: str) -> None:
         ({"bias": torch.zeros(5)}, r"bias has shape \(5,\), and must have \(6,\)"),
     ],
 )
-def test_of_a_depthwise_conv2d(given: dict[str, Any], says: str) -> None:
+def test_depthwise_conv2d_refuses_wrong_arguments(given: dict[str, Any], says: str) -> None:
     """``DepthwiseConv2d`` names the argument that is wrong and what it must be."""
     made: dict[str, Any] = {"weight": torch.ones(6, 1, 3, 3), "source": None}
     with pytest.raises(WrongArgument, match=says):
         DepthwiseConv2d(**(made | given))
 
 
-def test_what_is_set_afterwards_counts(source: Local) -> None:
+def test_new_activation_is_checked_and_computed(source: Local) -> None:
     """The tuned kernel computes the activation too, so it is replaced if the activation changes."""
     torch.manual_seed(4)
     weight, bias, x = torch.randn(4, 1, 4), torch.randn(4), torch.randn(2, 4, 61)

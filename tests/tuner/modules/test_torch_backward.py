@@ -58,7 +58,7 @@ def same(found: list[Any], exact: list[Any], tolerance: float = 2e-5) -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_they_are_pytorchs(at_once: Local, compiled: bool) -> None:
+def test_gradients_of_one_kernel_equal_pytorchs(at_once: Local, compiled: bool) -> None:
     """The gradients equal PyTorch's, with and without a compiled graph, and repeat bit for bit."""
     module, x = causal(at_once)
     run = torch.compile(module, backend="aot_eager", fullgraph=True) if compiled else module
@@ -70,7 +70,9 @@ def test_they_are_pytorchs(at_once: Local, compiled: bool) -> None:
     assert all(torch.equal(one, other) for one, other in zip(found, again, strict=True))
 
 
-def test_it_is_for_those_that_need_both(at_once: Local, trained: Local) -> None:
+def test_backward_kernel_is_used_only_if_input_and_weight_need_gradients(
+    at_once: Local, trained: Local
+) -> None:
     """The kernel for all gradients is used only if input and weight both need theirs; the bias need
     not. Separate kernels serve as well."""
     module, x = causal(at_once)
@@ -87,13 +89,13 @@ def test_it_is_for_those_that_need_both(at_once: Local, trained: Local) -> None:
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "none"])
-def test_another_activation_is_pytorchs(at_once: Local, activation: Any) -> None:
+def test_pytorch_computes_an_untuned_activation(at_once: Local, activation: Any) -> None:
     module, x = causal(at_once, activation=activation)
     same(gradients(module, x), gradients(module, x, plain(module)))
     assert (module.used, module.used_backward) == ("pytorch", {})
 
 
-def test_sums_with_a_residual_are_not_made_again_without(at_once: Local) -> None:
+def test_backward_kernel_is_not_used_with_a_residual(at_once: Local) -> None:
     module, x = causal(at_once)
     residual = torch.randn(2, 4, 61)
     given = {"residual": residual}
@@ -101,7 +103,7 @@ def test_sums_with_a_residual_are_not_made_again_without(at_once: Local) -> None
     assert module.used_backward == NONE
 
 
-def test_of_gradients_pytorch_has_the_derivatives(at_once: Local) -> None:
+def test_second_derivatives_are_right(at_once: Local) -> None:
     module, x = causal(at_once)
 
     def penalty(call: Any) -> list[Any]:
@@ -115,7 +117,7 @@ def test_of_gradients_pytorch_has_the_derivatives(at_once: Local) -> None:
     assert gradgradcheck(module, (small,))
 
 
-def test_autocast_trains_in_its_dtype(at_once: Local) -> None:
+def test_gradients_under_autocast_equal_pytorchs(at_once: Local) -> None:
     module, x = causal(at_once)
     with torch.autocast("cpu", torch.bfloat16):
         y, exact = module(x), plain(module)(x)
@@ -126,7 +128,7 @@ def test_autocast_trains_in_its_dtype(at_once: Local) -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_by_name(at_once: Local, compiled: bool) -> None:
+def test_operator_by_name_uses_the_backward_kernel(at_once: Local, compiled: bool) -> None:
     """The operator ``torch.ops.convtune.conv1d`` uses the kernel for its gradients too."""
     module, x = causal(at_once)
     w, b = module.weight, module.bias
@@ -163,7 +165,7 @@ def directions(model: nn.Module, x: Any) -> list[tuple[str, str]]:
     return [(each.direction, each.activation) for each in found if not each.is_dense]
 
 
-def test_a_causal_layer_is_ordered_as_one_workload() -> None:
+def test_capture_lists_one_backward_workload_for_a_causal_layer() -> None:
     x = torch.randn(2, 4, 61)
     assert directions(Causal(), x) == [("forward", "silu"), ("backward", "silu")]
     # The second forward workload computes the sums, which separate gradients need.
@@ -178,7 +180,7 @@ def test_a_causal_layer_is_ordered_as_one_workload() -> None:
 @pytest.mark.parametrize(
     ("kind", "expected"), [("at_once", ["backward"]), ("trained", ["input", "weight"])]
 )
-def test_a_models_report_tells_of_what_is_there(
+def test_report_lists_the_gradient_kernels_that_are_tuned(
     kind: str, expected: list[str], request: pytest.FixtureRequest
 ) -> None:
     model, x = Causal(), torch.randn(2, 4, 61)
@@ -192,7 +194,7 @@ def test_a_models_report_tells_of_what_is_there(
     assert model.conv.used_backward == BOTH
 
 
-def test_gradients_that_are_tuned_apart_are_not_missing(trained: Local, at_once: Local) -> None:
+def test_separately_tuned_gradients_do_not_count_as_missing(trained: Local, at_once: Local) -> None:
     def optimized(source: Local, taps: int = 4) -> Report:
         return optimize_(
             Causal(taps), torch.randn(2, 4, 61), source=source, mode="training",

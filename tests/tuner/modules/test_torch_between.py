@@ -38,7 +38,7 @@ def layers(*behind: nn.Module) -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(6, 6, 3, padding=1, groups=6, bias=False), *behind).eval()
 
 
-def test_what_returns_its_input_may_do_otherwise_later(source: Local, x: Any) -> None:
+def test_norm_behind_a_noise_module_is_not_taken_in(source: Local, x: Any) -> None:
     model = layers(Noise(), nn.BatchNorm2d(6), nn.ReLU6())
     (row,) = optimize_(model, x, source=source).rows
     assert row.takes_in == []
@@ -48,7 +48,7 @@ def test_what_returns_its_input_may_do_otherwise_later(source: Local, x: Any) ->
     assert close(outputs(model, x), outputs(plain, x))
 
 
-def test_training_mode_is_another_computation(source: Local, x: Any) -> None:
+def test_optimised_model_adds_noise_in_training_mode(source: Local, x: Any) -> None:
     model = layers(Noise(), nn.SiLU())
     plain = copy.deepcopy(model)
     optimize_(model, x, source=source, mode="training")
@@ -59,7 +59,7 @@ def test_training_mode_is_another_computation(source: Local, x: Any) -> None:
     assert close(*found)
 
 
-def test_a_forward_of_the_layer_itself(source: Local, x: Any) -> None:
+def test_forward_set_on_a_tuned_layer_is_called(source: Local, x: Any) -> None:
     """Other packages put theirs there, such as accelerate."""
     model = layers(nn.BatchNorm2d(6), nn.ReLU6())
     plain = copy.deepcopy(model)
@@ -75,7 +75,7 @@ def test_a_forward_of_the_layer_itself(source: Local, x: Any) -> None:
     torch.compiler.reset()
 
 
-def test_a_norm_gets_another_class(source: Local, x: Any) -> None:
+def test_norm_computes_again_if_its_class_is_changed(source: Local, x: Any) -> None:
     model = layers(nn.BatchNorm2d(6), nn.ReLU6())
     plain = copy.deepcopy(model)
     optimize_(model, x, source=source)
@@ -100,7 +100,7 @@ TRANSFORMS = {
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated")
 @pytest.mark.parametrize("mode", ["inference", "training"])
 @pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
-def test_a_transform_of_others_than_its_tensors(
+def test_transforms_of_tensors_outside_the_layer_equal_pytorchs(
     source: Local, x: Any, transform: Any, mode: Any
 ) -> None:
     model = layers(nn.ReLU6(), nn.Conv2d(6, 6, 1))
@@ -111,7 +111,9 @@ def test_a_transform_of_others_than_its_tensors(
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated")
-def test_a_tangent_of_its_norm_alone(source: Local, x: Any) -> None:
+def test_forward_mode_tangent_of_only_the_norm_weight_equals_pytorchs(
+    source: Local, x: Any
+) -> None:
     model = layers(nn.BatchNorm2d(6), nn.ReLU6()).requires_grad_(False)
 
     def tangent() -> Any:

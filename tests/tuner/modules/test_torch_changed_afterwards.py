@@ -90,7 +90,7 @@ def changed(change: Callable[[Any], object], call: Any = passes) -> tuple[Any, A
 
 
 @pytest.mark.parametrize("change", TAKEN_IN.values(), ids=TAKEN_IN)
-def test_what_is_parted_from_its_layer_computes_again(
+def test_norm_and_activation_compute_again_if_the_model_is_changed(
     source: Local, x: Any, change: Callable[[Any], object]
 ) -> None:
     """After each change, the modules that a layer took in compute again; a warning says so once."""
@@ -105,7 +105,7 @@ def test_what_is_parted_from_its_layer_computes_again(
     assert close(outputs(model, x), y)  # it warns once: a second warning would be an error
 
 
-def test_a_hook_that_parts_nothing_is_not_named(source: Local, x: Any) -> None:
+def test_warning_does_not_name_a_harmless_hook(source: Local, x: Any) -> None:
     model, plain = changed(TAKEN_IN["another activation"])
     optimize_(model, x, source=source)
     model.conv.register_forward_pre_hook(lambda module, given: None)
@@ -115,7 +115,7 @@ def test_a_hook_that_parts_nothing_is_not_named(source: Local, x: Any) -> None:
 
 
 @pytest.mark.parametrize("change", [puts_into_the_norm("act"), puts_into_the_norm("drop")])
-def test_so_does_a_norm_with_an_activation(
+def test_norm_computes_again_if_its_inner_module_is_replaced(
     source: Local, x: Any, change: Callable[[Any], object]
 ) -> None:
     """If an inner module of a norm with an activation is replaced, the norm computes again, too."""
@@ -137,7 +137,7 @@ def through_a_file(model: Any) -> Any:
     "made", [lambda conv: nn.Conv2d(6, 6, 5, padding=2), lambda conv: nn.Tanh()]
 )
 @pytest.mark.parametrize("copied", [lambda model: model, copy.deepcopy, through_a_file])
-def test_what_a_layer_took_in_computes_without_it(
+def test_norm_and_activation_compute_again_if_the_tuned_layer_is_replaced(
     source: Local, x: Any, made: Callable[[Any], Any], copied: Callable[[Any], Any]
 ) -> None:
     """If the tuned layer itself is replaced, the modules that it took in compute again."""
@@ -161,7 +161,7 @@ def test_what_a_layer_took_in_computes_without_it(
     torch.compiler.reset()
 
 
-def test_a_copy_of_a_part_is_that_alone(source: Local, x: Any) -> None:
+def test_copied_part_of_a_model_computes_only_itself(source: Local, x: Any) -> None:
     model, own = Block(usual).eval(), Block(usual).eval()
     optimize_(model, x, source=source)
     taken = model.first(x).detach()
@@ -172,7 +172,9 @@ def test_a_copy_of_a_part_is_that_alone(source: Local, x: Any) -> None:
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, through_a_file])
-def test_so_does_a_copy(source: Local, x: Any, copied: Callable[[Any], Any]) -> None:
+def test_change_of_a_copied_model_counts_for_the_copy_only(
+    source: Local, x: Any, copied: Callable[[Any], Any]
+) -> None:
     """If a copy of the model is changed, its modules compute again; the original stays as it is."""
     change = TAKEN_IN["another norm"]
     model, plain = changed(change)
@@ -186,7 +188,7 @@ def test_so_does_a_copy(source: Local, x: Any, copied: Callable[[Any], Any]) -> 
     assert model.conv.used == "tuned"
 
 
-def test_a_replica_is_no_other_module(source: Local, x: Any) -> None:
+def test_data_parallel_replica_is_not_taken_for_a_replaced_module(source: Local, x: Any) -> None:
     """torch.nn.DataParallel makes replicas, one for each GPU, which are no part of the model. They
     must not be taken for other modules in the places of the model's own."""
     model, plain = changed(lambda model: None)
@@ -199,7 +201,7 @@ def test_a_replica_is_no_other_module(source: Local, x: Any) -> None:
     assert close(outputs(model, x), y)
 
 
-def test_gradients_are_those_of_what_is_there(trained: Local, x: Any) -> None:
+def test_gradients_follow_a_hook_added_to_the_activation(trained: Local, x: Any) -> None:
     def change(model: Any) -> None:
         model.act.register_forward_hook(doubles)
 
@@ -233,7 +235,7 @@ BROKEN = [name for name in SEEN_BY_GRAPHS if name != "a forward of its own"]
         *((change, broken_before_the_norm) for change in BROKEN),
     ],
 )
-def test_a_compiled_model_is_changed(
+def test_compiled_graph_sees_a_change_of_the_model(
     source: Local, x: Any, change: str, call: Callable[[Block, Any], Any]
 ) -> None:
     """Graphs see a change, also if the layer and what it took in are in different ones."""
@@ -252,7 +254,7 @@ def test_a_compiled_model_is_changed(
     torch.compiler.reset()
 
 
-def test_a_part_of_a_norm_is_replaced_in_a_compiled_model(source: Local, x: Any) -> None:
+def test_compiled_graph_sees_a_replaced_inner_module_of_a_norm(source: Local, x: Any) -> None:
     change = puts_into_the_norm("act")
     model, plain = changed(change, lambda block, y: block.both(y))
     optimize_(model, x, source=source)
@@ -264,7 +266,7 @@ def test_a_part_of_a_norm_is_replaced_in_a_compiled_model(source: Local, x: Any)
     torch.compiler.reset()
 
 
-def test_a_whole_graph_says_what_to_call(source: Local, x: Any) -> None:
+def test_fullgraph_error_after_a_change_says_to_call_optimize_again(source: Local, x: Any) -> None:
     model, _ = changed(lambda model: None)
     optimize_(model, x, source=source)
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
@@ -275,7 +277,7 @@ def test_a_whole_graph_says_what_to_call(source: Local, x: Any) -> None:
     torch.compiler.reset()
 
 
-def test_modules_that_are_gone_are_not_watched(source: Local, x: Any) -> None:
+def test_deleted_model_is_no_longer_watched(source: Local, x: Any) -> None:
     model, _ = changed(lambda model: None)
     optimize_(model, x, source=source)
     watched = id(model)
@@ -285,7 +287,7 @@ def test_modules_that_are_gone_are_not_watched(source: Local, x: Any) -> None:
     assert watched not in fused_modules._watching
 
 
-def test_a_frozen_graph_has_its_layers(source: Local, x: Any) -> None:
+def test_graph_compiled_with_freezing_calls_the_tuned_layer(source: Local, x: Any) -> None:
     model, own = Block(usual).eval(), Block(usual).eval()
     optimize_(model, x, source=source)
     frozen = torch.compile(model, options={"freezing": True}, fullgraph=True)
@@ -310,7 +312,7 @@ def test_a_frozen_graph_has_its_layers(source: Local, x: Any) -> None:
     ids=["parametrised", "weight norm", "old weight norm", "old spectral norm", "pruned", "tied",
          "hooked"],
 )  # fmt: skip
-def test_a_weight_is_what_it_was_made_to_be_and_stays_so(
+def test_change_of_a_tuned_layer_counts_and_survives_restore(
     source: Local, x: Any, change: Callable[[Any], object]
 ) -> None:
     def on_the_layer(model: Any) -> None:
@@ -331,7 +333,7 @@ def test_a_weight_is_what_it_was_made_to_be_and_stays_so(
 
 
 @pytest.mark.parametrize("taken", ["bn", "both"])
-def test_a_norm_that_forgets_its_sums_normalises_by_what_comes(
+def test_norm_without_running_statistics_normalises_by_each_batch(
     source: Local, x: Any, taken: str
 ) -> None:
     """Methods that adapt a model to its test data remove the norms' running statistics. A norm then
@@ -351,7 +353,7 @@ def test_a_norm_that_forgets_its_sums_normalises_by_what_comes(
 
 
 @pytest.mark.parametrize("shape", [(6, 1, 1, 9), (6, 1, 5, 5)], ids=["as large", "larger"])
-def test_a_weight_of_another_shape_is_pytorchs(
+def test_pytorch_computes_with_a_weight_of_another_shape(
     source: Local, x: Any, shape: tuple[int, ...]
 ) -> None:
     model, plain = changed(lambda model: None)
@@ -367,7 +369,7 @@ def test_a_weight_of_another_shape_is_pytorchs(
     )
 
 
-def test_what_says_of_its_shape_cant_be_changed(source: Local, x: Any) -> None:
+def test_tuned_layer_refuses_a_new_stride(source: Local, x: Any) -> None:
     model = Block(usual).eval()
     optimize_(model, x, source=source)
     model.conv.padding = (1, 1)  # the value that it has already
@@ -378,7 +380,7 @@ def test_what_says_of_its_shape_cant_be_changed(source: Local, x: Any) -> None:
     model.conv.stride = (2, 2)
 
 
-def test_what_a_fused_optimiser_writes_is_folded(source: Local, x: Any) -> None:
+def test_parameters_written_by_a_fused_optimiser_are_folded(source: Local, x: Any) -> None:
     """A fused optimiser changes parameters without a new tensor version, by which other changes are
     noticed."""
     model, own = Block(usual).eval(), Block(usual).eval()

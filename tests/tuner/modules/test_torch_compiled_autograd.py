@@ -18,7 +18,7 @@ torch.compile(lambda: compiled(torch.ones(1, 2)).sum().backward(), backend="aot_
 """
 
 
-def test_other_models_are_trained_by_compiled_autograd() -> None:
+def test_compiled_autograd_works_after_import_of_tuner_torch() -> None:
     """Modules that PyTorch makes for its graphs are none of a tuned model."""
     command = [sys.executable, "-W", "ignore", "-c", COMPILED_AUTOGRAD]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)

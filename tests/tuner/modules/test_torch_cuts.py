@@ -64,7 +64,9 @@ class Called(Tail):
 
 
 @pytest.mark.parametrize("make", [Tail, Called])
-def test_a_cut_may_stay_in_the_model(source: Local, make: type[Tail]) -> None:
+def test_model_cuts_the_output_itself_if_fuse_leaves_out_cut(
+    source: Local, make: type[Tail]
+) -> None:
     model, x = make().eval(), torch.randn(2, 4, SAMPLES)
     with torch.no_grad():
         plain = model(x, whole=True)
@@ -78,7 +80,9 @@ def test_a_cut_may_stay_in_the_model(source: Local, make: type[Tail]) -> None:
 
 @pytest.mark.parametrize("samples", [SAMPLES, SAMPLES - 1, 20, 80])
 @pytest.mark.parametrize("fixed", [SAMPLES, None])
-def test_any_length_is_right(source: Local, fixed: int | None, samples: int) -> None:
+def test_cut_output_is_right_at_other_lengths(
+    source: Local, fixed: int | None, samples: int
+) -> None:
     model = Cut(fixed).eval()
     x = torch.randn(2, 4, samples)
     plain = outputs(model, x)
@@ -101,7 +105,7 @@ def test_any_length_is_right(source: Local, fixed: int | None, samples: int) -> 
     ],
     ids=["with the length", "fixed", "of one length"],
 )
-def test_only_a_cut_that_follows_the_length_is_causal_at_others(
+def test_layer_is_causal_at_other_lengths_only_if_the_cut_follows_the_length(
     source: Local, model: Cut, mode: str | None
 ) -> None:
     layer = swapped(model.eval(), source)

@@ -48,7 +48,7 @@ def spoil(database: Path) -> None:
 
 
 @pytest.mark.parametrize("on_missing", ["fallback", "tune", "predicted"])
-def test_the_report_says_that_it_is_gone(
+def test_report_says_that_the_database_is_not_available(
     own: Local, database: Path, x: Any, on_missing: Any
 ) -> None:
     model = Block(plain).eval()
@@ -61,7 +61,9 @@ def test_the_report_says_that_it_is_gone(
         optimize_(model, x, source=own, on_missing="raise")
 
 
-def test_a_new_shape_is_pytorchs_once_it_is_gone(own: Local, database: Path, x: Any) -> None:
+def test_pytorch_computes_new_shapes_once_the_database_is_gone(
+    own: Local, database: Path, x: Any
+) -> None:
     model = Block(plain).eval()
     more = torch.cat([x, x])
     expected = outputs(model, x), outputs(model, more)
@@ -74,7 +76,7 @@ def test_a_new_shape_is_pytorchs_once_it_is_gone(own: Local, database: Path, x: 
     assert (model.conv.used, "is not available" in model.conv.reason) == ("pytorch", True)
 
 
-def test_a_damaged_library_is_said(own: Local, database: Path, x: Any) -> None:
+def test_report_says_that_a_library_is_damaged(own: Local, database: Path, x: Any) -> None:
     model = Block(plain).eval()
     model.conv.bias = torch.nn.Parameter(torch.zeros(6))
     with sqlite3.connect(database) as connection:

@@ -21,7 +21,7 @@ class ByName(Block):
         return self.act(self.bn(self.conv(input=self.first(x))))
 
 
-def test_a_layer_is_seen_and_replaced_if_its_input_is_given_by_name(source: Local, x: Any) -> None:
+def test_layer_called_with_keyword_input_is_captured_and_replaced(source: Local, x: Any) -> None:
     model = ByName(lambda *_: None).eval()
     plain = outputs(model, x)
     assert [each.names for each in capture(model, x)] == [["conv"]]
@@ -59,7 +59,7 @@ class AsksForShapes(nn.Module):
     ],
     ids=["depthwise_conv2d", "causal conv1d"],
 )
-def test_a_model_may_ask_a_replaced_layer_for_its_shape(
+def test_model_can_read_shape_attributes_of_a_replaced_layer(
     source: Local, conv: Any, shape: tuple[int, ...]
 ) -> None:
     model, x = AsksForShapes(conv).eval(), torch.randn(shape)

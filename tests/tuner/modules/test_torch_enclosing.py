@@ -156,7 +156,7 @@ def tuned_and_plain(source: Local, x: Any, make: Callable[[], Any]) -> tuple[Any
 
 
 @pytest.mark.parametrize(("make", "change"), ALL.values(), ids=ALL)
-def test_a_change_is_seen(
+def test_layer_notices_a_change_of_an_enclosing_module(
     source: Local, x: Any, make: Callable[[], Any], change: Callable[[Any], Any]
 ) -> None:
     model, plain = tuned_and_plain(source, x, make)
@@ -168,7 +168,7 @@ def test_a_change_is_seen(
 
 
 @pytest.mark.parametrize(("make", "change"), SEEN_IN_GRAPHS.values(), ids=SEEN_IN_GRAPHS)
-def test_a_change_is_seen_by_a_graph(
+def test_graph_notices_a_change_of_an_enclosing_module(
     source: Local, x: Any, make: Callable[[], Any], change: Callable[[Any], Any]
 ) -> None:
     model, plain = tuned_and_plain(source, x, make)
@@ -181,7 +181,7 @@ def test_a_change_is_seen_by_a_graph(
 
 
 @pytest.mark.parametrize("make", [Net, nested])
-def test_copies_and_later_sequences_of_the_whole_change_nothing(
+def test_copying_or_wrapping_the_whole_model_keeps_the_norm_fused(
     source: Local, x: Any, make: Callable[[], Any]
 ) -> None:
     model, plain = tuned_and_plain(source, x, make)
@@ -190,7 +190,7 @@ def test_copies_and_later_sequences_of_the_whole_change_nothing(
         assert any(getattr(each, "norm", None) is not None for each in same.modules())
 
 
-def test_what_a_hook_around_the_layer_saw_it_sees_afterwards(source: Local, x: Any) -> None:
+def test_hook_around_a_layer_sees_the_same_output_after_optimize(source: Local, x: Any) -> None:
     model, seen = Net().eval(), []
     model.first.register_forward_hook(lambda _module, _given, y: seen.append(y))
     outputs(model, x)

@@ -93,7 +93,7 @@ def x() -> Any:
     return torch.randn(2, 9, 4)
 
 
-def test_a_tuned_layer_computes_them(called: Local, x: Any) -> None:
+def test_tuned_layer_computes_convolutions_called_as_functions(called: Local, x: Any) -> None:
     model = Mamba().eval()
     plain, keys = model(x), [*model.state_dict()]
     report = optimize_(model, x, source=called)
@@ -117,7 +117,7 @@ def test_a_tuned_layer_computes_them(called: Local, x: Any) -> None:
     assert not torch.allclose(changed, y, atol=1e-3)
 
 
-def test_they_have_workloads(x: Any) -> None:
+def test_capture_lists_convolutions_called_as_functions(x: Any) -> None:
     """``capture`` lists the functions' convolutions as workloads, equal ones of two layers once."""
     first, narrow, wide = capture(Mamba().eval(), x)
     assert first.names == ["first"]
@@ -129,7 +129,7 @@ def test_they_have_workloads(x: Any) -> None:
     assert (wide.calls, wide.names) == (1, ["layers.2"])
 
 
-def test_an_optimised_model_is_not_captured(called: Local, x: Any) -> None:
+def test_capture_refuses_an_optimised_model(called: Local, x: Any) -> None:
     model = Mamba(Mixer(6)).eval()
     optimize_(model, x, source=called)
     with pytest.raises(WrongArgument, match="optimised already"):
@@ -137,7 +137,7 @@ def test_an_optimised_model_is_not_captured(called: Local, x: Any) -> None:
     assert optimize_(model, x, source=called).tuned == 1
 
 
-def test_a_sample_at_a_time_stays_right(called: Local, x: Any) -> None:
+def test_optimised_mixer_is_right_one_sample_at_a_time(called: Local, x: Any) -> None:
     model = Mixer(6).eval()
     plain = model(x)
     optimize_(model, x, source=called)
@@ -148,7 +148,7 @@ def test_a_sample_at_a_time_stays_right(called: Local, x: Any) -> None:
 
 
 @torch.enable_grad()
-def test_gradients_go_through_them(called: Local, x: Any) -> None:
+def test_gradients_of_function_convolutions_equal_pytorchs(called: Local, x: Any) -> None:
     model = Mamba(Mixer(6)).eval()
     parameters = [*model.parameters()]
     plain = torch.autograd.grad(model(x).square().mean(), parameters)
@@ -162,7 +162,9 @@ def test_gradients_go_through_them(called: Local, x: Any) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_each_is_one_operator_of_a_compiled_graph(called: Local, x: Any, when: str) -> None:
+def test_compiled_graph_has_one_operator_for_each_function_convolution(
+    called: Local, x: Any, when: str
+) -> None:
     model, graphs = Mamba(Mixer(6), Mixer(6)).eval(), []
 
     def backend(graph: Any, _: Any) -> Any:
@@ -177,7 +179,7 @@ def test_each_is_one_operator_of_a_compiled_graph(called: Local, x: Any, when: s
     assert [layer.used for layer in layers_of(model)] == ["tuned", "tuned"]
 
 
-def test_other_lengths_come_to_a_compiled_graph(called: Local, x: Any) -> None:
+def test_compiled_graph_is_right_at_other_lengths(called: Local, x: Any) -> None:
     model, other = Mamba(Mixer(6)).eval(), torch.randn(2, 13, 4)
     plain = model(other)
     optimize_(model, x, source=called)
@@ -191,7 +193,7 @@ def filed(model: Any) -> Any:
 
 
 @pytest.mark.parametrize("again", [deepcopy, filed])
-def test_a_copy_and_a_file_compute_the_same(
+def test_copied_or_pickled_model_computes_the_same(
     called: Local, x: Any, again: Callable[[Any], Any]
 ) -> None:
     model = Mamba(Mixer(6)).eval()
@@ -205,7 +207,9 @@ def test_a_copy_and_a_file_compute_the_same(
     assert any(layers_of(model))
 
 
-def test_among_many_functions_they_are_found_by_the_compiler_alone(called: Local, x: Any) -> None:
+def test_convolution_among_many_functions_is_tuned_only_in_compiled_graphs(
+    called: Local, x: Any
+) -> None:
     model = Mamba(Mixer(6, functions=MANY)).eval()
     plain = model(x)
     report = optimize_(model, x, source=called)
@@ -244,13 +248,15 @@ class Owned(Mixer):
     ("model", "name", "said"),
     [(Nested(), "the model", "another inside"), (Owned(), "the model", "forward of its own")],
 )
-def test_what_can_not_be_told_apart_stays(called: Local, model: Any, name: str, said: str) -> None:
+def test_module_with_nested_convolutions_or_own_forward_stays_pytorchs(
+    called: Local, model: Any, name: str, said: str
+) -> None:
     rows = optimize_(model.eval(), torch.randn(2, 9, 4), source=called).rows
     (row,) = [row for row in rows if row.names == [name]]
     assert (row.by, said in row.reason) == ("pytorch", True)
 
 
-def test_what_is_left_out_is_left_out_here_too(called: Local, x: Any) -> None:
+def test_filter_fn_leaves_out_function_convolutions(called: Local, x: Any) -> None:
     report = optimize_(
         Mamba().eval(), x, source=called,
         filter_fn=lambda module, name: name.startswith("layers.1"),
@@ -302,7 +308,9 @@ FORMS: dict[str, tuple[Callable[[Any, Any], Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("last", [False, True])
-def test_each_form_is_computed_by_its_layer(called: Local, form: str, last: bool) -> None:
+def test_layer_computes_each_form_of_function_convolution(
+    called: Local, form: str, last: bool
+) -> None:
     call, expected = FORMS[form]
     model = Formed(call).eval()
     x = torch.randn(2, 9, 4).mT if last else torch.randn(2, 4, 9)
@@ -330,7 +338,7 @@ class Scaled(nn.Module):
         return functional.conv1d(x, self.weight, padding=1, groups=4) * scale
 
 
-def test_the_signature_stays(called: Local) -> None:
+def test_replaced_forward_keeps_its_signature(called: Local) -> None:
     model, x = Scaled().eval(), torch.randn(2, 4, 9)
     plain, signature = model(x), inspect.signature(model.forward)
     (swap,) = swaps_of(model, survey(model, (x,), {}, Terms(called))[0])
@@ -356,7 +364,7 @@ class Several(nn.Module):
         return functional.conv2d(y, self.weight[:, :1], groups=6)
 
 
-def test_only_what_an_operator_is_for_is_named(called: Local) -> None:
+def test_report_names_only_convolutions_that_an_operator_covers(called: Local) -> None:
     report = optimize_(Several().eval(), torch.randn(1, 4, 9, 9), source=called)
     assert [(row.names, row.operator) for row in report.rows] == [
         (["deep"], "depthwise_conv2d"),
@@ -364,14 +372,14 @@ def test_only_what_an_operator_is_for_is_named(called: Local) -> None:
     ]
 
 
-def test_a_call_that_fails_leaves_nothing_behind(x: Any) -> None:
+def test_capture_works_after_a_failed_call(x: Any) -> None:
     model = Mamba().eval()
     with pytest.raises(RuntimeError):
         capture(model, torch.randn(1, 9, 5))
     assert len(capture(model, x)) == 3
 
 
-def test_autocast_chooses_their_dtype(called: Local, x: Any) -> None:
+def test_autocast_chooses_dtype_of_function_convolutions(called: Local, x: Any) -> None:
     model = Mamba(Mixer(6)).eval()
     with torch.autocast("cpu", torch.bfloat16):
         _, layer = capture(model, x)

@@ -33,7 +33,7 @@ def whole() -> Any:
     return torch.randn(2, 9, 18).mT
 
 
-def test_it_is_two_products_around_a_convolution(module: Any, whole: Any) -> None:
+def test_gated_conv1d_multiplies_before_and_after_the_convolution(module: Any, whole: Any) -> None:
     before, behind, signal = whole.chunk(3, dim=1)
     y = functional.conv1d(before * signal, module.weight, module.bias, 1, 3, 1, 6)[..., :9]
     with torch.no_grad():
@@ -44,7 +44,7 @@ def test_it_is_two_products_around_a_convolution(module: Any, whole: Any) -> Non
         assert close(compiled(whole), y * behind)
 
 
-def test_gradients_are_pytorchs(module: Any, whole: Any) -> None:
+def test_pytorch_computes_gradients_of_a_gated_conv1d(module: Any, whole: Any) -> None:
     whole = whole.detach().requires_grad_()
     module(whole).sum().backward()
     found = whole.grad.clone()
@@ -63,7 +63,9 @@ def test_gradients_are_pytorchs(module: Any, whole: Any) -> None:
         (lambda x: x[0], r"not \(B, 18, M\)"),
     ],
 )
-def test_a_reason_says_what_no_kernel_takes(module: Any, whole: Any, given: Any, said: str) -> None:
+def test_reason_says_why_no_kernel_takes_the_input(
+    module: Any, whole: Any, given: Any, said: str
+) -> None:
     with torch.no_grad():
         try:
             module(given(whole))
@@ -74,7 +76,7 @@ def test_a_reason_says_what_no_kernel_takes(module: Any, whole: Any, given: Any,
     assert re.search(said, found.reason), found.reason
 
 
-def test_a_causal_module_becomes_one(gated: Local, module: Any, whole: Any) -> None:
+def test_causal_conv1d_becomes_a_gated_conv1d(gated: Local, module: Any, whole: Any) -> None:
     conv = nn.Conv1d(6, 6, 4, padding=3, groups=6)
     conv.weight, conv.bias = module.weight, module.bias
     with torch.no_grad():
@@ -91,6 +93,8 @@ def test_a_causal_module_becomes_one(gated: Local, module: Any, whole: Any) -> N
     ],
     ids=str,
 )
-def test_it_refuses_what_has_no_output_for_each_sample(gated: Local, form: dict[str, Any]) -> None:
+def test_gated_conv1d_refuses_forms_without_an_output_for_each_sample(
+    gated: Local, form: dict[str, Any]
+) -> None:
     with pytest.raises(WrongArgument, match="an output for each sample"):
         GatedConv1d(torch.randn(6, 1, 4), source=gated, **form)

@@ -93,7 +93,7 @@ def x() -> Any:
     return torch.randn(2, 9, 4)
 
 
-def test_a_graph_computes_them_in_one_kernel(gated: Local, x: Any) -> None:
+def test_graph_computes_gates_and_convolution_in_one_kernel(gated: Local, x: Any) -> None:
     model = Model().eval()
     with torch.no_grad():
         plain = model(x)
@@ -118,7 +118,7 @@ def test_a_graph_computes_them_in_one_kernel(gated: Local, x: Any) -> None:
     assert vars(model.layers[0]).keys() == vars(ShortConv()).keys()
 
 
-def test_a_kernel_that_is_wrong_is_not_called(
+def test_wrong_gated_kernel_is_not_called(
     gated: Local, x: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = GatedConv1d.by_kernel
@@ -133,7 +133,7 @@ def test_a_kernel_that_is_wrong_is_not_called(
     assert (close(y, plain), called) == (True, ["Conv1d"])
 
 
-def test_gates_are_counted_once_in_the_gain(gated: Local, x: Any) -> None:
+def test_report_counts_a_gated_layer_once_in_the_gain(gated: Local, x: Any) -> None:
     report = optimize_(Model().eval(), x, source=gated)
     for row in report.rows:
         row.time_us, row.pytorch_us = 1.0, 4.0 if row.graphs_only else 3.0
@@ -143,7 +143,7 @@ def test_gates_are_counted_once_in_the_gain(gated: Local, x: Any) -> None:
     assert report.svg().count("layers.0") == 1
 
 
-def test_both_are_workloads(x: Any) -> None:
+def test_capture_lists_the_plain_and_the_gated_workload(x: Any) -> None:
     plain, gated = (each.workload for each in capture(Model().eval(), x))
     assert plain is not None and gated is not None
     assert gated.model_dump() == plain.model_dump() | {"gated": True}
@@ -204,7 +204,9 @@ UNSEEN = {"several tensors at once": writes(lambda x: torch._foreach_mul_([x], 2
 
 
 @pytest.mark.parametrize("between", (OTHERS | UNSEEN).values(), ids=OTHERS | UNSEEN)
-def test_other_computations_stay_what_they_are(gated: Local, x: Any, between: Between) -> None:
+def test_graph_calls_plain_kernel_if_the_model_does_more_than_gate(
+    gated: Local, x: Any, between: Between
+) -> None:
     """A graph has the plain kernel if anything else is done than to multiply by the gates."""
     model = Model(ShortConv(between)).eval()
     with torch.no_grad():
@@ -217,7 +219,9 @@ def test_other_computations_stay_what_they_are(gated: Local, x: Any, between: Be
 
 
 @pytest.mark.parametrize("between", OTHERS.values(), ids=OTHERS)
-def test_a_model_may_do_otherwise_after_the_example(gated: Local, x: Any, between: Between) -> None:
+def test_graph_calls_plain_kernel_if_the_model_changes_after_the_example(
+    gated: Local, x: Any, between: Between
+) -> None:
     """What a graph computes is what the model does then, not what it did on the example."""
     model = Model(ShortConv()).eval()
     optimize_(model, x, source=gated)
@@ -229,7 +233,9 @@ def test_a_model_may_do_otherwise_after_the_example(gated: Local, x: Any, betwee
     assert close(y, plain)
 
 
-def test_augmented_assignments_are_seen(gated: Local, x: Any) -> None:
+def test_graph_calls_plain_kernel_after_an_augmented_assignment_to_a_gate(
+    gated: Local, x: Any
+) -> None:
     def between(block: Any, parts: Any, y: Any) -> Any:
         behind = parts[1]
         behind += 1
@@ -244,7 +250,9 @@ def test_augmented_assignments_are_seen(gated: Local, x: Any) -> None:
     assert (close(y, plain), called) == (True, ["Conv1d"])
 
 
-def test_an_output_that_is_kept_is_computed_once(gated: Local, x: Any) -> None:
+def test_gated_kernel_is_not_called_if_the_model_keeps_the_plain_output(
+    gated: Local, x: Any
+) -> None:
     """The kernel of the gates gives no output without them, so it is not called then."""
 
     class Keeping(Model):
@@ -263,7 +271,7 @@ def test_an_output_that_is_kept_is_computed_once(gated: Local, x: Any) -> None:
     assert close(kept, plain[1])
 
 
-def test_gradients_go_through_the_plain_kernel(gated: Local, x: Any) -> None:
+def test_training_graph_does_not_call_the_gated_kernel(gated: Local, x: Any) -> None:
     model = Model(ShortConv()).eval()
     model(x).square().sum().backward()
     wanted = {name: each.grad.clone() for name, each in model.named_parameters()}
@@ -278,7 +286,7 @@ def test_gradients_go_through_the_plain_kernel(gated: Local, x: Any) -> None:
         assert torch.allclose(each.grad, wanted[name], atol=1e-4), name
 
 
-def test_autocast_has_its_own_dtypes(gated: Local, x: Any) -> None:
+def test_graph_calls_plain_kernel_under_autocast(gated: Local, x: Any) -> None:
     model = Model(ShortConv()).eval()
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         plain = model(x)
@@ -289,7 +297,9 @@ def test_autocast_has_its_own_dtypes(gated: Local, x: Any) -> None:
     assert torch.allclose(y, plain, atol=0.05)
 
 
-def test_other_shapes_take_the_plain_kernel(gated: Local, called: Local, x: Any) -> None:
+def test_pytorch_computes_the_gates_if_only_the_convolution_is_tuned(
+    gated: Local, called: Local, x: Any
+) -> None:
     """If only a shape's convolution is tuned, its kernel computes it, and PyTorch the gates."""
     model = Model(ShortConv()).eval()
     with torch.no_grad():
@@ -311,7 +321,9 @@ def test_other_shapes_take_the_plain_kernel(gated: Local, called: Local, x: Any)
 
 
 @pytest.mark.parametrize("samples", [1, 2, 3, 30])
-def test_any_number_of_samples_is_right(gated: Local, x: Any, samples: int) -> None:
+def test_graph_with_gates_is_right_for_any_number_of_samples(
+    gated: Local, x: Any, samples: int
+) -> None:
     model = Model(ShortConv()).eval()
     other = torch.randn(2, samples, 4)
     with torch.no_grad():
@@ -327,7 +339,7 @@ def test_any_number_of_samples_is_right(gated: Local, x: Any, samples: int) -> N
         assert close(changing(other), plain)
 
 
-def test_a_chunk_by_name_is_no_gate(gated: Local, x: Any) -> None:
+def test_chunk_called_with_keyword_arguments_is_not_taken_for_a_gate(gated: Local, x: Any) -> None:
     class Named(ShortConv):
         def forward(self, x: Any) -> Any:
             parts = torch.chunk(input=self.into(x).mT, chunks=3, dim=1)
@@ -343,7 +355,7 @@ def test_a_chunk_by_name_is_no_gate(gated: Local, x: Any) -> None:
 
 
 @pytest.mark.parametrize("copied", [deepcopy, lambda model: pickle.loads(pickle.dumps(model))])  # noqa: S301
-def test_copies_have_layers_of_their_own(gated: Local, x: Any, copied: Any) -> None:
+def test_model_copies_have_their_own_gated_layers(gated: Local, x: Any, copied: Any) -> None:
     model = Model(nn.Sequential()).eval()
     model.layers[0] = ShortConv()
     model.layers[0].between = second_chunk

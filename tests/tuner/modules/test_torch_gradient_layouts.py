@@ -16,7 +16,7 @@ pytestmark = [
 
 
 @each_case
-def test_a_residual_may_have_another_layout(trained: Local, case: Any) -> None:
+def test_gradients_are_right_if_the_residual_has_another_layout(trained: Local, case: Any) -> None:
     module, x = case(trained, activation="silu")
     swapped = (0, *range(2, x.ndim), 1)
     back = (0, x.ndim - 1, *range(1, x.ndim - 1))
@@ -31,7 +31,7 @@ def test_a_residual_may_have_another_layout(trained: Local, case: Any) -> None:
     assert [each.stride() for each in given] == [x.stride()] * 2
 
 
-def test_what_pytorch_gave_in_another_layout_is_differentiated(trained: Local) -> None:
+def test_gradients_are_right_if_pytorchs_output_has_another_layout(trained: Local) -> None:
     """The output from which a derivative is told, if PyTorch computed it and only the gradients of
     its shape are tuned, may have another layout than the input."""
     module, x = last(trained, activation="relu")

@@ -72,7 +72,9 @@ def check(module: Any, call: Any, x: Any, g: Any) -> None:
         assert one.shape != x.shape or one.stride() == other.stride()
 
 
-def test_the_steps_of_a_loop_are_recognised(module: Any, asked: dict[str, list[bool]]) -> None:
+def test_shortcut_recognises_the_steps_of_a_training_loop(
+    module: Any, asked: dict[str, list[bool]]
+) -> None:
     call = compiled(module)
     for _ in range(4):
         check(module, call, drawn(2, 6, 7, 9), drawn(2, 6, 7, 9, grad=False))
@@ -84,7 +86,7 @@ def test_the_steps_of_a_loop_are_recognised(module: Any, asked: dict[str, list[b
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_all_gradients_in_one_program_are_recognised(
+def test_shortcut_recognises_calls_of_the_backward_kernel(
     at_once: Local, asked: dict[str, list[bool]], named: bool
 ) -> None:
     torch.manual_seed(6)
@@ -123,7 +125,7 @@ def test_gradients_share_no_memory(module: Any) -> None:
 
 
 @pytest.mark.parametrize("left_out", ["input", "weight", "bias", "weight and bias"])
-def test_what_needs_no_gradient_is_another_call(
+def test_shortcut_is_not_taken_if_fewer_gradients_are_needed(
     module: Any, asked: dict[str, list[bool]], left_out: str
 ) -> None:
     call, g = compiled(module), drawn(2, 6, 7, 9, grad=False)
@@ -135,7 +137,7 @@ def test_what_needs_no_gradient_is_another_call(
 
 
 @pytest.mark.parametrize("other", ["shape", "layout", "dtype"])
-def test_other_tensors_are_another_call(
+def test_shortcut_is_not_taken_for_another_shape_layout_or_dtype(
     module: Any, asked: dict[str, list[bool]], other: str
 ) -> None:
     call, shape = compiled(module), (2, 6, 7, 9)
@@ -151,7 +153,7 @@ def test_other_tensors_are_another_call(
     assert not any(asked["gradients"])
 
 
-def test_a_source_without_gradients_is_asked_again(
+def test_new_source_without_gradients_leaves_no_shortcut(
     module: Any, source: Local, asked: dict[str, list[bool]]
 ) -> None:
     call, g = compiled(module), drawn(2, 6, 7, 9, grad=False)
@@ -163,14 +165,14 @@ def test_a_source_without_gradients_is_asked_again(
     assert asked["gradients"] == []
 
 
-def test_a_copy_has_none(module: Any) -> None:
+def test_copied_module_has_no_gradient_shortcut(module: Any) -> None:
     x = drawn(2, 6, 7, 9)
     check(module, compiled(module), x, drawn(2, 6, 7, 9, grad=False))
     assert module.gradient_shortcut is not None
     assert deepcopy(module).gradient_shortcut is None
 
 
-def test_a_gradient_has_its_weights_shape(trained: Local) -> None:
+def test_weight_gradient_has_the_weights_shape_for_a_single_signal(trained: Local) -> None:
     torch.manual_seed(6)
     weight = torch.nn.Parameter(torch.randn(1, 1, 7))
     module = Conv1d(weight, source=trained, mode="same", kind="correlate")
@@ -180,7 +182,7 @@ def test_a_gradient_has_its_weights_shape(trained: Local) -> None:
     assert module.used_backward == {"weight": "tuned"}
 
 
-def test_what_another_thread_used_is_not_taken_for_this_call(trained: Local) -> None:
+def test_shortcut_ignores_used_backward_set_by_another_thread(trained: Local) -> None:
     module = Conv1d(torch.randn(7), source=trained, mode="same", kind="correlate")
     x, g = torch.randn(1001), torch.randn(1001)
     saved, needed = Saved(x, module.weight, None, None, None), PerTensor(True, True, False, False)

@@ -86,7 +86,7 @@ def same(found: list[Any], exact: list[Any], tolerance: float = 2e-5) -> None:
 
 
 @each_case
-def test_they_are_pytorchs_in_value_and_layout(trained: Local, case: Any) -> None:
+def test_gradients_have_pytorchs_values_and_layout(trained: Local, case: Any) -> None:
     module, x = case(trained)
     found = gradients(module, x)
     assert (module.used, module.used_backward) == ("tuned", BOTH)
@@ -95,7 +95,7 @@ def test_they_are_pytorchs_in_value_and_layout(trained: Local, case: Any) -> Non
 
 
 @each_case
-def test_what_follows_may_write_into_the_output(trained: Local, case: Any) -> None:
+def test_output_may_be_changed_in_place(trained: Local, case: Any) -> None:
     """In-place operations may follow the module as they may follow PyTorch's convolution, whose
     output is no view of another tensor."""
     module, x = case(trained)
@@ -109,7 +109,7 @@ def test_what_follows_may_write_into_the_output(trained: Local, case: Any) -> No
 
 @pytest.mark.parametrize("with_residual", [False, True])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_any_activation_and_a_residual(
+def test_gradients_are_right_with_any_activation_and_a_residual(
     trained: Local, activation: Any, with_residual: bool
 ) -> None:
     """Only the plain gradients are tuned: PyTorch computes the activation's derivative first."""
@@ -122,7 +122,7 @@ def test_any_activation_and_a_residual(
 
 
 @each_case
-def test_only_what_is_needed_is_computed(trained: Local, case: Any) -> None:
+def test_only_needed_gradients_are_computed(trained: Local, case: Any) -> None:
     module, x = case(trained)
     module.requires_grad_(False)
     module(x).sum().backward()
@@ -139,7 +139,7 @@ def test_only_what_is_needed_is_computed(trained: Local, case: Any) -> None:
         assert torch.allclose(grad, module.bias.grad, rtol=1e-4)
 
 
-def test_each_is_looked_up_by_itself(source: Local, trained: Local) -> None:
+def test_output_and_gradients_are_looked_up_separately(source: Local, trained: Local) -> None:
     module, x = images(trained)
     other = drawn(1, 3, 9, 20)
     same(gradients(module, other), gradients(module, other, plain(module)))
@@ -152,14 +152,14 @@ def test_each_is_looked_up_by_itself(source: Local, trained: Local) -> None:
 
 
 @each_case
-def test_the_same_bits_come_again(trained: Local, case: Any) -> None:
+def test_gradients_repeat_bit_for_bit(trained: Local, case: Any) -> None:
     module, x = case(trained)
     first, second = gradients(module, x), gradients(module, x)
     assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
 
 
 @each_case
-def test_a_gradient_that_lies_otherwise_is_laid_out(trained: Local, case: Any) -> None:
+def test_kernel_takes_a_non_contiguous_output_gradient(trained: Local, case: Any) -> None:
     """The gradient of a sum is one number expanded to all elements, so it is not contiguous."""
     module, x = case(trained)
     found, exact = (torch.autograd.grad(call(x).sum(), x)[0] for call in (module, plain(module)))
@@ -168,7 +168,7 @@ def test_a_gradient_that_lies_otherwise_is_laid_out(trained: Local, case: Any) -
 
 
 @each_case
-def test_of_gradients_pytorch_has_the_derivatives(trained: Local, case: Any) -> None:
+def test_second_derivatives_are_right(trained: Local, case: Any) -> None:
     """Second derivatives are right: in float32, which is tuned, compared with PyTorch's; in
     float64, which PyTorch computes, compared with finite differences."""
     module, x = case(trained)
@@ -203,7 +203,7 @@ def test_a_compiled_graph_has_no_break(trained: Local, case: Any, backend: str) 
 
 
 @each_case
-def test_the_operators_of_a_module_are_as_pytorch_wants_them(trained: Local, case: Any) -> None:
+def test_module_operators_pass_opcheck(trained: Local, case: Any) -> None:
     module, x = case(trained)
     given = [x, module.weight, module.bias]
     forward = (*given, None, *NO_NORM, module._number)
@@ -220,7 +220,7 @@ def test_the_operators_of_a_module_are_as_pytorch_wants_them(trained: Local, cas
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("name", ["images", "last", "causal"])
-def test_operators_by_name(trained: Local, name: str, compiled: bool) -> None:
+def test_operators_by_name_use_tuned_gradients(trained: Local, name: str, compiled: bool) -> None:
     module, x = CASES[name](trained)
     w, b = module.weight, module.bias
     tuner.torch.use(trained)
@@ -244,7 +244,7 @@ def test_operators_by_name(trained: Local, name: str, compiled: bool) -> None:
         tuner.torch.use(None)
 
 
-def test_the_gradients_of_an_operator_by_name_are_as_pytorch_wants_them(trained: Local) -> None:
+def test_gradient_operator_by_name_passes_opcheck(trained: Local) -> None:
     module, x = last(trained)
     tuner.torch.use(trained)
     try:
@@ -258,7 +258,7 @@ def test_the_gradients_of_an_operator_by_name_are_as_pytorch_wants_them(trained:
 
 @pytest.mark.parametrize("compiled", [False, True])
 @each_case
-def test_autocast_trains_in_its_dtype(trained: Local, case: Any, compiled: bool) -> None:
+def test_gradients_under_autocast_equal_pytorchs(trained: Local, case: Any, compiled: bool) -> None:
     module, x = case(trained)
     run = torch.compile(module, backend="aot_eager", fullgraph=True) if compiled else module
     with torch.autocast("cpu", torch.bfloat16):
@@ -284,7 +284,7 @@ class Block(nn.Module):
         return self.act(self.bn(self.conv(self.first(x))))
 
 
-def test_a_model_trains_faster(trained: Local) -> None:
+def test_model_optimised_for_training_trains_as_before(trained: Local) -> None:
     model, own = Block(), Block()
     x = drawn(2, 6, 7, 9, last=True, grad=False)
     before = copy.deepcopy(model.state_dict())
@@ -313,7 +313,7 @@ def test_a_model_trains_faster(trained: Local) -> None:
     assert model.training
 
 
-def test_it_is_compiled_and_trained_under_autocast(trained: Local) -> None:
+def test_compiled_model_trains_under_autocast(trained: Local) -> None:
     model, x = Block(), drawn(2, 6, 7, 9, last=True, grad=False)
     optimize_(model, x, source=trained, mode="training")
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
@@ -322,7 +322,7 @@ def test_it_is_compiled_and_trained_under_autocast(trained: Local) -> None:
     assert all(each.grad is not None for each in model.parameters())
 
 
-def test_an_activation_is_taken_in_and_a_norm_stays(trained: Local) -> None:
+def test_training_takes_in_an_activation_but_no_norm(trained: Local) -> None:
     layers = [nn.Conv2d(6, 6, 3, padding=1, groups=6), nn.SiLU(), nn.BatchNorm2d(6)]
     model, x = nn.Sequential(nn.Conv2d(6, 6, 1), *layers), drawn(2, 6, 7, 9, last=True)
     own = copy.deepcopy(model)
@@ -332,7 +332,7 @@ def test_an_activation_is_taken_in_and_a_norm_stays(trained: Local) -> None:
     assert model[1].used_backward == BOTH
 
 
-def test_the_workloads_of_a_models_training() -> None:
+def test_capture_lists_the_workloads_of_training() -> None:
     model = nn.Sequential(
         nn.Conv2d(6, 6, 3, groups=6), nn.Conv2d(6, 6, 1), nn.Conv2d(6, 6, 3, groups=6), nn.SiLU()
     )
@@ -353,7 +353,7 @@ def test_the_workloads_of_a_models_training() -> None:
         capture(model, x, mode="faster")  # type: ignore[arg-type]
 
 
-def test_the_workloads_under_autocast_are_those_of_its_dtype() -> None:
+def test_captured_workloads_have_autocasts_dtype() -> None:
     model = nn.Sequential(nn.Conv2d(6, 6, 3, groups=6), nn.Conv2d(6, 6, 3, groups=6))
     x = torch.randn(1, 6, 12, 12)
     with torch.autocast("cpu", torch.bfloat16):
@@ -367,7 +367,7 @@ def test_the_workloads_under_autocast_are_those_of_its_dtype() -> None:
     assert {each.workload and each.workload.dtype for each in found} == {"float32"}
 
 
-def test_the_workloads_of_a_model_that_is_named(
+def test_workloads_are_captured_from_a_model_given_by_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "nets.py").write_text(
@@ -384,7 +384,7 @@ def test_the_workloads_of_a_model_that_is_named(
     }
 
 
-def test_what_is_missing_is_tuned(source: Local) -> None:
+def test_on_missing_tune_tunes_missing_gradients(source: Local) -> None:
     model = nn.Sequential(nn.Conv2d(2, 2, 1), nn.Conv2d(2, 2, 3, groups=2, bias=False))
     x = torch.randn(1, 2, 6, 5)
     report = optimize_(

@@ -83,7 +83,7 @@ def all_but_the_layer(model: Any) -> Any:
     ],
 )
 @pytest.mark.parametrize(("trains", "context"), MODES.values(), ids=MODES)
-def test_all_is_computed_once(
+def test_norm_and_activation_are_computed_once_across_graphs(
     source: Local,
     x: Any,
     make: type[Broken],
@@ -105,7 +105,7 @@ def test_all_is_computed_once(
     assert model.bn.num_batches_tracked == plain.bn.num_batches_tracked
 
 
-def test_gradients_come_through_a_break(source: Local, x: Any) -> None:
+def test_gradients_pass_a_graph_break(source: Local, x: Any) -> None:
     plain = Broken().eval()
     model = copy.deepcopy(plain)
     optimize_(model, x, source=source)

@@ -25,19 +25,21 @@ def last() -> Any:
     return torch.randn(2, 61, 3).mT
 
 
-def test_a_layer_hands_its_layout_on(last: Any) -> None:
+def test_layer_passes_channels_last_on_to_the_next_layer(last: Any) -> None:
     layouts = [each.workload.layout for each in capture(two_layers(nn.Conv1d(3, 4, 1)), last)]
     assert layouts == ["NWC", "NWC"]
 
 
-def test_a_layer_that_can_not_be_tuned_hands_on_what_pytorch_does(last: Any) -> None:
+def test_untunable_layer_passes_pytorchs_layout_on(last: Any) -> None:
     stays = nn.Conv1d(3, 4, 3, padding=1, padding_mode="reflect")
     first, second = capture(two_layers(stays), last)
     assert (first.workload, second.workload.layout) == (None, "NCW")
 
 
 @pytest.mark.parametrize(("mode", "layout"), [("inference", "NWC"), ("training", "NCW")])
-def test_a_norm_hands_on_what_it_is_taken_in_by(last: Any, mode: Any, layout: str) -> None:
+def test_norm_passes_channels_last_on_only_if_it_is_taken_in(
+    last: Any, mode: Any, layout: str
+) -> None:
     """In training it stays PyTorch's, which does not keep channels last."""
     between = nn.Sequential(nn.Conv1d(3, 4, 1), nn.BatchNorm1d(4), nn.SiLU())
     found = capture(two_layers(between), last, mode=mode)
@@ -45,7 +47,7 @@ def test_a_norm_hands_on_what_it_is_taken_in_by(last: Any, mode: Any, layout: st
     assert [each.layout for each in forward] == ["NWC", layout]
 
 
-def test_a_layer_whose_rows_are_viewed_is_left_to_pytorch(last: Any) -> None:
+def test_layer_stays_pytorchs_if_the_model_views_its_rows(last: Any) -> None:
     class Rows(nn.Module):
         def forward(self, y: Any) -> Any:
             return y.view(-1, y.shape[-1]).view(y.shape)
@@ -55,7 +57,7 @@ def test_a_layer_whose_rows_are_viewed_is_left_to_pytorch(last: Any) -> None:
     assert second.workload.layout == "NCW"
 
 
-def test_behind_a_layer_that_stays_pytorchs_its_layout_counts(source: Local, last: Any) -> None:
+def test_layer_behind_an_untuned_layer_gets_pytorchs_layout(source: Local, last: Any) -> None:
     model = two_layers(nn.Conv1d(3, 4, 1))
     report = optimize_(model, last, source=source)
     first, second = report.rows
@@ -63,7 +65,7 @@ def test_behind_a_layer_that_stays_pytorchs_its_layout_counts(source: Local, las
     assert (second.by, second.shape.endswith("NWC")) == ("pytorch", False)
 
 
-def test_a_tuned_layer_behind_another_is_used(source: Local, last: Any) -> None:
+def test_layer_behind_a_tuned_layer_gets_channels_last(source: Local, last: Any) -> None:
     model = nn.Sequential(nn.Conv1d(4, 6, 5, padding=2, bias=False), nn.Conv1d(6, 4, 1)).eval()
     signal = torch.randn(2, 61, 4).mT
     plain = outputs(model, signal)

@@ -45,7 +45,7 @@ def worst(y: Any, reference: Any) -> float:
 
 @pytest.mark.parametrize("name", ["full", "same", "half", "bfloat16", "depthwise"])
 @pytest.mark.parametrize("with_bias", [False, True], ids=["plain", "bias"])
-def test_a_tuned_shape(source: Local, name: str, with_bias: bool) -> None:
+def test_tuned_kernel_computes_a_tuned_shape(source: Local, name: str, with_bias: bool) -> None:
     x, w = tensors(name)
     channels = 3 if name == "depthwise" else 1
     bias = torch.arange(1, channels + 1).to(w.dtype) if with_bias else None
@@ -61,7 +61,7 @@ def test_a_tuned_shape(source: Local, name: str, with_bias: bool) -> None:
     assert not y.requires_grad
 
 
-def test_a_bias_is_added_in_the_kernel_if_that_is_tuned(source: Local) -> None:
+def test_kernel_adds_the_bias_if_tuned_with_one(source: Local) -> None:
     """A kernel that takes the bias computes it, and sees later changes of it. The test above has
     the other case: the bias is added to the output of a kernel without one."""
     draw = np.random.default_rng(2)
@@ -91,7 +91,7 @@ def test_a_bias_is_added_in_the_kernel_if_that_is_tuned(source: Local) -> None:
 
 
 @pytest.mark.parametrize("name", ["full", "same", "depthwise"])
-def test_gradients_are_pytorchs_where_only_the_output_is_tuned(source: Local, name: str) -> None:
+def test_pytorch_computes_gradients_if_only_the_output_is_tuned(source: Local, name: str) -> None:
     x, w = tensors(name)
     module = made(name, w.requires_grad_(), source)
     y = module(x)
@@ -110,7 +110,7 @@ def test_gradients_are_pytorchs_where_only_the_output_is_tuned(source: Local, na
 @pytest.mark.parametrize("mode", get_args(Mode))
 @pytest.mark.parametrize("kind", ["convolve", "correlate"])
 @pytest.mark.parametrize("taps", [1, 4, 5])
-def test_an_untuned_shape_is_numpys_by_pytorch(
+def test_pytorch_computes_numpys_result_for_an_untuned_shape(
     source: Local, mode: Any, kind: Any, taps: int
 ) -> None:
     draw = np.random.default_rng(taps)
@@ -124,7 +124,7 @@ def test_an_untuned_shape_is_numpys_by_pytorch(
     assert worst(y, by_numpy[: len(x)] if mode == "causal" else by_numpy) < 1e-5
 
 
-def test_a_conv1d_of_pytorchs_is_replaced(source: Local) -> None:
+def test_conv1d_replaces_pytorchs_conv1d(source: Local) -> None:
     plain = torch.nn.Conv1d(1, 1, 7, padding=3)
     module = Conv1d.of(plain, source=source)
     assert module.weight is plain.weight
@@ -150,7 +150,7 @@ class Constant(torch.nn.Conv2d):
 
 
 @pytest.mark.parametrize("kind", [torch.nn.Conv2d, Constant])
-def test_parameters_are_drawn_as_in_what_was_replaced(source: Local, kind: Any) -> None:
+def test_reset_parameters_draws_the_same_in_a_replacement(source: Local, kind: Any) -> None:
     plain = torch.nn.Sequential(kind(3, 3, 3, padding=1, groups=3)).eval()
     model = copy.deepcopy(plain)
     optimize_(model, tensors("depthwise")[0], source=source)
@@ -162,7 +162,7 @@ def test_parameters_are_drawn_as_in_what_was_replaced(source: Local, kind: Any) 
     assert torch.equal(model[0].bias, plain[0].bias)
 
 
-def test_channels_and_strides_of_a_conv1d(source: Local) -> None:
+def test_conv1d_with_groups_stride_and_dilation_equals_pytorchs(source: Local) -> None:
     plain = torch.nn.Conv1d(4, 8, 5, stride=2, padding=6, dilation=3, groups=4)
     module = Conv1d.of(plain, source=source)
     with torch.no_grad():
@@ -173,7 +173,7 @@ def test_channels_and_strides_of_a_conv1d(source: Local) -> None:
             assert module.used == ("tuned" if len(batch) == 2 else "pytorch")
 
 
-def test_signals_with_their_channels_last(source: Local) -> None:
+def test_conv1d_tuned_for_channels_last_keeps_them(source: Local) -> None:
     plain = torch.nn.Conv1d(4, 6, 5, padding="same")
     module = Conv1d.of(plain, source=source)
     x = torch.randn(2, 61, 4).mT
@@ -185,7 +185,7 @@ def test_signals_with_their_channels_last(source: Local) -> None:
         assert module.used == "pytorch"
 
 
-def test_a_conv2d_of_pytorchs_is_replaced(source: Local) -> None:
+def test_depthwise_conv2d_replaces_pytorchs_conv2d(source: Local) -> None:
     plain = torch.nn.Conv2d(3, 3, 3, padding="same", groups=3)
     module = DepthwiseConv2d.of(plain, source=source)
     x = torch.randn(2, 3, 9, 20)
@@ -199,7 +199,9 @@ def test_a_conv2d_of_pytorchs_is_replaced(source: Local) -> None:
 
 
 @pytest.mark.parametrize("with_bias", [False, True], ids=["plain", "bias"])
-def test_channels_last_are_taken_as_they_lie(source: Local, with_bias: bool) -> None:
+def test_depthwise_conv2d_tuned_for_channels_last_keeps_them(
+    source: Local, with_bias: bool
+) -> None:
     plain = torch.nn.Conv2d(6, 6, (3, 5), padding="valid", groups=6, bias=with_bias)
     module = DepthwiseConv2d(
         plain.weight, plain.bias, source=source, padding=(0, 2, 1, 2), channels=6
@@ -230,13 +232,13 @@ def test_channels_last_are_taken_as_they_lie(source: Local, with_bias: bool) -> 
     ],
     ids=str,
 )
-def test_a_module_that_is_not_the_operator_is_refused(source: Local, plain: Any) -> None:
+def test_of_refuses_layers_that_no_operator_computes(source: Local, plain: Any) -> None:
     kind = Conv1d if isinstance(plain, torch.nn.Conv1d) else DepthwiseConv2d
     with pytest.raises(WrongArgument):
         kind.of(plain, source=source)
 
 
-def test_what_does_not_fit_is_pytorchs(source: Local) -> None:
+def test_pytorch_computes_calls_that_no_kernel_takes(source: Local) -> None:
     x, w = tensors("depthwise")
     module = DepthwiseConv2d(w, source=source)
     reference = module(x)
@@ -258,7 +260,7 @@ def test_what_does_not_fit_is_pytorchs(source: Local) -> None:
     assert DepthwiseConv2d(w.double(), source=source)(x.double()).dtype == torch.float64
 
 
-def test_the_wanted_accuracy_is_part_of_the_shape(source: Local) -> None:
+def test_max_error_is_part_of_the_looked_up_workload(source: Local) -> None:
     x, w = tensors("depthwise")
     for max_error, why in ((1e-3, "--max-error 0.001"), (1e-9, "limits: max_error must be")):
         module = DepthwiseConv2d(w, source=source, max_error=max_error)
@@ -267,7 +269,7 @@ def test_the_wanted_accuracy_is_part_of_the_shape(source: Local) -> None:
         assert why in module.reason
 
 
-def test_a_shape_is_looked_up_once_and_told_once(
+def test_shape_is_looked_up_and_logged_once(
     source: Local, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = []
@@ -293,7 +295,7 @@ def test_a_shape_is_looked_up_once_and_told_once(
     assert len(asked) == 3
 
 
-def test_it_asks_a_service(client: Client) -> None:
+def test_module_asks_a_service(client: Client) -> None:
     x, w = tensors("full")
     module = Conv1d(w, source=client)
     assert worst(module(x), expected("full", x.numpy(), w.numpy())) < 1e-5
@@ -301,7 +303,7 @@ def test_it_asks_a_service(client: Client) -> None:
     assert repr(module) == "Conv1d(32 taps, mode=full, kind=convolve)"
 
 
-def test_a_service_that_is_away_leaves_it_to_pytorch(tmp_path: Path) -> None:
+def test_pytorch_computes_if_no_service_answers(tmp_path: Path) -> None:
     x, w = tensors("full")
     with Client("http://127.0.0.1:1", cache=tmp_path) as away:
         module = Conv1d(w, source=away)
@@ -331,7 +333,7 @@ def peers(**times_us: float) -> list[dict[str, Any]]:
         ("depthwise-serial", peers(pytorch_NHWC=12.0, pytorch_NCHW=25.0), "tuned"),
     ],
 )
-def test_pytorch_computes_where_it_was_faster(
+def test_pytorch_computes_a_shape_if_it_was_faster(
     libraries: dict[str, Path], tmp_path: Path, library: str, round_: Any, used: str
 ) -> None:
     """PyTorch computes a shape if its eager convolution was faster in the round than the best, in
@@ -366,7 +368,9 @@ def test_a_service_says_that_pytorch_was_faster(libraries: dict[str, Path], tmp_
 
 @pytest.mark.parametrize("activation", ["none", "relu", "relu6", "silu", "gelu", "hardswish"])
 @pytest.mark.parametrize("layout", ["first", "last"])
-def test_a_residual_and_an_activation(source: Local, x: Any, activation: Any, layout: str) -> None:
+def test_module_adds_a_residual_and_applies_an_activation(
+    source: Local, x: Any, activation: Any, layout: str
+) -> None:
     """If a kernel is tuned without them (layout "last"), PyTorch adds and applies them to its
     output; if nothing is tuned, PyTorch computes all."""
     x = x.contiguous() if layout == "first" else x

@@ -51,7 +51,7 @@ def other_values(model: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_graph_is_called_with_other_values(pair: Any, x: Any, backend: str) -> None:
+def test_functional_call_uses_the_given_values_in_a_graph(pair: Any, x: Any, backend: str) -> None:
     plain, tuned = pair
     values = other_values(plain)
     with torch.no_grad():
@@ -62,7 +62,7 @@ def test_a_graph_is_called_with_other_values(pair: Any, x: Any, backend: str) ->
         assert close(called(plain.state_dict(), x), plain(x))
 
 
-def test_a_graph_of_an_ensemble(pair: Any, x: Any) -> None:
+def test_graph_of_a_vmapped_ensemble_equals_pytorchs(pair: Any, x: Any) -> None:
     plain, tuned = pair
     several = {name: torch.stack([value, value + 1]) for name, value in other_values(plain).items()}
 
@@ -75,7 +75,7 @@ def test_a_graph_of_an_ensemble(pair: Any, x: Any) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_graph_writes_to_the_norm(pair: Any, x: Any, backend: str) -> None:
+def test_graph_uses_values_that_it_wrote_to_the_norm(pair: Any, x: Any, backend: str) -> None:
     plain, tuned = pair
 
     def writes(model: Any, x: Any) -> Any:
@@ -93,7 +93,7 @@ def test_a_graph_writes_to_the_norm(pair: Any, x: Any, backend: str) -> None:
     assert close(outputs(tuned, x), outputs(plain, x))
 
 
-def test_a_graph_of_the_model_itself_calls_the_kernel(pair: Any, x: Any) -> None:
+def test_graph_of_the_model_calls_the_kernel_with_present_values(pair: Any, x: Any) -> None:
     plain, tuned = pair
     compiled = in_graph(tuned, "aot_eager")
     for _ in range(2):
@@ -106,7 +106,7 @@ def test_a_graph_of_the_model_itself_calls_the_kernel(pair: Any, x: Any) -> None
                 model.bn.bias.add_(1.0)
 
 
-def test_a_graph_without_comparisons_of_modules(pair: Any, x: Any) -> None:
+def test_graph_without_module_guards_uses_present_values(pair: Any, x: Any) -> None:
     plain, tuned = pair
     options = {"guard_filter_fn": torch.compiler.skip_guard_on_all_nn_modules_unsafe}
     compiled = torch.compile(tuned, backend="aot_eager", fullgraph=True, options=options)
@@ -119,7 +119,7 @@ def test_a_graph_without_comparisons_of_modules(pair: Any, x: Any) -> None:
                 model.bn.bias.add_(1.0)
 
 
-def test_tensors_of_inference_mode_are_written_to(source: Local, x: Any) -> None:
+def test_values_loaded_into_inference_mode_tensors_are_used(source: Local, x: Any) -> None:
     """PyTorch does not record writes to tensors that were made in inference mode."""
     with torch.inference_mode():
         plain = Block(usual).eval()
@@ -132,7 +132,9 @@ def test_tensors_of_inference_mode_are_written_to(source: Local, x: Any) -> None
     assert tuned.conv.used == "tuned"
 
 
-def test_one_buffer_of_inference_mode(source: Local, x: Any) -> None:
+def test_changed_weight_is_used_if_a_buffer_was_made_in_inference_mode(
+    source: Local, x: Any
+) -> None:
     plain = Block(usual).eval()
     with torch.inference_mode():
         plain.bn.running_mean = torch.ones(6)
@@ -170,7 +172,7 @@ def test_new_values_are_folded_into_the_same_tensors(pair: Any, x: Any) -> None:
         assert not any(mine is kept for mine, kept in zip(folded(tuned), before, strict=True))
 
 
-def test_what_was_folded_from_tensors_that_are_gone_is_dropped(pair: Any, x: Any) -> None:
+def test_fold_is_dropped_once_its_tensors_are_gone(pair: Any, x: Any) -> None:
     plain, tuned = pair
     with torch.no_grad():
         for _ in range(3):
@@ -183,7 +185,7 @@ def test_what_was_folded_from_tensors_that_are_gone_is_dropped(pair: Any, x: Any
     assert len(tuned.conv.norm.folds) == 1
 
 
-def test_a_view_at_the_same_address_is_another_weight(pair: Any, x: Any) -> None:
+def test_weight_viewed_at_the_same_address_is_folded_anew(pair: Any, x: Any) -> None:
     plain, tuned = pair
     with torch.no_grad():
         tuned(x)
@@ -192,7 +194,7 @@ def test_a_view_at_the_same_address_is_another_weight(pair: Any, x: Any) -> None
     assert close(outputs(tuned, x), outputs(plain, x))
 
 
-def test_a_weight_that_is_computed_is_not_kept(pair: Any, x: Any) -> None:
+def test_fold_of_a_computed_weight_is_not_kept(pair: Any, x: Any) -> None:
     plain, tuned = pair
     kept = folded(tuned)
     for model in pair:
@@ -202,7 +204,7 @@ def test_a_weight_that_is_computed_is_not_kept(pair: Any, x: Any) -> None:
     assert [each.values for each in tuned.conv.norm.folds] in ([], [kept])
 
 
-def test_another_process_may_write_to_shared_memory(pair: Any, x: Any) -> None:
+def test_value_written_to_shared_memory_by_another_process_is_used(pair: Any, x: Any) -> None:
     plain, tuned = pair
     for model in pair:
         model.share_memory()
@@ -213,7 +215,7 @@ def test_another_process_may_write_to_shared_memory(pair: Any, x: Any) -> None:
     assert close(outputs(tuned, x), outputs(plain, x))
 
 
-def test_a_write_that_pytorch_does_not_record_is_told(pair: Any, x: Any) -> None:
+def test_load_state_dict_makes_an_unrecorded_write_count(pair: Any, x: Any) -> None:
     plain, tuned = pair
     assert close(outputs(tuned, x), outputs(plain, x))
     for model in pair:
@@ -237,7 +239,7 @@ class Squared(nn.Module):
         return weight * weight
 
 
-def test_a_norm_is_parametrised(pair: Any, x: Any) -> None:
+def test_parametrised_norm_is_folded_with_present_values(pair: Any, x: Any) -> None:
     plain, tuned = pair
     for model in pair:
         parametrize.register_parametrization(model.bn, "weight", Squared())
@@ -248,7 +250,7 @@ def test_a_norm_is_parametrised(pair: Any, x: Any) -> None:
     assert close(outputs(tuned, x), outputs(plain, x))
 
 
-def test_a_parameter_of_a_norm_becomes_a_tensor(pair: Any, x: Any) -> None:
+def test_norm_parameter_replaced_by_a_tensor_is_used(pair: Any, x: Any) -> None:
     plain, tuned = pair
     for model in pair:
         del model.bn.weight
@@ -257,7 +259,7 @@ def test_a_parameter_of_a_norm_becomes_a_tensor(pair: Any, x: Any) -> None:
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (2, 8, 8)], ids=["unbatched", "batched"])
-def test_a_norm_of_the_samples_stays(shape: tuple[int, ...]) -> None:
+def test_norm_over_the_samples_of_an_unbatched_signal_is_not_folded(shape: tuple[int, ...]) -> None:
     """Of a matrix, BatchNorm1d takes the first axis for the batch, a convolution for channels."""
     model = nn.Sequential(nn.Conv1d(8, 8, 3, padding=1, groups=8, bias=False), nn.BatchNorm1d(8))
     [layer] = capture(model.eval(), torch.randn(shape))
@@ -265,7 +267,7 @@ def test_a_norm_of_the_samples_stays(shape: tuple[int, ...]) -> None:
     assert layer.workload.bias == (len(shape) == 3)
 
 
-def test_statistics_of_a_norm_that_counts_no_batches_are_seen(source: Local, x: Any) -> None:
+def test_new_statistics_are_used_if_the_norm_counts_no_batches(source: Local, x: Any) -> None:
     """PyTorch changes running means without their versions; the counted batches tell otherwise."""
     plain = Block(usual).eval()
     plain.bn.num_batches_tracked = None

@@ -36,7 +36,7 @@ def by_overload(x: Any, w: Any) -> Any:
 
 
 @pytest.mark.parametrize("call", [scripted, exported, by_overload])
-def test_a_number_is_for_all_axes(call: Any) -> None:
+def test_operator_takes_one_number_for_all_axes(call: Any) -> None:
     x, w = torch.randn(2, 3, 12, 15), torch.randn(3, 1, 3, 3)
     expected = functional.conv2d(x, w, None, stride=2, padding=1, dilation=2, groups=3)
     torch.testing.assert_close(call(x, w), expected)

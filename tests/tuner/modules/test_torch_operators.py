@@ -98,7 +98,7 @@ def tuned(caplog: pytest.LogCaptureFixture) -> Any:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_computes_what_pytorch_does(name: str, tuned: Any) -> None:
+def test_operator_computes_what_pytorch_does(name: str, tuned: Any) -> None:
     call, given, named = made(name)
     y, expected = call(*given, **named), reference(name)
     assert y.is_contiguous() == given[0].is_contiguous()
@@ -107,7 +107,7 @@ def test_it_computes_what_pytorch_does(name: str, tuned: Any) -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_one_signal_needs_no_source(compiled: bool) -> None:
+def test_conv1d_takes_a_single_signal_without_a_source(compiled: bool) -> None:
     tuner.torch.use(None)
     call, given, named = made("one signal")
     right = [each.clone().requires_grad_() for each in given]
@@ -128,7 +128,7 @@ def test_one_signal_needs_no_source(compiled: bool) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("form", ["plain", "all", "trained"])
-def test_it_is_as_pytorch_wants_an_operator(name: str, form: str) -> None:
+def test_operator_passes_opcheck(name: str, form: str) -> None:
     """``torch.library.opcheck`` finds no fault in schema, fake tensors or autograd registration."""
     call, (x, w, b), named = made(name)
     if form != "plain":
@@ -166,7 +166,7 @@ def test_shapes_may_change_in_a_compiled_graph() -> None:
 
 @pytest.mark.parametrize("name", ["images", "rows"])
 @pytest.mark.parametrize("compiled", [False, True])
-def test_pytorch_gives_gradients_that_are_not_tuned(name: str, compiled: bool, tuned: Any) -> None:
+def test_pytorch_computes_untuned_gradients(name: str, compiled: bool, tuned: Any) -> None:
     call, (x, w, b), named = made(name)
 
     def loss(w: Any) -> Any:
@@ -189,7 +189,7 @@ def _same_padded(name: str, x: Any, w: Any) -> Any:
 
 @pytest.mark.parametrize("name", ["images", "last", "sides", "strided"])
 @pytest.mark.parametrize("without", [torch.no_grad, torch.inference_mode])
-def test_a_call_like_an_earlier_one_is_recognised(
+def test_operator_takes_the_shortcut_for_a_repeated_call(
     name: str, without: Any, asked: list[bool]
 ) -> None:
     call, (x, w, b), named = made(name)
@@ -218,9 +218,7 @@ OTHERS: dict[str, Callable[..., tuple[Any, ...]]] = {
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_what_only_looks_like_an_earlier_call_goes_the_whole_way(
-    other: str, asked: list[bool]
-) -> None:
+def test_operator_takes_no_shortcut_for_a_different_call(other: str, asked: list[bool]) -> None:
     call, (x, w, b), named = made("last")
     with torch.no_grad():
         call(x, w, b, **named)
@@ -239,7 +237,7 @@ def test_what_only_looks_like_an_earlier_call_goes_the_whole_way(
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_transforms_and_records_of_pytorchs(known: bool) -> None:
+def test_operator_works_under_transforms_tracing_and_export(known: bool) -> None:
     call, (x, w, b), named = made("images")
     if known:
         with torch.no_grad():
@@ -276,7 +274,7 @@ def test_transforms_and_records_of_pytorchs(known: bool) -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_autocast_chooses_the_dtype(compiled: bool) -> None:
+def test_autocast_chooses_the_operators_dtype(compiled: bool) -> None:
     call, (x, w, b), named = made("images")
 
     def run(x: Any) -> Any:
@@ -289,7 +287,7 @@ def test_autocast_chooses_the_dtype(compiled: bool) -> None:
     assert torch.allclose(y, expected, atol=0.1)
 
 
-def test_a_shape_is_looked_up_once_until_there_is_another_source(
+def test_operator_looks_up_a_shape_once_for_each_source(
     source: Local, monkeypatch: pytest.MonkeyPatch, tuned: Any
 ) -> None:
     asked = []
@@ -313,7 +311,7 @@ def test_a_shape_is_looked_up_once_until_there_is_another_source(
     assert len(asked) == 2
 
 
-def test_weights_are_not_kept() -> None:
+def test_operator_keeps_no_weights() -> None:
     call, (x, w, b), named = made("images")
     gone = weakref.ref(w)
     call(x, w, b, **named)
@@ -323,7 +321,9 @@ def test_weights_are_not_kept() -> None:
 
 @pytest.mark.parametrize("needs_grad", [False, True])
 @pytest.mark.parametrize("name", ["images", "rows"])
-def test_numbers_may_change_in_a_graph(name: str, needs_grad: bool, tuned: Any) -> None:
+def test_stride_padding_and_dilation_may_change_in_a_graph(
+    name: str, needs_grad: bool, tuned: Any
+) -> None:
     call, (x, w, _), tuned_with = made(name)
     plainly = functional.conv1d if name == "rows" else functional.conv2d
     given, groups = (x.requires_grad_(needs_grad), w), x.shape[1]
@@ -353,7 +353,9 @@ def test_numbers_may_change_in_a_graph(name: str, needs_grad: bool, tuned: Any) 
     ],
 )
 @pytest.mark.parametrize("with_source", [False, True])
-def test_bad_arguments(given: dict[str, Any], says: str, with_source: bool, source: Local) -> None:
+def test_operator_refuses_wrong_arguments(
+    given: dict[str, Any], says: str, with_source: bool, source: Local
+) -> None:
     tuner.torch.use(source if with_source else None)
     call, (x, w, b), named = made("images")
     named |= {"weight": w, "bias": b, **given}
@@ -368,7 +370,7 @@ def test_bad_arguments(given: dict[str, Any], says: str, with_source: bool, sour
 @pytest.mark.parametrize("with_source", [False, True])
 @pytest.mark.parametrize("name", ["untuned", "rows"])
 @pytest.mark.parametrize("more", [{0: 2}, {-1: 7}])
-def test_a_residual_enlarges_no_output(
+def test_operator_refuses_a_residual_larger_than_the_output(
     name: str, more: dict[int, int], with_source: bool, needs_grad: bool, source: Local
 ) -> None:
     tuner.torch.use(source if with_source else None)
@@ -386,12 +388,12 @@ def test_a_residual_enlarges_no_output(
     "given", [signals(1), signals(8), signals(3).double()], ids=["short", "long", "float64"]
 )
 @pytest.mark.parametrize("name", ["images", "one image"])
-def test_a_bias_that_fits_no_output_is_refused_as_by_pytorch(name: str, given: Any) -> None:
+def test_operator_refuses_a_bias_that_does_not_fit(name: str, given: Any) -> None:
     call, (x, w, _), named = made(name)
     with pytest.raises(RuntimeError, match="bias"):
         call(x, w, given, **named)
 
 
-def test_a_source_that_is_none() -> None:
+def test_use_refuses_an_object_that_is_no_source() -> None:
     with pytest.raises(WrongArgument, match="source is a str, and must be a"):
         tuner.torch.use("http://here")  # type: ignore[arg-type]

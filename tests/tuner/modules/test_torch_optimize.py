@@ -74,7 +74,7 @@ def reads_between(block: Block, y: Any) -> Any:
         (lambda block, y: y, NOTHING),
     ],
 )
-def test_what_alone_takes_a_layers_output_is_taken_in(
+def test_module_is_taken_in_only_if_nothing_else_uses_its_input(
     source: Local, x: Any, call: Any, taken: tuple[str, ...]
 ) -> None:
     """A norm or activation is taken in only if nothing else uses its input. The layer gets a bias,
@@ -98,7 +98,7 @@ def test_what_alone_takes_a_layers_output_is_taken_in(
     ("fuse", "taken"),
     [(("bn", "bias"), ["BatchNorm2d"]), (("bias", "act"), []), (("bn", "act", "bias"), None)],
 )
-def test_only_what_is_asked_for_is_taken_in(
+def test_only_the_kinds_named_in_fuse_are_taken_in(
     source: Local, x: Any, fuse: tuple[str, ...], taken: list[str] | None
 ) -> None:
     model = Block(usual).eval()
@@ -120,7 +120,7 @@ def test_only_what_is_asked_for_is_taken_in(
     ],
     ids=["hooked norm", "another gelu", "no statistics", "no parameters", "gelu"],
 )
-def test_what_cant_be_folded_stays(
+def test_norm_or_activation_that_cannot_be_folded_stays(
     source: Local, x: Any, change: Any, taken: list[str] | None
 ) -> None:
     model = Block(usual).eval()
@@ -133,7 +133,7 @@ def test_what_cant_be_folded_stays(
     assert close(outputs(model, x), plain)
 
 
-def test_parameters_may_change_afterwards(source: Local, x: Any) -> None:
+def test_optimised_model_uses_changed_parameters(source: Local, x: Any) -> None:
     model, other = Block(usual).eval(), Block(usual).eval()
     with torch.no_grad():
         for each in (*other.parameters(), *other.bn.buffers()):
@@ -162,7 +162,7 @@ def test_parameters_may_change_afterwards(source: Local, x: Any) -> None:
     assert model.conv.weight.dtype == torch.float16
 
 
-def test_it_trains_as_before(source: Local, x: Any) -> None:
+def test_model_optimised_for_inference_trains_as_before(source: Local, x: Any) -> None:
     """In training mode PyTorch computes: gradients and running statistics are the model's own."""
     model, own = Block(usual), Block(usual)
     report = optimize_(model, x, source=source)
@@ -183,7 +183,7 @@ def test_it_trains_as_before(source: Local, x: Any) -> None:
     assert model.conv.used == "tuned"
 
 
-def test_copies_and_files(source: Local, x: Any) -> None:
+def test_copied_and_saved_models_compute_the_same(source: Local, x: Any) -> None:
     model = Block(usual).eval()
     plain = outputs(model, x)
     optimize_(model, x, source=source)
@@ -204,7 +204,7 @@ def test_copies_and_files(source: Local, x: Any) -> None:
 
 
 @pytest.mark.parametrize("with_grad", [False, True])
-def test_it_is_compiled_without_a_break(source: Local, x: Any, with_grad: bool) -> None:
+def test_optimised_model_has_no_graph_break(source: Local, x: Any, with_grad: bool) -> None:
     model, own = Block(usual).eval(), Block(usual).eval()
     optimize_(model, x, source=source)
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
@@ -220,7 +220,7 @@ def test_it_is_compiled_without_a_break(source: Local, x: Any, with_grad: bool) 
     torch.compiler.reset()
 
 
-def test_parametrised_weights_are_folded_as_they_are(source: Local, x: Any) -> None:
+def test_parametrised_weights_are_folded_with_present_values(source: Local, x: Any) -> None:
     model = Block(usual).eval()
     parametrizations.weight_norm(model.conv)
     plain = outputs(model, x)
@@ -283,7 +283,7 @@ def test_layers_that_are_not_tuned_stay(source: Local, x: Any) -> None:
     assert (again.before_ms, again.error) == (None, None)
 
 
-def test_without_an_example_shapes_are_looked_up_when_they_come(source: Local, x: Any) -> None:
+def test_shapes_are_looked_up_at_the_call_if_there_is_no_example(source: Local, x: Any) -> None:
     model = Block(usual).eval()
     model.conv.bias = nn.Parameter(torch.randn(6))
     plain = outputs(model, x)
@@ -295,7 +295,7 @@ def test_without_an_example_shapes_are_looked_up_when_they_come(source: Local, x
     assert torch.equal(outputs(model, x), plain)
 
 
-def test_conv1d_and_inputs_by_name(source: Local) -> None:
+def test_example_inputs_may_be_given_by_name(source: Local) -> None:
     class Signals(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -335,7 +335,7 @@ class Causal(nn.Module):
         lambda model, y, samples: model.act(y[:, :, 0:samples]),
     ],
 )
-def test_a_causal_convolution_is_known_by_what_is_cut_off(source: Local, call: Any) -> None:
+def test_causal_convolution_is_recognised_by_its_cut_output(source: Local, call: Any) -> None:
     model, x = Causal(call).eval(), torch.randn(2, 4, 61)
     plain = outputs(model, x)
     report = optimize_(model, x, source=source)
@@ -354,7 +354,7 @@ def restored(model: Any) -> Any:
 
 
 @pytest.mark.parametrize("dilation", [1, 2])
-def test_what_takes_the_cut_output_may_be_anything(dilation: int) -> None:
+def test_causal_convolution_is_recognised_whatever_uses_its_output(dilation: int) -> None:
     model = Causal(
         lambda model, y, samples: model.act(y[..., :samples].mT),
         dilation=dilation,
@@ -380,7 +380,7 @@ def test_what_takes_the_cut_output_may_be_anything(dilation: int) -> None:
         (lambda model, y, samples: y[..., : (samples + 1) // 2], {"stride": 2}),
     ],
 )
-def test_other_cuts_are_left_to_the_model(source: Local, call: Any, how: dict[str, int]) -> None:
+def test_other_cuts_make_no_layer_causal(source: Local, call: Any, how: dict[str, int]) -> None:
     model, x = Causal(call, **how).eval(), torch.randn(2, 4, 61)
     plain = outputs(model, x)
     (found,) = capture(model, x)
@@ -389,7 +389,7 @@ def test_other_cuts_are_left_to_the_model(source: Local, call: Any, how: dict[st
     assert close(outputs(model, x), plain)
 
 
-def test_parameters_made_in_inference_mode_have_no_versions(source: Local, x: Any) -> None:
+def test_model_made_in_inference_mode_is_optimised(source: Local, x: Any) -> None:
     with torch.inference_mode():
         model = Block(usual).eval()
         plain = model(x)

@@ -19,7 +19,9 @@ OTHER = "CPU of another host"
 SHAPE = {"M": 64, "N": 3}
 
 
-def test_its_own_cpus_best_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layer_prefers_the_best_of_its_own_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TUNER_SIGNING_KEY", str(tmp_path / "key"))
     settings = Settings(database_url=f"sqlite:///{tmp_path / 'convtune.db'}")
     work, cpu = Conv1dWorkload(**SHAPE), torch.device("cpu")

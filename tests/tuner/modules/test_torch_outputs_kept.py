@@ -44,7 +44,7 @@ def returns_what_pytorch_does_not_look_into(block: Block, y: Any) -> Any:
     ],
 )
 @pytest.mark.parametrize("mode", ["inference", "training"])
-def test_what_a_model_keeps_stays_what_it_was(
+def test_kept_or_reused_output_is_unchanged_by_optimize(
     source: Local, x: Any, call: Any, taken: list[str], apart: str, mode: Any
 ) -> None:
     model = Block(call, nn.ReLU6()).eval()
@@ -70,7 +70,7 @@ class Scripted(nn.Module):
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated")
 @pytest.mark.parametrize("of", [torch.nn.functional.softsign, Scripted()])
-def test_what_a_script_takes_stays_what_it_was(source: Local, x: Any, of: Any) -> None:
+def test_output_taken_by_a_script_is_unchanged_by_optimize(source: Local, x: Any, of: Any) -> None:
     """PyTorch's modes, by which ``optimize_`` sees calls, are not told of a script's call."""
     script = torch.jit.script(of)
     model = Block(lambda block, y: block.bn(y) + script(y)).eval()
@@ -81,7 +81,7 @@ def test_what_a_script_takes_stays_what_it_was(source: Local, x: Any, of: Any) -
     assert "BatchNorm2d stays, because it is not all that takes it" in str(report)
 
 
-def test_what_is_taken_by_vmap_stays_what_it_was(source: Local, x: Any) -> None:
+def test_output_taken_by_vmap_is_unchanged_by_optimize(source: Local, x: Any) -> None:
     """``vmap`` calls its function with a wrapper tensor, not with the layer's output itself."""
     model = Block(lambda block, y: block.bn(y) + torch.vmap(torch.sigmoid)(y)).eval()
     model.conv.bias = nn.Parameter(torch.randn(6))

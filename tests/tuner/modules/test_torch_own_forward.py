@@ -37,7 +37,7 @@ CHANGES = {"a function": wraps, "a method": binds}
 @pytest.mark.filterwarnings("ignore:DepthwiseConv2d takes nothing in any more")
 @pytest.mark.parametrize("called", [False, True])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_restore_passes_it_on(
+def test_restore_moves_a_forward_from_the_tuned_layer_to_the_models(
     source: Local, x: Any, change: Callable[[Any], None], called: bool
 ) -> None:
     model = Block(usual).eval()
@@ -66,7 +66,7 @@ def test_restore_passes_it_on(
     assert close(outputs(model, x), outputs(plain, x))
 
 
-def test_a_layer_with_one_is_pytorchs_the_next_time(source: Local, x: Any) -> None:
+def test_restored_layer_with_its_own_forward_stays_pytorchs(source: Local, x: Any) -> None:
     model = Block(usual).eval()
     optimize_(model, x, source=source)
     wraps(model.conv)

@@ -87,7 +87,7 @@ def stays(model: Any, state: dict[str, Any]) -> bool:
 
 @each_way
 @pytest.mark.parametrize("training", [False, True])
-def test_nothing_changes_a_weight(
+def test_capture_optimize_and_restore_leave_parametrised_weights_unchanged(
     source: Local, x: Any, change: Callable[[Any], object], training: bool
 ) -> None:
     model = trained(change, x).train(training)
@@ -107,7 +107,7 @@ def test_nothing_changes_a_weight(
 
 
 @each_way
-def test_an_optimised_layer_trains_as_the_models_own(
+def test_optimised_parametrised_layer_trains_as_pytorchs(
     source: Local, x: Any, change: Callable[[Any], object]
 ) -> None:
     model, own = trained(change, x), trained(change, x)
@@ -124,7 +124,7 @@ def test_an_optimised_layer_trains_as_the_models_own(
 
 @each_way
 @pytest.mark.parametrize("restored", [False, True])
-def test_parametrisations_can_be_removed_afterwards(
+def test_parametrisations_can_be_removed_after_optimize(
     source: Local, x: Any, change: Callable[[Any], object], restored: bool
 ) -> None:
     model = trained(change, x).eval()
@@ -142,7 +142,7 @@ def test_parametrisations_can_be_removed_afterwards(
     assert type(model[0]) is nn.Conv2d
 
 
-def test_what_is_parametrised_beside_the_weight_is_pytorchs(source: Local, x: Any) -> None:
+def test_layer_with_another_parametrised_tensor_stays_pytorchs(source: Local, x: Any) -> None:
     model = nn.Sequential(nn.Conv2d(3, 3, 3, padding=1, groups=3)).eval()
     model[0].register_buffer("steps", torch.ones(1))
     parametrize.register_parametrization(model[0], "steps", Halved())

@@ -35,7 +35,9 @@ def layer(source: Local) -> Any:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_it_is_copied_as_by_pytorch(source: Local, part: str) -> None:
+def test_layer_on_part_of_a_tensor_has_pytorchs_values_and_strides(
+    source: Local, part: str
+) -> None:
     """The output has PyTorch's values and strides, whether a kernel or PyTorch computes it."""
     module, (used, taken) = layer(source), PARTS[part]
     x = taken(torch.randn(SHAPE))
@@ -50,7 +52,7 @@ def test_it_is_copied_as_by_pytorch(source: Local, part: str) -> None:
         assert torch.allclose(module(other), module.plain(other, module.weight, None), atol=1e-5)
 
 
-def test_it_keeps_its_layout_in_a_compiled_graph(source: Local) -> None:
+def test_compiled_layer_on_part_of_a_tensor_keeps_channels_last(source: Local) -> None:
     module = layer(source)
     x = PARTS["some channels"][1](torch.randn(SHAPE))
     compiled = torch.compile(module, fullgraph=True, dynamic=False, backend="aot_eager")
@@ -77,7 +79,7 @@ class Mixed(nn.Module):
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_its_workload_has_the_layout_of_the_whole(layout: str) -> None:
+def test_workload_of_part_of_a_tensor_has_the_layout_of_the_whole(layout: str) -> None:
     """A part of a tensor is captured in the layout of the whole tensor."""
     x = torch.randn(1, 12, 8, 8)
     found = capture(Mixed().eval(), x.to(memory_format=LAST) if layout == "NHWC" else x)

@@ -64,7 +64,9 @@ LAYERS: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize(("made", "shape"), LAYERS.values(), ids=LAYERS)
-def test_a_layer_follows_its_weight(source: Local, made: Any, shape: tuple[int, ...]) -> None:
+def test_layer_computes_with_a_weight_of_another_shape(
+    source: Local, made: Any, shape: tuple[int, ...]
+) -> None:
     plain = made()
     kind: Any = Conv1d if len(shape) == 3 else DepthwiseConv2d
     module = kind.of(copy.deepcopy(plain), source=source)
@@ -80,7 +82,9 @@ def test_a_layer_follows_its_weight(source: Local, made: Any, shape: tuple[int, 
 @pytest.mark.parametrize("taps", [2, 7])
 @pytest.mark.parametrize("kind", ["convolve", "correlate"])
 @pytest.mark.parametrize("mode", ["full", "same", "valid", "causal"])
-def test_a_mode_is_that_of_the_taps(source: Local, mode: Any, kind: Any, taps: int) -> None:
+def test_mode_follows_the_number_of_taps_of_a_new_weight(
+    source: Local, mode: Any, kind: Any, taps: int
+) -> None:
     form = {"source": source, "mode": mode, "kind": kind, "dilation": 2}
     module = Conv1d(torch.randn(3, 2, 4), **form)
     weight = torch.randn(3, 2, taps)
@@ -100,7 +104,7 @@ class Causal(nn.Module):
 
 
 @pytest.mark.parametrize("taps", [2, 6, 10])
-def test_what_a_model_cuts_off_has_the_models_padding(source: Local, taps: int) -> None:
+def test_causal_layer_keeps_the_models_padding_after_pruning(source: Local, taps: int) -> None:
     plain, x = Causal().eval(), torch.randn(2, 4, 61)
     model = copy.deepcopy(plain)
     optimize_(model, x, source=source)
@@ -111,7 +115,7 @@ def test_what_a_model_cuts_off_has_the_models_padding(source: Local, taps: int) 
     alike(model, plain, x)
 
 
-def test_a_norm_is_folded_into_the_kernels_that_are_left(source: Local) -> None:
+def test_norm_is_folded_into_the_kernels_left_after_pruning(source: Local) -> None:
     """The kernels left are a part of the memory of all that were folded before."""
     plain = nn.Sequential(nn.Conv1d(4, 6, 5, padding=2), nn.BatchNorm1d(6)).eval()
     plain[1].running_var.uniform_(0.5, 2)
@@ -128,7 +132,7 @@ def test_a_norm_is_folded_into_the_kernels_that_are_left(source: Local) -> None:
     alike(model, plain, x)
 
 
-def test_a_pruned_model_is_optimised_anew(source: Local) -> None:
+def test_optimize_takes_the_kernel_size_from_a_pruned_weight(source: Local) -> None:
     """A module's ``kernel_size`` may still be the one from when it was made."""
     plain, x = nn.Sequential(nn.Conv1d(4, 4, 7, padding="same", groups=4)), torch.randn(2, 4, 61)
     put(plain[0], torch.randn(4, 1, 4))

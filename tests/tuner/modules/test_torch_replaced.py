@@ -52,7 +52,7 @@ def other_classes() -> list[Any]:
     ]
 
 
-def test_another_class_is_refused(source: Local) -> None:
+def test_of_refuses_modules_of_other_classes(source: Local) -> None:
     for module in other_classes():
         with pytest.raises(WrongArgument, match=r"than torch\.nn\.Conv2d; leave this one"):
             DepthwiseConv2d.of(module, source=source)
@@ -60,7 +60,7 @@ def test_another_class_is_refused(source: Local) -> None:
         Conv1d.of(torch.nn.ConvTranspose1d(1, 1, 7, padding=3), source=source)
 
 
-def test_a_lazy_layer_is_replaced_once_a_call_has_made_it(source: Local) -> None:
+def test_lazy_layer_is_replaced_once_a_call_has_initialised_it(source: Local) -> None:
     model = torch.nn.Sequential(torch.nn.LazyConv2d(3, 3, padding=1, groups=3)).eval()
     (row,) = optimize_(model, torch.randn(SHAPE), source=source).rows
     assert row.by == "tuned"
@@ -68,7 +68,7 @@ def test_a_lazy_layer_is_replaced_once_a_call_has_made_it(source: Local) -> None
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize(("size", "dilation"), [(3, 1), ((2, 5), 1), (4, 2)])
-def test_timms_conv2d_pads_each_size_by_itself(
+def test_replacement_of_timms_conv2d_pads_each_input_size_as_timm(
     source: Local, stride: int, size: Any, dilation: int
 ) -> None:
     module = Conv2dSame(3, 3, size, stride=stride, dilation=dilation, groups=3)
@@ -88,7 +88,7 @@ def test_timms_conv2d_pads_each_size_by_itself(
     torch.compiler.reset()
 
 
-def test_what_is_not_timms_conv2d_is_refused(source: Local) -> None:
+def test_of_refuses_modules_that_only_look_like_timms_conv2d(source: Local) -> None:
     padded = Conv2dSame(3, 3, 3, groups=3)
     padded.padding = (1, 1)
     with pytest.raises(WrongArgument, match=r"has padding \(1, 1\), and the operator \(0, 0\)"):
@@ -119,7 +119,7 @@ class Buffered(Wide):
 
 
 @pytest.mark.parametrize("kind", [Wide, Wider])
-def test_a_class_that_only_sets_itself_up_is_replaced(kind: type[Wide], source: Local) -> None:
+def test_subclass_that_only_sets_arguments_is_replaced(kind: type[Wide], source: Local) -> None:
     module = kind(SHAPE[1])
     made = DepthwiseConv2d.of(module, source=source)
     x = torch.randn(SHAPE)
@@ -128,19 +128,19 @@ def test_a_class_that_only_sets_itself_up_is_replaced(kind: type[Wide], source: 
     assert made.used == "tuned"
 
 
-def test_a_class_that_keeps_something_else_is_refused(source: Local) -> None:
+def test_subclass_with_a_further_buffer_is_refused(source: Local) -> None:
     with pytest.raises(WrongArgument, match="has steps beside its weight and bias"):
         DepthwiseConv2d.of(Buffered(SHAPE[1]), source=source)
 
 
-def test_a_forward_of_its_own_is_refused(source: Local) -> None:
+def test_layer_with_its_own_forward_is_refused(source: Local) -> None:
     module = depthwise()
     module.forward = lambda x: x
     with pytest.raises(WrongArgument, match="has a forward of its own"):
         DepthwiseConv2d.of(module, source=source)
 
 
-def test_hooks_are_refused(source: Local) -> None:
+def test_layer_with_hooks_is_refused(source: Local) -> None:
     hooked = [depthwise() for _ in range(4)]
     hooked[0].register_forward_pre_hook(lambda module, x: None)
     hooked[1].register_forward_hook(lambda module, x, y: 2 * y)
@@ -162,7 +162,7 @@ def test_hooks_are_refused(source: Local) -> None:
         assert made.used == "tuned"
 
 
-def test_a_weight_that_is_no_parameter_is_refused(source: Local) -> None:
+def test_layer_whose_weight_is_no_parameter_is_refused(source: Local) -> None:
     module = depthwise()
     weight = module.weight.detach()
     del module.weight
@@ -213,7 +213,7 @@ def test_parametrised_weights_are_read_at_each_call(source: Local, parametrized:
         lambda module: prune.l1_unstructured(module, "weight", 0.5),
     ],
 )
-def test_what_is_registered_afterwards_counts_too(source: Local, changed: Any) -> None:
+def test_weight_norm_or_pruning_added_later_is_computed(source: Local, changed: Any) -> None:
     plain = depthwise()
     module = DepthwiseConv2d.of(plain, source=source)
     x = torch.randn(SHAPE)
@@ -301,7 +301,9 @@ def test_a_replacement_computes_what_the_module_does(
 
 
 @pytest.mark.parametrize("change", [lambda *_, **__: None, optimize_], ids=["once", "twice"])
-def test_what_a_parametrisation_learns_in_training_stays(source: Local, change: Any) -> None:
+def test_optimize_and_restore_keep_the_state_of_a_parametrisation(
+    source: Local, change: Any
+) -> None:
     model, x = torch.nn.Sequential(parametrizations.spectral_norm(depthwise())), torch.randn(SHAPE)
     state = {name: value.clone() for name, value in model.eval().state_dict().items()}
     for each in (optimize_, change, lambda model, *_, **__: restore_(model)):
@@ -309,7 +311,7 @@ def test_what_a_parametrisation_learns_in_training_stays(source: Local, change: 
         assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
 
 
-def test_hooks_of_its_state_stay(source: Local, x: Any) -> None:
+def test_state_dict_hooks_of_a_replaced_layer_are_kept(source: Local, x: Any) -> None:
     def rename(module: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
         state[prefix + "weight"] = state.pop(prefix + "kernel", None)
 

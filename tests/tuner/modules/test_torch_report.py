@@ -29,7 +29,7 @@ from tuner.torch.model import missing  # noqa: E402
 from tuner.torch.model.outputs import difference  # noqa: E402
 
 
-def test_the_report(source: Local, x: Any) -> None:
+def test_report_is_given_as_text_json_and_svg(source: Local, x: Any) -> None:
     model = nn.Sequential(Block(usual), nn.Conv2d(6, 6, 5, padding=2, groups=6)).eval()
     report = optimize_(model, x, source=source)
     text = str(report)
@@ -52,14 +52,16 @@ class Noisy(Block):
 
 
 @pytest.mark.parametrize(("kind", "varies"), [(Noisy, True), (Block, False)])
-def test_a_model_whose_output_varies(source: Local, x: Any, kind: Any, varies: bool) -> None:
+def test_report_says_if_the_models_output_varies(
+    source: Local, x: Any, kind: Any, varies: bool
+) -> None:
     report = optimize_(kind(usual).eval(), x, source=source)
     assert report.tuned == 1
     assert ((report.variation or 0) > 0.1) == varies
     assert ("from call to call without tuned kernels" in str(report)) == varies
 
 
-def test_a_models_layers_say_each_cause_once(
+def test_model_logs_each_reason_once_for_all_its_layers(
     source: Local, x: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = nn.Sequential(Block(usual), Block(usual), Block(usual)).eval()
@@ -79,14 +81,14 @@ def test_a_models_layers_say_each_cause_once(
         caplog.clear()
 
 
-def test_what_is_missing_is_refused_before_anything_changes(source: Local, x: Any) -> None:
+def test_on_missing_raise_refuses_before_the_model_changes(source: Local, x: Any) -> None:
     model = Block(usual).eval()
     with pytest.raises(NotTuned, match=r"(?s)1 workloads .*tuner tune depthwise_conv2d"):
         optimize_(model, x, source=source, on_missing="raise")
     assert type(model.conv) is nn.Conv2d
 
 
-def test_what_is_missing_is_tuned(source: Local) -> None:
+def test_on_missing_tune_tunes_the_missing_workload(source: Local) -> None:
     model, x = (
         nn.Sequential(nn.Conv2d(2, 2, 3, groups=2, bias=False)).eval(),
         torch.randn(1, 2, 5, 4),
@@ -106,7 +108,7 @@ def test_what_is_missing_is_tuned(source: Local) -> None:
 
 
 @pytest.mark.parametrize("most", [2, 1])
-def test_all_that_is_missing_is_one_order_or_as_few_as_can_be(
+def test_missing_workloads_are_submitted_in_as_few_orders_as_possible(
     source: Local, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     monkeypatch.setattr(missing, "MAX_WORKLOADS", most)
@@ -125,7 +127,7 @@ def test_all_that_is_missing_is_one_order_or_as_few_as_can_be(
     assert {layer.job.baselines for layer in found} == {"pytorch"}
 
 
-def test_why_a_job_failed_is_told_at_its_layer(
+def test_report_says_at_the_layer_why_its_job_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TUNER_SIGNING_KEY", str(tmp_path / "key"))
@@ -175,7 +177,7 @@ class Recorded(Client):
         return super().verify_nearest(*given, **filters)
 
 
-def test_the_nearest_is_on_as_many_threads_as_a_layer_gets(
+def test_nearest_is_ordered_for_as_many_threads_as_the_layer_gets(
     service: Service, tmp_path: Path
 ) -> None:
     model = nn.Sequential(nn.Conv1d(1, 1, 2))  # nothing is near
@@ -192,7 +194,7 @@ def test_the_nearest_is_on_as_many_threads_as_a_layer_gets(
 
 
 @pytest.mark.parametrize("on_missing", ["fallback", "predicted", "tune", "raise"])
-def test_a_model_without_data_stays_pytorchs(source: Local, on_missing: Any) -> None:
+def test_model_on_the_meta_device_stays_pytorchs(source: Local, on_missing: Any) -> None:
     with torch.device("meta"):
         model, x = Block(usual).eval(), torch.randn(2, 6, 7, 9)
         report = optimize_(model, x, source=source, on_missing=on_missing)
@@ -202,7 +204,7 @@ def test_a_model_without_data_stays_pytorchs(source: Local, on_missing: Any) -> 
     assert type(model.conv) is nn.Conv2d
 
 
-def test_a_model_is_optimised_where_new_tensors_have_no_data(source: Local, x: Any) -> None:
+def test_model_is_optimised_if_meta_is_the_default_device(source: Local, x: Any) -> None:
     model = Block(usual).eval()
     model.conv.bias = nn.Parameter(torch.randn(6))
     plain = outputs(model, x)
@@ -212,7 +214,7 @@ def test_a_model_is_optimised_where_new_tensors_have_no_data(source: Local, x: A
     assert [row.by for row in report.rows] == ["tuned"]
 
 
-def test_a_model_that_fails_is_as_it_was(source: Local, x: Any) -> None:
+def test_model_is_unchanged_if_its_call_fails(source: Local, x: Any) -> None:
     calls: list[Any] = []
 
     def fails_at_the_second_call(block: Block, y: Any) -> Any:
@@ -240,14 +242,14 @@ class Merging(Block):
 
 
 @pytest.mark.parametrize("mode", ["inference", "training"])
-def test_what_else_a_change_of_modes_does_is_not_done(source: Local, x: Any, mode: Any) -> None:
+def test_optimize_does_not_call_the_models_train_method(source: Local, x: Any, mode: Any) -> None:
     model = Merging(usual)
     report = optimize_(model, x, source=source, mode=mode)
     assert report.training
     assert (model.training, model.bn.training, model.merged) == (True, True, False)
 
 
-def test_a_norm_stays_under_autocast(source: Local) -> None:
+def test_norm_is_not_taken_in_under_autocast(source: Local) -> None:
     """Autocast casts the layer's tensors but not the norm's. If the layer took the norm in, PyTorch
     would have to compute it, so the norm stays a module."""
     model = nn.Sequential(nn.Conv1d(1, 1, 7, padding=3, bias=False), nn.BatchNorm1d(1)).eval()
@@ -282,7 +284,9 @@ def test_a_norm_stays_under_autocast(source: Local) -> None:
         ({"example_inputs": None, "on_missing": "tune"}, "needs example_inputs"),
     ],
 )
-def test_bad_arguments(source: Local, x: Any, given: dict[str, Any], says: str) -> None:
+def test_wrong_arguments_are_refused_before_the_model_changes(
+    source: Local, x: Any, given: dict[str, Any], says: str
+) -> None:
     model = Block(usual).eval()
     with pytest.raises(WrongArgument, match=says):
         optimize_(model, **{"example_inputs": x, "source": source, **given})
@@ -296,7 +300,7 @@ def test_bad_arguments(source: Local, x: Any, given: dict[str, Any], says: str) 
             call()
 
 
-def test_the_workloads_of_a_model(source: Local, x: Any) -> None:
+def test_capture_lists_the_workloads_of_a_model(source: Local, x: Any) -> None:
     model = nn.Sequential(Block(usual), Block(usual), nn.Conv2d(6, 6, (2, 3), groups=6)).eval()
     first, second = capture(model, x)
     assert (first.calls, first.names) == (2, ["0.conv", "1.conv"])
@@ -322,13 +326,13 @@ def test_the_workloads_of_a_model(source: Local, x: Any) -> None:
         capture(optimised, x)
 
 
-def test_an_accuracy_may_be_numpys(x: Any) -> None:
+def test_max_error_may_be_a_numpy_number(x: Any) -> None:
     (found,) = capture(Block(usual).eval(), x, max_error=np.float32(0.0078125))
     assert found.workload is not None
     assert found.workload.max_error == 0.0078125
 
 
-def test_a_model_without_data_is_reported(source: Local, x: Any) -> None:
+def test_model_moved_to_the_meta_device_is_reported(source: Local, x: Any) -> None:
     model = Block(usual).eval().to("meta")
     (row,) = optimize_(model, x.to("meta"), source=source).rows
     assert row.by == "pytorch"
@@ -336,24 +340,24 @@ def test_a_model_without_data_is_reported(source: Local, x: Any) -> None:
         (row,) = optimize_(Block(usual).to_empty(device="cpu").eval(), x, source=source).rows
 
 
-def test_what_stays_infinite_is_no_difference() -> None:
+def test_equal_infinities_are_no_difference() -> None:
     masked = torch.tensor([2.0, -torch.inf])
     assert difference(masked, masked) == 0
     assert difference(masked, torch.tensor([1.0, -torch.inf])) == 0.5
     assert difference(masked, torch.tensor([2.0, 1.0])) == torch.inf
 
 
-def test_shapes_that_grow_are_not_compared() -> None:
+def test_outputs_of_different_shapes_are_not_compared() -> None:
     assert difference([torch.ones(2)], [torch.ones(3)]) is None
     assert difference([torch.ones(2)], [torch.ones(2), torch.ones(2)]) is None
 
 
-def test_a_nan_in_both_is_none() -> None:
+def test_nan_in_both_outputs_is_no_difference() -> None:
     before, after = torch.tensor([1.0, float("nan")]), torch.tensor([1.5, float("nan")])
     assert difference(before, after) == 0.5
 
 
-def test_a_nan_is_a_difference() -> None:
+def test_nan_in_one_output_is_a_difference() -> None:
     before, after = [torch.ones(3), torch.ones(3)], [torch.ones(3) + 0.5, torch.ones(3) / 0 * 0]
     assert difference(before, before) == 0
     for pair in (after, after[::-1]):

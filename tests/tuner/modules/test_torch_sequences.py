@@ -76,7 +76,7 @@ def tuned_and_plain(source: Local, x: Any) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("compiles", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("change", PARTED.values(), ids=PARTED)
-def test_a_sequence_without_what_was_taken_in(
+def test_sequence_that_parts_layer_from_norm_or_activation_equals_pytorchs(
     source: Local, x: Any, change: Callable[[Any], Any], compiles: bool
 ) -> None:
     model, plain = tuned_and_plain(source, x)
@@ -92,7 +92,7 @@ def test_a_sequence_without_what_was_taken_in(
 
 
 @pytest.mark.parametrize("change", WHOLE.values(), ids=WHOLE)
-def test_a_sequence_with_all_that_was_taken_in(
+def test_sequence_that_keeps_norm_and_activation_behind_the_layer_stays_fused(
     source: Local, x: Any, change: Callable[[Any], Any]
 ) -> None:
     model, plain = tuned_and_plain(source, x)
@@ -101,7 +101,7 @@ def test_a_sequence_with_all_that_was_taken_in(
     assert any(getattr(each, "norm", None) is not None for each in new.modules())
 
 
-def test_a_sequence_that_is_gone_parts_nothing(source: Local, x: Any) -> None:
+def test_deleted_sequence_leaves_the_model_fused(source: Local, x: Any) -> None:
     model, plain = tuned_and_plain(source, x)
     assert len([*model.body[:2].parameters()]) == 4
     assert close(outputs(model, x), outputs(plain, x))

@@ -46,7 +46,7 @@ def test_a_sharded_model_is_refused(source: Local, x: Any, mesh: Any) -> None:
             call()
 
 
-def test_a_model_that_is_sharded_later_computes_with_present_values(
+def test_model_sharded_after_optimize_computes_with_present_values(
     source: Local, x: Any, mesh: Any
 ) -> None:
     plain = Block(usual).eval()
@@ -65,7 +65,7 @@ def test_a_model_that_is_sharded_later_computes_with_present_values(
             assert close(outputs(tuned, x), outputs(plain, x))
 
 
-def test_a_model_for_training_that_is_sharded_later_is_trained(
+def test_model_sharded_after_optimize_for_training_trains_as_before(
     source: Local, x: Any, mesh: Any
 ) -> None:
     plain = Block(usual)

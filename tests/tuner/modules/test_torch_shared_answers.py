@@ -50,7 +50,7 @@ def asked(source: Counting, model: Any, x: Any) -> int:
     return source.asked - before
 
 
-def test_equal_layers_ask_once(counting: Counting, x: Any) -> None:
+def test_equal_layers_ask_the_source_once(counting: Counting, x: Any) -> None:
     one, three, other = layers(1), layers(3), nn.Sequential(nn.Conv2d(6, 6, 3, groups=6))
     for each in (one, three, other):
         optimize_(each, source=counting)
@@ -64,7 +64,7 @@ def test_equal_layers_ask_once(counting: Counting, x: Any) -> None:
     assert asked(counting, deepcopy(three), x) == expected
 
 
-def test_a_layer_that_forgets_asks_again(
+def test_layer_asks_the_source_again_after_forget(
     counting: Counting, libraries: dict[str, Path], x: Any
 ) -> None:
     model = layers(3)

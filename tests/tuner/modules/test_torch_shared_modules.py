@@ -55,7 +55,9 @@ def compiled(model: Any) -> Any:
 
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("call", [lambda model: model, compiled], ids=["eager", "compiled"])
-def test_another_model_computes_them(source: Local, x: Any, net: Net, call: Any) -> None:
+def test_second_model_of_the_same_modules_computes_as_before(
+    source: Local, x: Any, net: Net, call: Any
+) -> None:
     features = features_of(net)
     plain, part = outputs(net, x), outputs(features, x)
     for first, second in ((net, features), (features, net)):
@@ -69,7 +71,9 @@ def test_another_model_computes_them(source: Local, x: Any, net: Net, call: Any)
         restore_(first)
 
 
-def test_a_second_model_is_optimised_too(source: Local, x: Any, net: Net) -> None:
+def test_second_model_of_the_same_modules_can_be_optimised_too(
+    source: Local, x: Any, net: Net
+) -> None:
     features = features_of(net)
     plain, part = outputs(net, x), outputs(features, x)
     optimize_(net, x, source=source)
@@ -83,7 +87,7 @@ def test_a_second_model_is_optimised_too(source: Local, x: Any, net: Net) -> Non
     assert close(outputs(features, x), part)
 
 
-def test_another_model_is_trained_as_before(source: Local, x: Any, net: Net) -> None:
+def test_second_model_of_the_same_modules_trains_as_before(source: Local, x: Any, net: Net) -> None:
     features = features_of(net)
     optimize_(net, x, source=source)
     features.train()
@@ -92,7 +96,7 @@ def test_another_model_is_trained_as_before(source: Local, x: Any, net: Net) -> 
     assert net.bn.weight.grad is not None
 
 
-def test_an_activation_has_other_places(source: Local, x: Any) -> None:
+def test_shared_activation_computes_in_other_models(source: Local, x: Any) -> None:
     act = nn.SiLU()
     one = nn.Sequential(nn.Conv2d(6, 6, 3, padding=1, groups=6), act).eval()
     other, z = nn.Sequential(nn.Linear(4, 4), act), torch.randn(3, 4)
@@ -105,7 +109,9 @@ def test_an_activation_has_other_places(source: Local, x: Any) -> None:
         assert close(outputs(act, y), nn.functional.silu(y))
 
 
-def test_an_activation_is_called_by_its_forward(source: Local, x: Any, net: Net) -> None:
+def test_fused_activation_computes_if_its_forward_is_called(
+    source: Local, x: Any, net: Net
+) -> None:
     class Twice(Net):
         def forward(self, x: Any) -> Any:
             return super().forward(x) + self.act.forward(torch.full((2, 1, 1), 8.0))
@@ -119,7 +125,9 @@ def test_an_activation_is_called_by_its_forward(source: Local, x: Any, net: Net)
 
 
 @pytest.mark.usefixtures("fresh")
-def test_a_graph_may_break_before_them(source: Local, x: Any, net: Net) -> None:
+def test_model_is_right_if_the_graph_breaks_before_the_norm(
+    source: Local, x: Any, net: Net
+) -> None:
     class Broken(Net):
         def forward(self, x: Any) -> Any:
             y = self.conv(x)
@@ -134,7 +142,9 @@ def test_a_graph_may_break_before_them(source: Local, x: Any, net: Net) -> None:
 
 
 @pytest.mark.usefixtures("fresh")
-def test_each_module_may_be_a_graph_of_its_own(source: Local, x: Any, net: Net) -> None:
+def test_model_is_right_if_each_module_is_compiled_by_itself(
+    source: Local, x: Any, net: Net
+) -> None:
     plain = outputs(net, x)
     optimize_(net, x, source=source)
     for child in net.children():
@@ -144,7 +154,7 @@ def test_each_module_may_be_a_graph_of_its_own(source: Local, x: Any, net: Net) 
 
 
 @pytest.mark.usefixtures("fresh")
-def test_only_the_layer_may_be_a_graph(source: Local, x: Any, net: Net) -> None:
+def test_model_is_right_if_only_the_layer_is_compiled(source: Local, x: Any, net: Net) -> None:
     plain = outputs(net, x)
     optimize_(net, x, source=source)
     net.conv.compile(backend="aot_eager")
@@ -152,7 +162,9 @@ def test_only_the_layer_may_be_a_graph(source: Local, x: Any, net: Net) -> None:
         assert close(outputs(net, x), plain)
 
 
-def test_outputs_may_wait_and_change_threads(source: Local, x: Any, net: Net) -> None:
+def test_layer_outputs_may_be_used_later_and_in_other_threads(
+    source: Local, x: Any, net: Net
+) -> None:
     given = [x, 2 * x, -x]
     plain = [outputs(net, each) for each in given]
     optimize_(net, x, source=source)
@@ -167,7 +179,7 @@ def test_outputs_may_wait_and_change_threads(source: Local, x: Any, net: Net) ->
             assert close(y, expected)
 
 
-def test_a_copied_output_comes_next(source: Local, x: Any, net: Net) -> None:
+def test_norm_is_not_applied_again_to_a_cloned_output(source: Local, x: Any, net: Net) -> None:
     """The layer computed the copy's values, so nothing may compute them again."""
     plain = outputs(net, x)
     optimize_(net, x, source=source)

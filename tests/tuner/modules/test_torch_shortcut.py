@@ -37,7 +37,9 @@ def plain(module: Any, x: Any) -> Any:
     return torch.nn.functional.conv2d(x, module.weight, module.bias, padding=1, groups=6)
 
 
-def test_it_computes_what_the_whole_way_does(module: Any, x: Any, asked: list[bool]) -> None:
+def test_shortcut_gives_the_same_output_as_the_whole_way(
+    module: Any, x: Any, asked: list[bool]
+) -> None:
     """A call that takes the shortcut gives the values and strides of one that does not."""
     other = torch.randn_like(x)
     with torch.no_grad():
@@ -64,7 +66,7 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_another_call_goes_the_whole_way(
+def test_different_call_takes_no_shortcut(
     module: Any, x: Any, asked: list[bool], change: str
 ) -> None:
     other = CHANGES[change](module, x)
@@ -74,7 +76,9 @@ def test_another_call_goes_the_whole_way(
     assert not any(asked)
 
 
-def test_a_call_with_gradients_has_none(module: Any, x: Any, asked: list[bool]) -> None:
+def test_call_that_needs_gradients_takes_no_shortcut(
+    module: Any, x: Any, asked: list[bool]
+) -> None:
     """A call that needs gradients takes no shortcut. Its kernel is called within it on tensors that
     need none, which differs from the calls before, so that takes no shortcut either."""
     y = module(x)
@@ -89,7 +93,9 @@ def test_a_call_with_gradients_has_none(module: Any, x: Any, asked: list[bool]) 
 
 
 @pytest.mark.filterwarnings("ignore:::torch")  # PyTorch warns of its own deprecated functions
-def test_what_records_or_transforms_sees_the_call(module: Any, x: Any, asked: list[bool]) -> None:
+def test_call_under_tracing_transforms_or_autocast_takes_no_shortcut(
+    module: Any, x: Any, asked: list[bool]
+) -> None:
     from torch.autograd import forward_ad
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -109,7 +115,9 @@ def test_what_records_or_transforms_sees_the_call(module: Any, x: Any, asked: li
     assert not any(asked)
 
 
-def test_calls_on_two_shapes_in_turn(module: Any, source: Local, x: Any, asked: list[bool]) -> None:
+def test_alternating_shapes_both_take_the_shortcut(
+    module: Any, source: Local, x: Any, asked: list[bool]
+) -> None:
     smaller = x[:1]
     shape = workload("biased").model_dump() | {"B": 1}
     source.tune("depthwise_conv2d", shape, target="cpu", trials=1, baselines="none")
@@ -121,7 +129,7 @@ def test_calls_on_two_shapes_in_turn(module: Any, source: Local, x: Any, asked: 
     assert asked == [True] * 4
 
 
-def test_shapes_without_end_are_not_all_kept(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_kept_shapes_is_limited(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded, "MOST", 4)
     with torch.no_grad():
         for height in range(1, 12):
@@ -131,13 +139,13 @@ def test_shapes_without_end_are_not_all_kept(module: Any, monkeypatch: pytest.Mo
     assert len(module.reason_log._reasons) <= 4
 
 
-def test_a_copy_and_what_is_forgotten_have_none(module: Any, x: Any) -> None:
+def test_copy_and_forget_leave_no_shortcut(module: Any, x: Any) -> None:
     assert deepcopy(module)._shortcuts == ({}, {})
     module.forget()
     assert module._shortcuts == ({}, {})
 
 
-def test_a_compiled_graph_has_its_own(module: Any, x: Any, asked: list[bool]) -> None:
+def test_compiled_graph_takes_a_shortcut_of_its_own(module: Any, x: Any, asked: list[bool]) -> None:
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     with torch.no_grad():
         for _ in range(3):  # the first call compiles, so it takes no shortcut
@@ -147,7 +155,7 @@ def test_a_compiled_graph_has_its_own(module: Any, x: Any, asked: list[bool]) ->
     assert asked[-2:] == [True, True]
 
 
-def test_a_compiled_graph_computes_it_before_pytorch_dispatches(
+def test_compiled_graph_takes_the_shortcut_before_pytorch_dispatches(
     module: Any, x: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
@@ -175,7 +183,7 @@ def pair(source: Local, x: Any) -> tuple[Any, Any]:
     return plain, tuned
 
 
-def test_a_layer_with_a_norm_has_one(pair: Any, x: Any, asked: list[bool]) -> None:
+def test_layer_with_a_norm_takes_the_shortcut(pair: Any, x: Any, asked: list[bool]) -> None:
     plain, tuned = pair
     with torch.no_grad():
         for change in (lambda model: None, scramble, lambda model: model.bn.bias.add_(1.0)):
@@ -203,7 +211,7 @@ NORM_CHANGES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("change", NORM_CHANGES)
-def test_a_changed_norm_goes_the_whole_way(
+def test_layer_with_a_changed_norm_takes_no_shortcut(
     pair: Any, x: Any, asked: list[bool], change: str
 ) -> None:
     for model in pair:
@@ -216,7 +224,7 @@ def test_a_changed_norm_goes_the_whole_way(
 
 
 @pytest.mark.filterwarnings("ignore:::torch")
-def test_a_graph_with_a_norm_has_one(pair: Any, x: Any, asked: list[bool]) -> None:
+def test_graph_with_a_norm_takes_the_shortcut(pair: Any, x: Any, asked: list[bool]) -> None:
     """Calls of a graph with other values of the norm are not recognised."""
     plain, tuned = pair
     values = {name: each + 0.25 for name, each in plain.state_dict().items()}

@@ -59,13 +59,13 @@ def test_make_fx_records_pytorchs_convolution(case: Any, pre_dispatch: bool) -> 
     assert module.used == "tuned"
 
 
-def test_tracing_records_pytorchs_convolution(case: Any) -> None:
+def test_jit_traced_module_equals_pytorchs(case: Any) -> None:
     plain, module, x = case
     other = torch.randn(x.shape)
     same(torch.jit.trace(module, (x,))(other), plain(other))
 
 
-def test_a_symbolic_trace_has_it_as_one_node(case: Any) -> None:
+def test_symbolic_trace_has_the_module_as_one_node(case: Any) -> None:
     plain, module, x = case
     traced = torch.fx.symbolic_trace(torch.nn.Sequential(module))
     assert [node.op for node in traced.graph.nodes] == ["placeholder", "call_module", "output"]
@@ -79,7 +79,7 @@ def test_a_symbolic_trace_has_it_as_one_node(case: Any) -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_it_is_exported(case: Any, strict: bool) -> None:
+def test_exported_module_equals_pytorchs(case: Any, strict: bool) -> None:
     plain, module, x = case
     exported = torch.export.export(module, (x,), strict=strict)
     other = torch.randn(x.shape)
@@ -95,7 +95,9 @@ def compiled_anew() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_a_compiled_graph_has_it_as_one_node(case: Any, backend: str, compiled_anew: None) -> None:
+def test_compiled_graph_calls_the_tuned_kernel(
+    case: Any, backend: str, compiled_anew: None
+) -> None:
     plain, module, x = case
     compiled = torch.compile(lambda x: module(x) + 1, backend=backend, fullgraph=True)
     for seed in range(2):
@@ -134,7 +136,7 @@ def test_shapes_may_change_in_a_compiled_graph(case: Any, compiled_anew: None) -
         assert module.used == ("tuned" if given is x else "pytorch")
 
 
-def test_a_compiled_graph_is_trained_by_pytorch(case: Any, compiled_anew: None) -> None:
+def test_pytorch_computes_gradients_of_a_compiled_graph(case: Any, compiled_anew: None) -> None:
     plain, module, x = case
     module.weight.requires_grad_()
     compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
@@ -147,14 +149,14 @@ def test_a_compiled_graph_is_trained_by_pytorch(case: Any, compiled_anew: None) 
         assert module.used == "tuned"
 
 
-def test_autocast_is_left_to_pytorch_in_a_compiled_graph(case: Any, compiled_anew: None) -> None:
+def test_compiled_graph_under_autocast_gives_its_dtype(case: Any, compiled_anew: None) -> None:
     _, module, x = case
     compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert compiled(x).dtype == torch.bfloat16
 
 
-def test_the_operator_is_as_pytorch_wants_one(case: Any) -> None:
+def test_module_operator_passes_opcheck(case: Any) -> None:
     _, module, x = case
     given = (x, module.weight, module.bias, None, *NO_NORM, module._number)
     torch.library.opcheck(torch.ops.convtune.module.default, given)
@@ -163,7 +165,7 @@ def test_the_operator_is_as_pytorch_wants_one(case: Any) -> None:
 
 
 @pytest.mark.parametrize("is_parametrised", [False, True])
-def test_a_copy_is_a_module_of_its_own_in_a_graph(
+def test_graph_of_a_copied_module_calls_the_copy(
     case: Any, is_parametrised: bool, compiled_anew: None
 ) -> None:
     plain, module, x = case
@@ -178,7 +180,7 @@ def test_a_copy_is_a_module_of_its_own_in_a_graph(
     assert (module.used, copied.used) == (None, "tuned")
 
 
-def test_a_graph_that_outlives_its_module_says_so(case: Any) -> None:
+def test_operator_says_that_its_module_is_gone(case: Any) -> None:
     _, module, x = case
     gone = copy.deepcopy(module)
     number = gone._number
@@ -188,9 +190,7 @@ def test_a_graph_that_outlives_its_module_says_so(case: Any) -> None:
         torch.ops.convtune.module(x, module.weight, module.bias, None, *NO_NORM, number)
 
 
-def test_what_only_pytorch_knows_is_its_convolution_in_a_graph(
-    case: Any, compiled_anew: None
-) -> None:
+def test_compiled_jvp_and_vmap_equal_pytorchs(case: Any, compiled_anew: None) -> None:
     plain, module, x = case
     tangent = torch.randn(x.shape)
 
@@ -203,7 +203,7 @@ def test_what_only_pytorch_knows_is_its_convolution_in_a_graph(
     same(compiled(several), torch.stack([plain(each) for each in several]))
 
 
-def test_forward_mode_differentiation(case: Any) -> None:
+def test_forward_mode_tangents_equal_pytorchs(case: Any) -> None:
     plain, module, x = case
     tangent = torch.randn(x.shape)
     with forward_ad.dual_level():
@@ -215,7 +215,7 @@ def test_forward_mode_differentiation(case: Any) -> None:
         assert module.used == "tuned"
 
 
-def test_functional_transforms(case: Any) -> None:
+def test_functional_transforms_equal_pytorchs(case: Any) -> None:
     plain, module, x = case
     several = torch.randn(3, *x.shape)
     same(torch.func.vmap(module)(several), torch.stack([plain(each) for each in several]))
@@ -235,7 +235,7 @@ def test_functional_transforms(case: Any) -> None:
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_several_gradients_at_once_are_pytorchs(trained: Local, last: bool) -> None:
+def test_pytorch_computes_batched_gradients(trained: Local, last: bool) -> None:
     """torch.autograd.functional.jacobian(…, vectorize=True) and torch.vmap ask for several
     gradients in one call; PyTorch computes those."""
     shape = (2, 6, 7, 9) if last else (2, 3, 9, 20)
@@ -264,7 +264,7 @@ def test_several_gradients_at_once_are_pytorchs(trained: Local, last: bool) -> N
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_several_gradients_at_once_of_a_compiled_call(
+def test_batched_gradients_of_a_compiled_call_equal_pytorchs(
     trained: Local, by_name: bool, compiled_anew: None
 ) -> None:
     plain = torch.nn.Conv2d(3, 3, 3, padding=1, groups=3, bias=False)
@@ -286,7 +286,7 @@ def test_several_gradients_at_once_of_a_compiled_call(
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_complex_signals_are_trained_in_a_compiled_graph(
+def test_compiled_gradients_of_complex_signals_equal_pytorchs(
     source: Local, by_name: bool, compiled_anew: None
 ) -> None:
     plain = torch.nn.Conv1d(4, 4, 3, groups=4, dtype=torch.complex64)
@@ -308,14 +308,14 @@ class Logged(torch.Tensor):  # type: ignore[misc]
     """A subclass of tensors, which might override any operation."""
 
 
-def test_a_subclass_of_tensors_is_pytorchs(case: Any) -> None:
+def test_pytorch_computes_a_tensor_subclass(case: Any) -> None:
     plain, module, x = case
     y = module(x.as_subclass(Logged))
     assert (type(y), module.used) == (Logged, "pytorch")
     same(y.as_subclass(torch.Tensor), plain(x))
 
 
-def test_a_module_goes_into_a_file_without_its_source(case: Any, source: Local) -> None:
+def test_saved_module_does_not_contain_its_source(case: Any, source: Local) -> None:
     plain, module, x = case
     file = io.BytesIO()
     torch.save(module, file)
@@ -331,7 +331,7 @@ def test_a_module_goes_into_a_file_without_its_source(case: Any, source: Local) 
     assert str(source.where).encode() not in file.getvalue()
 
 
-def test_a_parametrised_module_goes_into_no_file_but_its_state(case: Any) -> None:
+def test_only_the_state_of_a_parametrised_module_can_be_saved(case: Any) -> None:
     _, module, _ = case
     parametrizations.weight_norm(module)
     # PyTorch itself refuses to save a parametrised module.
@@ -341,7 +341,9 @@ def test_a_parametrised_module_goes_into_no_file_but_its_state(case: Any) -> Non
 
 
 @pytest.mark.parametrize("parametrized", [False, True])
-def test_a_copy_works(case: Any, source: Local, parametrized: bool) -> None:
+def test_copied_module_computes_with_its_own_parameters(
+    case: Any, source: Local, parametrized: bool
+) -> None:
     _, module, x = case
     if parametrized:
         parametrizations.weight_norm(module)
@@ -355,13 +357,15 @@ def test_a_copy_works(case: Any, source: Local, parametrized: bool) -> None:
         assert torch.equal(other(x), y)
 
 
-def test_what_is_not_a_module_is_refused(source: Local) -> None:
+def test_of_refuses_a_module_that_is_no_convolution(source: Local) -> None:
     with pytest.raises(WrongArgument):
         DepthwiseConv2d.of(torch.nn.Identity(), source=source)
 
 
 @pytest.mark.parametrize("mode", ["inference", "training"])
-def test_a_model_is_traced_symbolically_with_its_layers(source: Local, x: Any, mode: Any) -> None:
+def test_symbolic_trace_of_a_model_keeps_its_layers_as_nodes(
+    source: Local, x: Any, mode: Any
+) -> None:
     """Tools that quantise, prune or extract features trace a model symbolically. Its tuned layers
     stay leaves of the graph, with the norms and activations that they took in."""
     model = Block(usual).eval()
@@ -377,7 +381,7 @@ def test_a_model_is_traced_symbolically_with_its_layers(source: Local, x: Any, m
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["compile()", "torch.compile"])
-def test_a_model_that_is_compiled_already_is_optimised(
+def test_already_compiled_model_can_be_optimised(
     source: Local, x: Any, compiled_anew: None, own: bool
 ) -> None:
     model: Any = Block(usual).eval()

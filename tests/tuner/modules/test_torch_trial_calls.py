@@ -40,7 +40,9 @@ def of(call: Any) -> Block:
 
 
 @pytest.mark.parametrize("call", [in_another_thread, unseen_by_any_mode])
-def test_nothing_is_taken_in_if_the_output_is_another_one(source: Local, x: Any, call: Any) -> None:
+def test_nothing_is_taken_in_if_that_changes_the_examples_output(
+    source: Local, x: Any, call: Any
+) -> None:
     model = of(call)
     plain = outputs(model, x)
     report = optimize_(model, x, source=source)
@@ -54,7 +56,7 @@ def test_nothing_is_taken_in_if_the_output_is_another_one(source: Local, x: Any,
     assert said in str(report)
 
 
-def test_only_that_layer_is_kept_from_it(source: Local, x: Any) -> None:
+def test_only_layers_that_change_the_output_take_nothing_in(source: Local, x: Any) -> None:
     model = nn.Sequential(
         of(usual), of(in_another_thread), of(usual), of(unseen_by_any_mode)
     ).eval()
@@ -66,7 +68,7 @@ def test_only_that_layer_is_kept_from_it(source: Local, x: Any) -> None:
     assert close(outputs(model, x), plain)
 
 
-def test_what_is_cut_off_is_computed_if_it_is_taken_unseen(source: Local) -> None:
+def test_layer_computes_the_cut_end_if_the_model_uses_it_unseen(source: Local) -> None:
     model, x = Whole().eval(), torch.randn(2, 4, 61)
     plain = outputs(model, x)
     (row,) = optimize_(model, x, source=source).rows
@@ -90,7 +92,7 @@ class Whole(nn.Module):
         return self.act(y[..., : x.shape[-1]]) + ends
 
 
-def test_what_is_small_or_rounded_roughly_is_found(source: Local, x: Any) -> None:
+def test_small_or_coarsely_rounded_changes_of_the_output_are_found(source: Local, x: Any) -> None:
     def call(block: Block, y: Any) -> Any:
         with torch._C.DisableTorchFunction():
             other = torch.sigmoid(y)
@@ -187,7 +189,7 @@ def test_an_output_that_holds_itself_and_its_model_is_compared(source: Local, x:
     assert report.error < 1e-5
 
 
-def test_a_layer_whose_kernel_gives_something_else_is_left(
+def test_layer_stays_pytorchs_if_its_kernels_output_is_wrong(
     source: Local, x: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = nn.Sequential(of(usual), of(usual)).eval()
@@ -206,7 +208,9 @@ def test_a_layer_whose_kernel_gives_something_else_is_left(
     assert close(outputs(model, x), plain)
 
 
-def test_so_it_is_if_rounding_is_rough(source: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bfloat16_layer_stays_pytorchs_if_its_kernel_is_10_percent_off(
+    source: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A kernel that is 10 % off is found even in bfloat16: the layer stays PyTorch's."""
     model = nn.Sequential(nn.Conv1d(1, 1, 7, padding=3, bias=False)).eval().bfloat16()
     by_kernel: Any = Tuned.by_kernel
@@ -215,7 +219,7 @@ def test_so_it_is_if_rounding_is_rough(source: Local, monkeypatch: pytest.Monkey
     assert (row.by, "is not PyTorch's" in row.reason) == ("pytorch", True)
 
 
-def test_so_it_is_if_gradients_are_others(trained: Local, x: Any) -> None:
+def test_training_takes_nothing_in_if_that_changes_gradients(trained: Local, x: Any) -> None:
     """In training a layer takes nothing in if another use of its output shows in the gradients."""
 
     def call(block: Block, y: Any) -> Any:
@@ -237,7 +241,7 @@ class AsksForItsClass(Block):
         return self.conv(y) if type(self.conv) is nn.Conv2d else y
 
 
-def test_no_layer_is_replaced_if_the_output_is_another_one(source: Local, x: Any) -> None:
+def test_layer_is_not_replaced_if_that_changes_the_examples_output(source: Local, x: Any) -> None:
     model = AsksForItsClass(usual).eval()
     model.conv.bias = nn.Parameter(torch.randn(6))
     plain = outputs(model, x)
@@ -266,7 +270,7 @@ def asks_for_what_it_set(block: Block, y: Any) -> Any:
         (asks_for_what_it_set, "AttributeError: 'DepthwiseConv2d' object has no attribute 'gain'"),
     ],
 )
-def test_no_layer_is_replaced_if_the_call_fails_then(
+def test_layer_is_not_replaced_if_the_models_call_then_fails(
     source: Local, x: Any, call: Any, error: str
 ) -> None:
     model = nn.Sequential(of(call), of(usual)).eval()
@@ -291,7 +295,7 @@ class AsksHowItLies(nn.Module):
         return self.conv(x.mT).view(2, -1)
 
 
-def test_so_it_is_if_it_asks_how_an_output_lies(source: Local) -> None:
+def test_layer_is_not_replaced_if_the_model_relies_on_its_strides(source: Local) -> None:
     """If the model's call fails because of the replaced layer's strides, the layer stays."""
     model, signals = AsksHowItLies().eval(), torch.randn(2, 61, 4)
     plain = outputs(model, signals)
@@ -300,7 +304,7 @@ def test_so_it_is_if_it_asks_how_an_output_lies(source: Local) -> None:
     assert "fails (RuntimeError: view size is not compatible" in str(report)
 
 
-def test_only_those_that_it_asks_stay(source: Local, x: Any) -> None:
+def test_only_layers_whose_class_the_model_checks_stay_pytorchs(source: Local, x: Any) -> None:
     asks = AsksForItsClass(usual)
     asks.conv.bias = nn.Parameter(torch.randn(6))
     model = nn.Sequential(of(usual), asks, of(usual)).eval()
@@ -310,7 +314,7 @@ def test_only_those_that_it_asks_stay(source: Local, x: Any) -> None:
     assert close(outputs(model, x), plain)
 
 
-def test_a_model_that_draws_its_output_is_replaced(source: Local, x: Any) -> None:
+def test_layer_of_a_model_with_random_output_is_replaced(source: Local, x: Any) -> None:
     model = of(lambda block, y: usual(block, y) + torch.randn(y.shape))
     report = optimize_(model, x, source=source)
     assert report.rows[0].takes_in == ["BatchNorm2d", "ReLU6"]
@@ -318,7 +322,7 @@ def test_a_model_that_draws_its_output_is_replaced(source: Local, x: Any) -> Non
     assert report.error > 1e-2
 
 
-def test_an_output_that_jumps_is_no_other_one(
+def test_layer_is_replaced_if_rounding_flips_the_sign_of_an_output(
     source: Local, x: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rounding difference may flip a sign, which changes the example's output by a lot at one

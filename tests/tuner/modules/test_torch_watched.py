@@ -26,7 +26,9 @@ def counted(model: Any, x: Any, backward: bool) -> int:
 
 
 @pytest.mark.parametrize("mode", ["inference", "training"])
-def test_operations_are_counted(source: Local, trained: Local, x: Any, mode: Any) -> None:
+def test_flop_counter_counts_a_tuned_models_operations(
+    source: Local, trained: Local, x: Any, mode: Any
+) -> None:
     plain = Block(usual).train(mode == "training")
     tuned = copy.deepcopy(plain)
     optimize_(tuned, x, source=source if mode == "inference" else trained, mode=mode)
