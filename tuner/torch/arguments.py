@@ -17,7 +17,7 @@ from tuner.errors import WrongArgument
 
 
 def whole(name: str, given: Any, least: int = 1) -> int:
-    """Return ``given`` as an int. Raise WrongArgument unless it is one of ``least`` or more."""
+    """Return ``given`` as an int. Raise WrongArgument unless it is whole and at least ``least``."""
     number = _index(given)
     if number is None or number < least:
         raise WrongArgument(f"{name} is {given!r}, and must be a whole number of {least} or more")
@@ -25,7 +25,7 @@ def whole(name: str, given: Any, least: int = 1) -> int:
 
 
 def sides(given: Any, *names: str) -> tuple[int, ...]:
-    """Return ``given`` as the padding, in zeros, of each of the sides that ``names`` lists."""
+    """Return the padding ``given`` as the number of zeros at each of the sides ``names``."""
     several = isinstance(given, Sequence) and len(given) == len(names)
     numbers = [_index(each) for each in given] if several else []
     zeros = tuple(each for each in numbers if each is not None and each >= 0)
@@ -47,8 +47,9 @@ def one_of(name: str, given: Any, known: Sequence[Any]) -> None:
 def parameter(name: str, given: Any) -> torch.nn.Parameter:
     """Return ``given`` as a parameter.
 
-    A parameter is returned itself, so that a module and its replacement train the same one. A plain
-    tensor becomes a parameter on the same memory, which needs grad only if the tensor does.
+    A parameter is returned as it is, so that a module and its replacement train the same parameter.
+    A plain tensor becomes a parameter on the same memory, and requires grad only if the tensor
+    does.
     """
     if isinstance(given, torch.nn.Parameter):
         return given
@@ -60,7 +61,7 @@ def parameter(name: str, given: Any) -> torch.nn.Parameter:
 
 
 def bias(given: Any, filters: int) -> None:
-    """Raise WrongArgument if there is a bias, and not one element for each of the ``filters``."""
+    """Raise WrongArgument if a bias is given that has not ``filters`` elements."""
     if given is not None and given.numel() != filters:
         raise WrongArgument(
             f"bias has shape {tuple(given.shape)}, and must have ({filters},), as the weight has "
@@ -84,8 +85,8 @@ def model(given: Any) -> None:
 def source(given: Any, *, or_none: str = "") -> None:
     """Raise WrongArgument unless ``given`` is a Source.
 
-    None passes too if ``or_none`` is not empty. It is the end of the error's message, and says that
-    None is allowed.
+    If ``or_none`` is not empty, None passes too. ``or_none`` ends the error's message, and says
+    there that None is allowed.
     """
     if not isinstance(given, Source) and not (or_none and given is None):
         raise WrongArgument(

@@ -1,15 +1,17 @@
 """Layers that stand in the place of a model's convolution and also compute modules behind it.
 
-Users may change the model afterwards: replace a module, or register a hook. So before each call
-:class:`FusedModules` checks whether the layer may still compute those modules. In a graph of
-``torch.compile`` each attribute that a check reads is compared in every call, which takes longer
-than the kernel. There the checks are made when the graph is compiled, and again if a module was put
-into one of the places meanwhile. A hook that is registered later is not seen, as with any module in
-a graph, nor is a ``forward`` that is set on a module in another graph than the layer's.
+Users may change the model afterwards: they may replace a module or register a hook. So before each
+call :class:`FusedModules` checks whether the layer may still compute those modules.
 
-PyTorch needs not compare one by one what a graph reads of a model, but only whether dictionaries
-have changed, if the graph reads nothing of it but modules, dictionaries, tensors and constants. A
-single other object makes that impossible for the whole model. So what is read here is of these.
+A graph of ``torch.compile`` compares, in every call, each attribute that a check reads. This takes
+longer than the kernel. So in a graph the checks are made when the graph is compiled, and again
+after a module was put into one of the places. A graph does not see a hook that is registered later,
+as with any module in a graph. It also does not see a ``forward`` that is set on a module in another
+graph than the layer's.
+
+If a graph reads only modules, dictionaries, tensors and constants of a model, PyTorch only compares
+whether dictionaries have changed. If the graph reads a single other object, PyTorch compares all
+that is read one by one, for the whole model. So this module reads only objects of these kinds.
 """
 
 from __future__ import annotations
@@ -32,14 +34,14 @@ Place = tuple[torch.nn.Module, str, torch.nn.Module]
 class FusedModules(torch.nn.Module):
     """The modules that a layer has taken in, and the places in the model on which this depends.
 
-    ``fused`` are those modules: each returns the layer's output as it is given. ``own``, as
-    (parent, name, module), are the places of the layer and of the modules around it that do not
-    hold all of ``fused``. ``places`` are those of the modules taken in, of their parts, of what
-    lies between and of the other modules around any of these. ``known`` has those of them that are
-    activations and can be set to be others, with which one each is, by default now. ``sequences``
-    are those into which the layer, or a module around it, was put later. References to the modules
-    of ``own``, to parents and to sequences are weak, so that this object does not keep the model
-    alive.
+    ``fused`` are the modules that were taken in: each returns the layer's output unchanged. ``own``
+    has places, as (parent, name, module): those of the layer, and of the modules around it that do
+    not hold all of ``fused``. ``places`` has the places of the modules taken in, of their parts, of
+    the modules between them, and of the other modules around any of these. ``known`` pairs each
+    module in ``fused`` or ``places`` whose attributes can change its activation with that
+    activation, by default the present one. ``sequences`` are the sequences into which the layer, or
+    a module around it, was put later. References to the modules of ``own``, to parents and to
+    sequences are weak, so that this object does not keep the model alive.
     """
 
     def __init__(
@@ -79,28 +81,28 @@ class FusedModules(torch.nn.Module):
             _watch(parent, self)
 
     def begin(self) -> None:
-        """Have the modules return the layer's output as they are given it."""
+        """Make the modules return the layer's output unchanged."""
         for module in self._fused:
             vars(module)["forward"] = PassThrough(module, self)
         self._hooks = None
 
     def end(self) -> None:
-        """Make the modules compute again, but for those that another layer has taken in since."""
+        """Make the modules compute again, except those that another layer has taken in since."""
         for module in self._fused:
             if self._has(module):
                 restore_forward_(module)
 
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def announce_in_graph(self, alone: bool) -> bool:
-        """Note while a graph is made that the layer is called in it, and whether it computes the
-        convolution alone. Return True."""
+        """While a graph is made, note that the layer is called in it, and whether the layer
+        computes the convolution alone. Return True."""
         self.calls.announce_in_graph(alone)
         return True
 
     def is_installed(self) -> bool:
         """Return whether the layer exists and is where it was put. Asked before each call.
 
-        If it is not, nothing computes for the modules, and they must do so themselves.
+        If it is not, the modules must compute themselves.
         """
         for place, name, own in self._own:
             parent = place()
@@ -113,9 +115,9 @@ class FusedModules(torch.nn.Module):
     def must_unfuse(self) -> bool:
         """Return whether the layer must stop computing the modules. Asked before each call.
 
-        It must if it or one of the modules got hooks that could see another value or another
-        ``forward``, if a module was replaced, is of another class or is another activation now, or
-        if a sequence that was made later calls the layer without them.
+        It must in each of these cases: the layer or a module got another ``forward``, or hooks that
+        could see another value; a module was replaced, or its class or activation has changed; a
+        sequence that was made later calls the layer without the modules.
         """
         return self._is_parted(self.changes) or self._has_other_activation()
 
@@ -140,7 +142,8 @@ class FusedModules(torch.nn.Module):
         )
 
     def _is_replaced(self) -> bool:
-        """Return whether another module stands in one of the places, or has another forward."""
+        """Return whether another module stands in one of the places, or a module has another
+        forward."""
         for place, name, module in self._places:
             parent = place()
             if parent is not None and parent._modules.get(name) is not module:
@@ -148,7 +151,7 @@ class FusedModules(torch.nn.Module):
         return any(own.get("forward") is not forward for own, forward in self._forwards)
 
     def _remember(self, layer: torch.nn.Module) -> None:
-        """Keep what is to stay as it is now: hooks, forwards and the lengths of sequences."""
+        """Remember the present hooks, forwards and lengths of sequences, which must not change."""
         around = [each for *_, own in self._own if (each := own()) not in (None, layer)]
         others = [module for *_, module in self._places]
         seen = (hooks for each in others for hooks in _all_hooks(each))
@@ -162,8 +165,8 @@ class FusedModules(torch.nn.Module):
         ]
 
     def _is_extended(self) -> bool:
-        """Return whether a module was added to a sequence around the layer or what it took in, or
-        if a module around the layer has another forward."""
+        """Return whether a sequence around the layer or around what it took in has another length,
+        or a module around the layer has another forward."""
         for place, forward, length in self._around:
             module = place()
             if module is not None and (
@@ -209,8 +212,8 @@ class FusedModules(torch.nn.Module):
         return next(reason for reason, holds in reasons.items() if holds)
 
     def note_sequence(self, sequence: torch.nn.Sequential) -> None:
-        """Note that the layer, or a module around it, was put into a sequence, which may be a part
-        of the model's, such as ``model.features[:-1]``, or take its place."""
+        """Note that the layer, or a module around it, was put into a sequence. The sequence may be
+        a part of one of the model's, such as ``model.features[:-1]``, or take the place of one."""
         if not any(place() is sequence for place, *_ in self._own):
             self._sequences = [each for each in self._sequences if each() is not None]
             self._sequences.append(weakref.ref(sequence))
@@ -226,7 +229,8 @@ class FusedModules(torch.nn.Module):
         return self._is_known_elsewhere
 
     def _calls_apart(self, modules: Mapping[str, torch.nn.Module | None]) -> bool:
-        """Return whether the modules, called one after the other, do so."""
+        """Return whether a sequence of these modules calls the layer, but not the rest right after
+        it."""
         layer, between = self._layer(), [each for *_, each in self._places]
         missing: list[torch.nn.Module] = []
         for module in filter(None, modules.values()):
@@ -269,8 +273,8 @@ class FusedModules(torch.nn.Module):
 class PassThrough(torch.nn.Module):
     """The ``forward`` of a module that a layer has taken in: it returns the layer's output.
 
-    If anything else is given, because another model has the module too, or if the layer does not
-    stand in the model any more, it computes as the module's class does.
+    It computes as the module's class does in two cases: it is given anything else, because another
+    model has the module too; or the layer no longer stands in the model.
     """
 
     def __init__(self, module: torch.nn.Module, fused_modules: FusedModules | None) -> None:
@@ -280,7 +284,7 @@ class PassThrough(torch.nn.Module):
         self.changes = 0
 
     def is_of(self, fused_modules: FusedModules) -> bool:
-        """Return whether it returns the output of this layer."""
+        """Return whether this returns the output of the layer with these ``fused_modules``."""
         return self._fused_modules() is fused_modules
 
     def __call__(self, input: Any) -> Any:  # noqa: A002
@@ -321,11 +325,11 @@ class PassThrough(torch.nn.Module):
 
 
 _watching: dict[int, weakref.WeakSet[FusedModules]] = {}
-"""By the id of a module, those that depend on what its places hold."""
+"""For the id of each parent: the objects that depend on the modules in its places."""
 
 
 def _watch(parent: torch.nn.Module, fused_modules: FusedModules) -> None:
-    """Have changes counted if a module is put into one of the parent's places."""
+    """Count a change whenever a module is put into one of the parent's places."""
     if id(parent) not in _watching:
         _watching[id(parent)] = weakref.WeakSet()
         weakref.finalize(parent, _watching.pop, id(parent))
@@ -355,7 +359,7 @@ def _gone() -> None:
 
 
 def restore_forward_(module: torch.nn.Module) -> None:
-    """Have the module compute by its class's ``forward`` again, if it was taken in."""
+    """Make the module compute by its class's ``forward`` again, if it was taken in."""
     if type(vars(module).get("forward")) is PassThrough:
         del vars(module)["forward"]
 

@@ -13,17 +13,18 @@ from tuner.torch.pytorch_only import NEEDS_GRAD
 class GatedConv1d(Conv1d):
     """A ``conv1d`` of each channel by itself, between two gates, by tuned kernels.
 
-    The input is (B, 3 C, M), with its channels last in memory: C channels of gates before the
-    convolution, C of gates behind it, and the C channels of the signal. The output is
-    gates * (conv1d(gates * signal) + bias), and has M samples too. So ``groups`` is C, the stride 1
-    and the mode causal or same, or the padding has (N - 1) * dilation zeros in all. With so many on
-    each side, as modules have them whose output is cut off behind M samples, it is causal. All else
-    is as in :class:`Conv1d`. PyTorch computes all gradients. Raises WrongArgument.
+    The input is (B, 3 C, M), with its channels last in memory: C channels of the gates ``before``
+    the convolution, C of the gates ``behind`` it, and C of the ``signal``. The output, ``behind *
+    (conv1d(before * signal) + bias)``, also has M samples. So ``groups`` is C and the stride is 1.
+    The mode is causal or same, or the padding has (N - 1) * dilation zeros in all. If it has as
+    many zeros on each side, as in modules whose output is cut off after M samples, the convolution
+    is causal. All else is as in :class:`Conv1d`. PyTorch computes all gradients. Raises
+    WrongArgument.
     """
 
     ungated: tuple[Conv1d, ...] = ()
-    """A layer for calls of which only the convolution is tuned, or none. It is in a tuple, so that
-    it is no submodule."""
+    """The layer that computes calls of which only the convolution is tuned; may be empty. The tuple
+    keeps the layer from being a submodule."""
 
     def __init__(self, weight: Any, bias: Any = None, **form: Any) -> None:
         super().__init__(weight, bias, **form)
@@ -64,7 +65,7 @@ class GatedConv1d(Conv1d):
         if purpose != "forward":
             return "its gradients are PyTorch's"
         found = super().wanted(x, residual)
-        # what a kernel is tuned without would be added behind the gates, so it must have the bias
+        # a bias that a kernel lacks would be added behind the gates, so the kernel must include it
         return found if isinstance(found, str) else found[:1]
 
     def _fields(self, x: Any) -> dict[str, Any] | str:

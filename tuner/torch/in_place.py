@@ -16,16 +16,16 @@ from tuner.torch.fused_modules import FusedModules
 from tuner.torch.pytorch_only import PLAIN
 
 HIDDEN = ("norm", "fused_modules")
-"""Attributes of a layer that are modules, but none of its own: PyTorch must not register them."""
+"""Attributes of a layer that hold modules which PyTorch must not register as its submodules."""
 
 
 class InPlace(torch.nn.Module):
     """A layer that may stand in a model in the place of a module.
 
-    ``in_place_of`` holds that module, or is empty; as a tuple it hides the module from PyTorch,
-    whose ``modules()`` must not find it. ``fixed`` names attributes that describe the layer's
-    shape, such as ``stride``, and can't be changed. If the layer computes only a part of its
-    output, ``whole`` has the attributes with which it computes all of it.
+    ``in_place_of`` holds that module, or is empty. It is a tuple, so that PyTorch's ``modules()``
+    does not find the module. ``fixed`` names attributes that describe the layer's shape, such as
+    ``stride``, and can't be changed. If the layer computes only a part of its output, ``whole`` has
+    the attributes with which it computes all of it.
     """
 
     fixed: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ class InPlace(torch.nn.Module):
             )
         super().__setattr__(name, value)
         if name in ("weight", "bias") and self.fused_modules is not None and not _is_plain(value):
-            self.unfuse()  # it is sharded, and no tensor tells when another's values come
+            self.unfuse()  # it is sharded: no tensor tells when its values change
 
     def leave_graph(self, y: Any) -> None:
         """Note that this is an output of a call in a graph."""
@@ -56,7 +56,7 @@ class InPlace(torch.nn.Module):
             self.fused_modules.calls.leave_graph(y)
 
     def stand_alone(self) -> None:
-        """Compute the convolution alone, nothing that was taken in, and all of its output."""
+        """From now on compute all of the convolution's output, and nothing that was taken in."""
         self.fused_modules = None
         vars(self).update(vars(self).pop("whole", {}))
         self.fuse(None, "none")
@@ -83,8 +83,10 @@ class InPlace(torch.nn.Module):
         )
 
     def _needs_pytorch_in_graph(self, x: Any, given: Sequence[Any]) -> bool:
-        """Return whether PyTorch's operators compute a graph's output: forward-mode differentiation
-        and a batch norm that is in training mode, needs gradients or is under autocast."""
+        """Return whether PyTorch's operators must compute a graph's output. They must for tensors
+        of classes outside ``PLAIN`` or on devices other than CPU and CUDA, for forward-mode
+        differentiation, and for a batch norm that is in training mode, needs gradients or is under
+        autocast."""
         known = x.device.type in ("cpu", "cuda") and self._are_plain(given)
         forward = torch.autograd.forward_ad._current_level >= 0
         normed = self.norm is not None and (
@@ -100,8 +102,9 @@ class InPlace(torch.nn.Module):
         )
 
     def _are_plain(self, given: Sequence[Any]) -> bool:
-        """Return whether a graph's tensors are of no other class. It compares the classes of this
-        layer's own parameters in each call anyway; to ask for them would do so twice."""
+        """Return whether the classes of all tensors of a graph's call are in ``PLAIN``. The graph
+        compares the classes of the layer's own parameters in each call anyway. If they were read
+        here, it would compare them twice."""
         own = [*self._parameters.values()]
         others = [each for each in given if not any(each is parameter for parameter in own)]
         return all(type(each) in PLAIN for each in others) and self._has_plain_parameters()

@@ -1,4 +1,4 @@
-"""Whose output a tensor is: that of a layer which has computed the modules behind it, or not."""
+"""Records by which a module tells whether a layer has already computed it for a tensor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from torch._guards import TracingContext
 
 MARK = "_convtune_computed_by"
-_numbers = itertools.count(secrets.randbits(62))  # no other process's, whose tensors may come here
+_numbers = itertools.count(secrets.randbits(62))  # random: another process's tensors may come here
 
 
 def calls_of(modules: Sequence[int]) -> Calls:
@@ -23,11 +23,13 @@ def calls_of(modules: Sequence[int]) -> Calls:
 class Calls(threading.local):
     """The calls of a layer, in each thread, whose output is still on its way through ``modules``.
 
-    A module may also be part of another model, or be called by itself. So it must know what it is
-    given. An output has a mark, until it has passed the last module. If it was copied meanwhile, it
-    has none, but then it is the first thing that the module is given after the layer's call.
-    ``mark`` and ``unfinished`` are the same in all threads. The latter has, for each graph in which
-    the layer is called but not all modules after it, those that are missing.
+    A module may also be part of another model, or be called by itself. So it must tell whether it
+    is given an output of the layer. Such an output has a mark until it has passed the last module.
+    A copy of the output has no mark, but it is the first tensor that the module is given after the
+    layer's call.
+
+    All threads share ``mark`` and ``unfinished``. For each graph that calls the layer but not all
+    modules after it, ``unfinished`` has the modules that are missing.
     """
 
     def __init__(self, mark: int, modules: Sequence[int], unfinished: list[set[int]]) -> None:
@@ -54,8 +56,8 @@ class Calls(threading.local):
         return True
 
     def announce_in_graph(self, alone: bool) -> None:
-        """Note for the graph that is being made that the modules come next, to pass the output on,
-        or to compute themselves if the layer computes the convolution ``alone``."""
+        """Note for the graph that is being made that the modules come next. They pass the output
+        on, or compute themselves if the layer computes the convolution ``alone``."""
         graph = TracingContext.try_get()
         self._graph = _none if graph is None else weakref.ref(graph)
         self._in_graph, self._alone_in_graph = set(), set()
@@ -81,7 +83,7 @@ class Calls(threading.local):
         return True
 
     def leave_graph(self, output: Any) -> None:
-        """Mark a graph's output, if modules that come next may be in none or in another."""
+        """Mark a graph's output if the next modules may be in another graph or in none."""
         if self._unfinished:
             setattr(output, MARK, self._mark)
 

@@ -1,4 +1,4 @@
-"""``convtune::module``, the operator that a layer's call is in a graph of ``torch.compile``.
+"""The operator ``convtune::module``: a layer's call in a graph of ``torch.compile``.
 
 It is one node: ``torch.compile`` neither looks into it nor breaks the graph there. The gradients of
 the call are a second operator, ``convtune::module_gradients``.
@@ -31,8 +31,8 @@ _SCHEMA = (
 
 
 OfNorm = Sequence[Tensor | None]
-"""The weight, bias, running mean and variance of a batch norm that a module has taken in, or none
-of them: what the graph computes with, which may be other values than those of the norm."""
+"""The weight, bias, running mean and running variance of a batch norm that a module has taken in,
+or no tensors. The graph computes with these values, which may differ from the norm's own."""
 NO_NORM: OfNorm = (None,) * 4
 
 
@@ -40,7 +40,7 @@ class OperatorModule(LayerWithShortcut, Protocol):
     """A module, as the operator needs it.
 
     The graph is compiled for the strides that the operator describes, so every output and gradient
-    is laid out with these.
+    is laid out with these strides.
     """
 
     def recognised(
@@ -152,7 +152,7 @@ def _cast(
 
 
 def _recognised_first(operator: Any, recognise: Callable[..., Any]) -> None:
-    """Have recognised calls of the operator computed before PyTorch dispatches them.
+    """Make the operator compute recognised calls before PyTorch dispatches them.
 
     PyTorch's way to a kernel in Python takes as long as all checks of such a call. ``recognise``
     takes the module in place of its number, and returns None for a call that it does not recognise.

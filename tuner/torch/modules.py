@@ -55,7 +55,7 @@ class Conv1d(Tuned):
     operator = "conv1d"
     AXES = 1
     _causal_lengths: frozenset[int] = frozenset()
-    """The lengths at which a layer computes a part of its output, if not at all."""
+    """The only input lengths at which a causal layer leaves out outputs; empty for all lengths."""
     _is_same: bool = False
     """Whether the padding is PyTorch's "same", which depends on the number of taps."""
     ORDERS: ClassVar = {"NWC": ((0, 2, 1), (0, 2, 1))}
@@ -130,9 +130,9 @@ class Conv1d(Tuned):
         return made
 
     def make_causal(self, lengths: Collection[int] = ()) -> bool:
-        """Compute only as many outputs as there are samples, if the others are all that the zeros
-        behind the input give. Return whether this is so. If ``lengths`` are given, do so for inputs
-        of so many samples only."""
+        """Compute only as many outputs as there are samples, if the other outputs are exactly those
+        that the zeros behind the input add. Return whether this is so. If ``lengths`` are given, do
+        so only for inputs of these lengths."""
         zeros = (self.taps - 1) * self._dilation
         if self._padding != (zeros, zeros) or self._stride != 1 or self._is_same:
             return False
@@ -184,15 +184,15 @@ class Conv1d(Tuned):
         return kernels.flip(-1) if self.kind == "convolve" else kernels
 
     def _is_cut(self, x: Any) -> bool:
-        """Return whether outputs are cut off behind as many as there are samples."""
+        """Return whether the output is cut off after as many values as the input has samples."""
         return self._form(x)[0] == "causal" and self._stride == 1
 
     def _ends_for(self, x: Any, taps: int) -> tuple[int, int]:
-        """Return the zeros before and behind that input, of whose outputs some may be cut off."""
+        """Return the zeros before and behind that input. Some outputs may be cut off later."""
         zeros = (taps - 1) * self._dilation
         if self._is_same:
             return halved(zeros)
-        if self._is_cut(x):  # zeros on one side alone would take a copy of the input
+        if self._is_cut(x):  # zeros on only one side would need a copy of the input
             both: tuple[int, int] = self.whole.get("_padding", (zeros, zeros))
             return both
         mode, padding = self._form(x)

@@ -9,10 +9,10 @@
         y = torch.ops.convtune.depthwise_conv2d(x, weight, bias, padding=1, activation="relu6")
 
 ``conv1d`` and ``depthwise_conv2d`` take the arguments of torch.nn.functional's convolutions, in the
-same order. By name they also take a ``residual`` of the output's shape, an ``activation`` and a
-``max_error``. Each side may have its own ``padding``: (before, behind), or (top, left, bottom,
-right). A causal conv1d has the padding ((N - 1) * dilation, 0). Input, residual and output may have
-their channels last in memory.
+same order. As keyword arguments they also take a ``residual`` of the output's shape, an
+``activation`` and a ``max_error``. Each side may have its own ``padding``: (before, behind), or
+(top, left, bottom, right). A causal conv1d has the padding ((N - 1) * dilation, 0). Input, residual
+and output may have their channels last in memory.
 
 A shape is looked up at its first call, and the answer is kept. If gradients are needed, they are
 looked up too. As in a module, PyTorch computes if nothing is tuned or PyTorch was faster.
@@ -55,7 +55,7 @@ _source: Source | None = None
 
 
 class _How(NamedTuple):
-    """The arguments of a call that are no tensors; ``padding`` has a number for each side."""
+    """The arguments of a call other than tensors; ``padding`` has a number for each side."""
 
     stride: tuple[int, ...]
     padding: tuple[int, ...]
@@ -66,8 +66,8 @@ class _How(NamedTuple):
 def use(source: Source | None) -> None:
     """Set where the operators ``torch.ops.convtune.*`` take kernels from, in the whole process.
 
-    ``source`` is a Client or a Local database. If it is None, PyTorch computes everything. All
-    shapes are looked up anew. Raises WrongArgument for anything else.
+    ``source`` is a Client or a Local database. If it is None, PyTorch computes everything. Raises
+    WrongArgument for any other object. All shapes are looked up anew.
     """
     global _source  # noqa: PLW0603  # of the process, as torch.backends' switches are
     arguments.source(source, or_none=", or None for PyTorch alone")
@@ -79,8 +79,8 @@ def use(source: Source | None) -> None:
 class _Operator:
     """An operator that is registered with PyTorch under its name.
 
-    PyTorch's dispatcher passes integers as lists, and leaves arguments at the end out if they are
-    at their defaults.
+    PyTorch's dispatcher passes integers as lists, and leaves out the last arguments if they have
+    their defaults.
     """
 
     def __init__(self, kind: type[Conv1d | DepthwiseConv2d], axes: int, groups: str) -> None:
@@ -118,7 +118,7 @@ class _Operator:
     ) -> Tensor:  # fmt: skip
         """Return the output by a tuned kernel if there is one, else by PyTorch.
 
-        Calls with a weight of the same shape and the same other arguments share a layer. It
+        Calls with a weight of the same shape and the same other arguments share a layer. The layer
         remembers what was found for each shape, layout, dtype and device of the input.
         """
         shortcuts = self._shortcuts  # read once: use() in another thread may begin new ones
@@ -337,9 +337,9 @@ class _Operator:
 
 
 def _take_numbers(operator: Any, axes: int) -> None:
-    """Have an operator take one number where it takes a list with a number for each of the axes.
+    """Make an operator accept one number in place of a list with a number for each axis.
 
-    ``torch.ops`` allows that for lists of int, but not for those of SymInt.
+    ``torch.ops`` allows that for lists of int, but not for lists of SymInt.
     """
     dispatched = operator._op
 

@@ -1,4 +1,4 @@
-"""Tensors and calls that compiled libraries can't take, so that PyTorch's own operators must."""
+"""Tensors and calls that compiled libraries can't take, so PyTorch's own operators compute them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def why_no_library(*given: Any) -> str | None:
 def why_pytorch(*given: Any) -> str | None:
     """Return why PyTorch must compute a call on these tensors, or None if a library can.
 
-    Beside what :func:`why_no_library` finds, this is something that records or transforms the call
-    at the moment, such as ``torch.jit.trace``, ``torch.func`` or a ``TorchDispatchMode``: a library
-    would lose it.
+    The reason is one of :func:`why_no_library`, or something that records or transforms the call at
+    the moment, such as ``torch.jit.trace``, ``torch.func`` or a ``TorchDispatchMode``. It would not
+    see a library's work.
     """
     if not torch_transforms.is_inactive(torch):
         lost = torch_transforms.unsupported_reason(*not_none(*given))
@@ -69,7 +69,7 @@ def is_plain(*tensors: Tensor | None) -> bool:
     """Return whether nothing below autograd listens, so that no second dispatch is needed.
 
     A second dispatch takes as long as the work itself. Besides, a shortcut remembers the dispatch
-    state, so one that was made below autograd would never fit a call above it.
+    state, so a shortcut made below autograd would never fit a call above it.
     """
     if torch.is_grad_enabled() or not torch_transforms.is_inactive(torch):
         return False
@@ -85,8 +85,8 @@ def not_none(*tensors: Any) -> list[Any]:
 def trace_call(module: torch.nn.Module, *given: Any) -> torch.fx.Proxy:
     """Record a module's call as one node of the graph that ``torch.fx.symbolic_trace`` builds.
 
-    ``given`` are the tracer's proxies of tensors, or None. Raises WrongArgument if the module is
-    itself what is traced, because a node is a call of a submodule.
+    ``given`` are the tracer's proxies of tensors, or None. Raises WrongArgument if the module
+    itself is traced, because a node can only be the call of a submodule.
     """
     symbols = not_none(*given)
     tracer: Any = symbols[0].tracer

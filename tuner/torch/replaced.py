@@ -31,7 +31,7 @@ _LEFT = "leave this one to PyTorch"
 def check(module: Module, expected: type[Module], *also: str) -> None:
     """Raise WrongArgument unless a replacement can compute all that the module does.
 
-    The module's class must be ``expected``, or a subclass that defines nothing to compute with.
+    The module's class must be ``expected``, or a subclass that does not change what is computed.
     ``also`` names further subclasses, of packages that need not be installed. The module may be
     parametrised. It must have no ``forward`` of its own, no hooks, and no parameters, buffers or
     submodules beside weight and bias.
@@ -63,7 +63,7 @@ def check(module: Module, expected: type[Module], *also: str) -> None:
 
 
 def _only_sets_up(kind: type[Module], expected: type[Module]) -> bool:
-    """Return whether ``kind`` and all classes between it and ``expected`` only set one up."""
+    """Return whether ``kind`` is ``expected``, or adds to it only what sets an instance up."""
     if not issubclass(kind, expected):
         return False
     between = kind.__mro__[: kind.__mro__.index(expected)]
@@ -71,20 +71,20 @@ def _only_sets_up(kind: type[Module], expected: type[Module]) -> bool:
 
 
 def kind_of(module: Module) -> type[Module]:
-    """Return the module's class, without the one that a parametrisation puts before it."""
+    """Return the module's class, without the class that a parametrisation puts before it."""
     kind: type[Module] = parametrize.type_before_parametrizations(module)
     return kind
 
 
 def hooks_of(module: Module) -> list[Any]:
-    """Return the module's hooks, which would not be called with a replacement."""
+    """Return the module's hooks, which a replacement would not call."""
     return [hook for name in _HOOKS for hook in getattr(module, name).values()]
 
 
 def tensors_of(module: Module) -> tuple[Any, Any]:
     """Return the module's weight and bias, as they are in evaluation mode.
 
-    In training mode, some parametrisations change what they hold each time that they are read.
+    In training mode, some parametrisations change their state whenever they are read.
     """
     modes = [(each, each.training) for each in module.modules()]
     module.eval()
@@ -96,10 +96,10 @@ def tensors_of(module: Module) -> tuple[Any, Any]:
 
 
 def take_over(module: Module, replacement: Module) -> None:
-    """Give the replacement the module's parametrisations, mode, constants and hooks of its state.
+    """Give the replacement the module's parametrisations, mode, constants and state hooks.
 
     The replacement was made with the module's weight and bias. The constants are attributes that
-    describe the shape, since a model may ask for ``conv.stride[0]``; they can't be changed.
+    describe the shape, because a model may read ``conv.stride[0]``. They can't be changed.
     """
     names: Any = module.__constants__
     for name in names:
@@ -119,7 +119,7 @@ def hand_back(replacement: Module, module: Module) -> None:
     own, its = vars(module), vars(replacement)
     for name in vars(Module()).keys() - {"_modules"}:
         own[name] = its[name]
-    for name in {"weight", "bias"} & its.keys():  # no parameter, if a hook makes it for each call
+    for name in {"weight", "bias"} & its.keys():  # no parameter if a hook computes it for each call
         own[name] = its[name]
     _share_parametrizations(replacement, module)
     if "forward" in its:
@@ -129,7 +129,8 @@ def hand_back(replacement: Module, module: Module) -> None:
 def _hand_back_forward(replacement: Module, module: Module) -> None:
     """Give the module the ``forward`` that was set on its replacement.
 
-    It may call the replacement's former one, which from now on computes as the module's class does.
+    It may call the replacement's former ``forward``, which from now on computes as the module's
+    class does.
     """
     its = vars(replacement)
     forward = its["forward"]
@@ -153,10 +154,11 @@ def _parametrizations(module: Module) -> Any:
 
 
 def _share_parametrizations(module: Module, other: Module) -> None:
-    """Give another module the parametrisations of a module themselves, with what they hold.
+    """Let another module share the module's own parametrisations, with their state.
 
-    PyTorch's own transfer registers them anew, which computes what they hold from the weight. An
-    orthogonal one then begins at another matrix, and a spectral norm in training mode goes on.
+    PyTorch's own transfer registers them anew, and computes their state from the weight. An
+    orthogonal parametrisation would then begin at another matrix, and a spectral norm in training
+    mode would go on iterating.
     """
     lists = _parametrizations(module)
     if not lists:
@@ -165,13 +167,13 @@ def _share_parametrizations(module: Module, other: Module) -> None:
     for name in lists:
         other._parameters.pop(name, None)
         parametrize._inject_property(other, name)
-    # a dictionary of its own, because a parametrisation may be removed from one of both
+    # a dictionary of its own, because a parametrisation may be removed from one module only
     held = other.parametrizations = ModuleDict(lists)
     held.training = lists.training
 
 
 def require(module: Module, **expected: Any) -> None:
-    """Raise WrongArgument if one of the named attributes has another value than the one given."""
+    """Raise WrongArgument unless each named attribute of the module has the value given."""
     for name, value in expected.items():
         if getattr(module, name) != value:
             raise WrongArgument(

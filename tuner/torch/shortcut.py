@@ -23,15 +23,16 @@ AxisOrder = tuple[int, ...]
 EMPTY_STRIDED: dict[str, Any] = {
     kind: vars(guards)[f"_empty_strided_{kind}"] for kind in ("cpu", "cuda")
 }
-"""By kind of device, what allocates a tensor of a shape, strides and a dtype in compiled graphs."""
+"""For each kind of device: the function by which compiled graphs allocate a tensor of a shape,
+strides and a dtype."""
 _current_gpu: Any = getattr(torch._C, "_cuda_getDevice", None)  # PyTorch may know no CUDA
 
 
 class DispatchGuard:
-    """A check whether tensors are dispatched by PyTorch as those of an earlier call were.
+    """A check whether PyTorch dispatches tensors as it dispatched those of an earlier call.
 
-    It compares class, dtype, device, shape and strides, and all else by which PyTorch dispatches:
-    autocast, transforms, subclasses, negated views. A GPU must be the current one.
+    It compares class, dtype, device, shape and strides, and everything else by which PyTorch
+    dispatches: autocast, transforms, subclasses, negated views. A GPU must be the current one.
     """
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
@@ -44,14 +45,15 @@ class DispatchGuard:
         self.gpu = tensors[0].device.index if tensors[0].is_cuda else None
 
     def __call__(self, *tensors: torch.Tensor) -> bool:
-        """Return whether they are alike, and nothing would record a call on them."""
+        """Return whether the tensors are like the earlier ones, and nothing would record a call on
+        them."""
         here = self.gpu is None or _current_gpu() == self.gpu
         alike = here and len(tensors) == self._count and self._check(*tensors)
         return alike and not is_recording(torch)
 
 
 class Shortcut:
-    """A shortcut for calls in which a library does all, on input, weight and perhaps bias.
+    """A shortcut for calls in which a library does all the work, on input, weight and perhaps bias.
 
     ``orders`` are the axes with which ``permute`` turns the input into the library's layout, and
     its output back; None if the library takes and gives the tensors as they are.
@@ -67,11 +69,11 @@ class Shortcut:
         norm: BatchNorm | None,
         output: Any,
     ) -> Self | None:
-        """Return a shortcut for calls like one in which the library gave that output.
+        """Return a shortcut for calls like the one in which the library gave that output.
 
-        ``given`` are the call's input, weight and bias or None, and ``norm`` what is folded into
-        the latter two. ``orders`` are the layer's, by the layout of its input. Return None if the
-        library can't do alone what the layer does.
+        ``given`` are the call's input, weight and bias or None, and ``norm`` is folded into weight
+        and bias. ``orders`` are the layer's, by the layout of its input. Return None if the library
+        can't do alone what the layer does.
         """
         x, weight, bias = given
         work: Any = library.workload

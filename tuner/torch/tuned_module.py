@@ -35,22 +35,23 @@ class Tuned(InPlace, LookupMixin):
 
     ``source`` is a Client or a Local database, and ``max_error`` the accuracy that is asked for, by
     default the dtype's. ``activation`` comes last, after the bias and a residual. A shape is looked
-    up at its first call: with bias, residual and activation in the kernel or, if only that is
-    tuned, without. The answer is kept until :meth:`forget`, or until one of the three is set.
+    up at its first call: with bias, residual and activation in the kernel or, if no such kernel is
+    tuned, without them. The answer is kept until :meth:`forget`, or until ``source``, ``max_error``
+    or ``activation`` is set.
 
     ``used`` says what computed the last output, "tuned" or "pytorch", and ``reason`` why. Each
     reason is logged once for all layers of a model. If gradients are needed, a tuned kernel or
     PyTorch computes each: the output, the input's gradient and the weight's. ``used_backward`` says
     which, by "input" and "weight". PyTorch also computes if something records or transforms the
-    call, or if it was faster when the shape was tuned. Copies share the source. A file has none:
-    set ``source`` after loading.
+    call, or if it was faster when the shape was tuned. Copies share the source. A saved file has no
+    source: set ``source`` after loading.
     """
 
     operator: ClassVar[str]
     AXES: ClassVar[int]
     ORDERS: ClassVar[dict[str | None, tuple[AxisOrder, AxisOrder]]]
-    """For each layout with channels last: the axes with which ``permute`` turns an input into it,
-    and an output in it into PyTorch's order."""
+    """For each layout with channels last: the axes with which ``permute`` turns an input into that
+    layout, and an output in that layout back into PyTorch's order."""
     bias: torch.nn.Parameter | None
     reason_log: ReasonLog
     used: Literal["tuned", "pytorch"] | None = None
@@ -87,9 +88,9 @@ class Tuned(InPlace, LookupMixin):
 
     def forget(self) -> None:
         """Have every shape looked up again."""
-        self.reason_log.forget()  # first: it has the answers that others would fill _found with
+        self.reason_log.forget()  # first, or another thread could fill _found with its old answers
         self._found: dict[Any, Found] = {}
-        # for eager mode and for graphs, in which PyTorch's dispatch state is another one
+        # one for eager mode and one for graphs, which have another dispatch state
         self._shortcuts: tuple[dict[Any, Shortcut], dict[Any, Shortcut]] = ({}, {})
         self.gradient_shortcut: GradientShortcut | None = None
 
@@ -99,9 +100,9 @@ class Tuned(InPlace, LookupMixin):
             self.forget()
 
     def fuse(self, norm: BatchNorm | None, activation: Activation) -> None:
-        """Compute a batch norm and an activation, too, that follow the convolution in a model.
-        Their modules keep their places, and must return there what this returns."""
-        self.norm, self.activation = norm, activation  # to set the latter forgets what was found
+        """Also compute a batch norm and an activation that follow the convolution in a model. Their
+        modules keep their places, and must return the layer's output unchanged."""
+        self.norm, self.activation = norm, activation  # setting the activation forgets answers
 
     def __getstate__(self) -> dict[str, Any]:
         # libraries are loaded in this process only
@@ -134,7 +135,7 @@ class Tuned(InPlace, LookupMixin):
         # the flag, because torch.compiler.is_exporting() is true in any graph in PyTorch 2.11
         if torch.compiler._is_exporting_flag or torch.compiler.is_compiling():
             if self.fused_modules is not None:
-                # PyTorch's operators give no mark to modules that are not in this graph
+                # PyTorch's operators do not mark their output for modules outside this graph
                 given = not_none(input, self.weight, self.bias)
                 alone = residual is None and self._needs_pytorch_in_graph(input, given)
                 self.fused_modules.announce_in_graph(alone)
@@ -172,7 +173,7 @@ class Tuned(InPlace, LookupMixin):
         given = not_none(x, weight, bias, residual)
         if self._needs_pytorch_in_graph(x, given):
             return self.plain(x, weight, bias, residual)
-        # all that the output depends on, as a graph may compute with other values of it
+        # a graph may compute with other values than the norm's, so they are arguments
         of_norm = [] if self.norm is None else self.norm.tensors()
         return module_operator.call(x, weight, bias, residual, of_norm, self._number)
 
@@ -196,7 +197,7 @@ class Tuned(InPlace, LookupMixin):
     ) -> Any:
         """Return the output if the call is like the last one that a kernel computed, else None.
 
-        ``of_norm`` are the norm's tensors in the graph, none of them if they are its own."""
+        ``of_norm`` are the norm's tensors in the graph, and empty if these are its own."""
         norm = self.norm
         try:
             shortcut = self._shortcuts[in_graph].get(x.shape)
@@ -247,8 +248,8 @@ class Tuned(InPlace, LookupMixin):
         return y
 
     def with_gradients(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
-        """Return the output with gradients if a kernel computes it or one of them, else why none
-        does."""
+        """Return the output with gradients if a kernel computes the output or a gradient, else the
+        reason why none does."""
         if self.norm is not None:
             return self.norm.why_unfoldable(x.device.type) or NORM_NEEDS_GRAD
         x = self.as_dense(x)
@@ -283,7 +284,7 @@ class Tuned(InPlace, LookupMixin):
         return self.in_layout_of(y if residual is None else y + residual, x)
 
     def shortcut(self, x: Any, weight: Any, bias: Any, y: Any) -> Shortcut | None:
-        """Return a shortcut for calls like one by which a kernel gave y; None if more was done."""
+        """Return a shortcut for calls like the one in which a kernel alone gave y, or None."""
         found = self._found.get(self._key(x, x.device, False))
         library: Any = found and found.library
         if library is None or not self.is_dense(x):
@@ -292,8 +293,8 @@ class Tuned(InPlace, LookupMixin):
         return Shortcut.of(library, self.activation, self.ORDERS, given, self.norm, y)
 
     def by_kernel(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
-        """Return the output by a tuned kernel, in the layout of its input, or why there is none.
-        Only for tensors for which :func:`why_pytorch` returns None."""
+        """Return the output by a tuned kernel, in the layout of its input, or why no kernel gives
+        it. Only for tensors for which :func:`why_pytorch` returns None."""
         if self.norm is not None and (why := self.norm.why_unfoldable(x.device.type)):
             return why
         x = self.as_dense(x)
@@ -313,7 +314,7 @@ class Tuned(InPlace, LookupMixin):
     def _by_library(
         self, library: Library, x: Any, weight: Any, bias: Any, residual: Any, last: Activation
     ) -> Any:
-        """Return the library's output, and do to it what the library was tuned without."""
+        """Return the library's output, after applying what the library was tuned without."""
         if self.norm is not None:
             weight, bias = self.norm.folded(weight, bias)
         work: Any = library.workload
