@@ -18,7 +18,7 @@ from tuner.torch.tuned_module import Tuned
 ROUNDINGS = 3
 """The most roundings of the largest sum by which a kernel's output and PyTorch's may differ: one of
 the kernel's own, and a half each of a folded norm's weight, of its shift, of PyTorch's sums, and of
-what PyTorch makes of these."""
+PyTorch's output."""
 
 
 @contextmanager
@@ -92,9 +92,9 @@ def _rounding(x: Any) -> float:
 
 
 def _apart(tuned: Any, y: Any, x: Any, weight: Any, bias: Any) -> tuple[Any, Any]:
-    """Return max|y - PyTorch's y|, where the latter is finite, and what rounding is relative to.
+    """Return max|y - PyTorch's y|, where PyTorch's y is finite, and the scale of rounding errors.
 
-    The latter is the largest sum of the products' magnitudes. The largest |y| may be much smaller,
+    The scale is the largest sum of the products' magnitudes. The largest |y| may be much smaller,
     because products cancel out.
     """
     plain = tuned.plain(x, weight, bias)

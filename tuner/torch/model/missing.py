@@ -1,4 +1,4 @@
-"""Workloads of a model that are not tuned: find them, and raise, predict, tune or verify them."""
+"""Workloads of a model that are not tuned: find, refuse, predict, tune or verify them."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def tune(
 ) -> dict[str, str]:
     """Have the workloads tuned, by the service or in this process.
 
-    ``name`` is the order's; there are several orders if one can't take all workloads or if there
-    are several devices. An order for a GPU names it, because another GPU's kernels would not be
-    used here. ``missing`` says how often the model calls each workload.
+    ``name`` is the order's. There are several orders if one order can't take all workloads, or if
+    there are several devices. An order for a GPU names that GPU, because another GPU's kernels
+    would not be used here. ``missing`` says how often the model calls each workload.
     ``budget_seconds`` is shared out equally. Return what went wrong, by the workload's key; the
     bests of other workloads stay.
     """
@@ -85,7 +85,7 @@ def tune(
             {"operator": each.operator, "workload": each.model_dump(), "calls": calls}
             for each, calls in ordered
         ]
-        # a layer has no other choice than PyTorch, and to time other peers outlasts the search
+        # PyTorch is a layer's only alternative, and timing other peers outlasts the search
         terms: dict[str, Any] = {"target": kind, "for_device": gpu}
         terms |= {"budget_seconds": share, "baselines": "pytorch"}
         try:
@@ -109,7 +109,7 @@ def tune(
 def _orders(
     missing: Mapping[Wanted, int],
 ) -> Iterator[tuple[tuple[str, str | None], list[tuple[Workload, int]]]]:
-    """Yield the workloads of each device with their calls, as many as one order takes. A device is
+    """Yield each device's workloads with their calls, in parts that one order can take. A device is
     its kind and, if it is a GPU, its name."""
     by_device: dict[tuple[str, str | None], list[tuple[Workload, int]]] = {}
     for (workload, device), calls in missing.items():

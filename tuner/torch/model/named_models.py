@@ -56,7 +56,7 @@ def workloads_of(
     if channels_last and len(shape) == 3:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     try:
-        if any(map(is_lazy, model.parameters())):  # only data tells them what they are
+        if any(map(is_lazy, model.parameters())):  # lazy shapes follow from data
             run(model, (torch.zeros(1, *shape, dtype=getattr(torch, dtype)),), {})
         without_data = FakeTensorMode(allow_non_fake_inputs=True)
         _drop_data(model, without_data)

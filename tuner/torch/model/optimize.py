@@ -61,32 +61,33 @@ def optimize_(
     :func:`restore_` undoes the replacement; a model that is optimised already is restored first.
 
     ``example_inputs`` are what the model is called with: a tensor, a tuple of arguments, or a
-    mapping of their names. The model is called on them several times, in evaluation mode. If a
-    batch norm or an activation follows a convolution in these calls and alone takes its output, it
-    becomes part of the kernel; the model must use it alike in all other calls. Without an example
+    mapping of their names. The model is called on them several times, in evaluation mode. If in
+    these calls only a batch norm or an activation takes a convolution's output, that module becomes
+    part of the kernel. The model must use it in the same way in all other calls. Without an example
     nothing becomes part of a kernel, and each layer looks its shapes up when it is called.
 
-    ``filter_fn(module, name)`` is asked for each module of the model, and returns whether it may be
-    replaced if it is a convolution, or kernels may compute the functions that it calls. ``fuse``
-    lists what kernels may take in: "bn", "bias", "act", "cut", which leaves one output for each
-    sample, and "gate". ``max_error`` is the accuracy that the workloads ask for, by default the
-    usual one of their dtype.
+    ``filter_fn(module, name)`` is called for each module of the model. It returns whether a
+    convolution may be replaced, or whether kernels may compute the functions that another module
+    calls. ``fuse`` lists what kernels may take in: "bn", "bias", "act", "cut", which leaves one
+    output for each sample, and "gate". ``max_error`` is the accuracy that the workloads ask for, by
+    default the usual accuracy of their dtype.
 
     ``on_missing`` says what is done about workloads that are not tuned: PyTorch computes them
     ("fallback"); a worker verifies the configuration of the closest tuned shape ("nearest"), or one
     that is predicted to be fast ("predicted"); they are tuned ("tune"); or NotTuned is raised
-    before anything is replaced ("raise"). For "tune", ``budget_seconds`` is what all searches may
-    take together; the last round of each job comes on top. If PyTorch stays faster for a layer that
-    hands on another layout than a tuned one, the layers behind it have as much once more.
+    before anything is replaced ("raise"). For "tune", ``budget_seconds`` is the time that all
+    searches may take together; the last round of each job comes on top. If PyTorch stays faster for
+    a layer, and hands on another layout than a tuned layer would, the layers behind it get the same
+    time once more.
 
     For ``mode`` "training" the gradients of inputs, weights and biases are looked up too. Batch
     norms then stay as they are, and only an activation may become part of a kernel. In a model that
     was optimised for "inference", PyTorch computes a layer that has a batch norm in its kernel
     while gradients are needed or the norm is in training mode.
 
-    If the example's output changes by more than rounding, the layer concerned takes nothing in, or
-    stays PyTorch's if that does not help. It also stays PyTorch's if its kernel's output is not
-    PyTorch's. The report says so.
+    If the example's output changes by more than rounding, the layer concerned takes nothing in. If
+    that does not help, it stays PyTorch's. A layer also stays PyTorch's if its kernel's output is
+    not PyTorch's. The report says so.
 
     Raises WrongArgument, which names the argument, and whatever the model's call raises.
     """
@@ -129,8 +130,7 @@ def optimize_(
 
 
 def _in_other_layout(layers: list[ModelLayer], rows: list[Row]) -> set[nn.Module | FunctionCall]:
-    """Return the convolutions that PyTorch computes and whose outputs then lie otherwise in
-    memory."""
+    """Return the convolutions that PyTorch computes in another memory layout than tuned layers."""
     tuned = {id(row.layer) for row in rows if row.by == "tuned"}
     return {
         layer.convolution
@@ -140,7 +140,8 @@ def _in_other_layout(layers: list[ModelLayer], rows: list[Row]) -> set[nn.Module
 
 
 def _right(model: nn.Module, rows: list[Row], call: Callable[[], Any]) -> list[ModelLayer]:
-    """Return the tuned layers whose kernels compute what PyTorch does; leave the others to it."""
+    """Return the tuned layers whose kernels compute what PyTorch does; leave the others to
+    PyTorch."""
     found = {id(row.layer): row.layer for row in rows if row.by == "tuned" and row.layer}
     while left := unusable_kernels(model, list(found.values()), call):
         for layer, why in left:
@@ -224,15 +225,15 @@ class _Served:
     ) -> None:
         """Do what ``on_missing`` says about workloads that are not tuned.
 
-        An order to tune them has that ``name``. Raises NotTuned if ``on_missing`` is "raise" and
-        one is not tuned, or what the source raises if it can't be reached.
+        ``name`` is that of an order to tune them. If ``on_missing`` is "raise", raises NotTuned if
+        a workload is not tuned, or what the source raises if it can't be reached.
         """
         if on_missing == "fallback":
             return
         wanted = Counter[Wanted]()
-        # a layer whose gradients are tuned apart misses none; if they are to be tuned, all at once
+        # "raise" accepts separately tuned gradients; an order asks for all of a layer's at once
         as_served = on_missing == "raise"
-        # "raise" asks for none with gates, because the layer without them serves
+        # "raise" skips layers with gates, because the layers without gates serve
         for layer in (each for each in layers if not (as_served and each.is_gated)):
             for call, calls in layer.shapes:
                 if call.device.type not in KINDS:
@@ -272,7 +273,7 @@ class _Served:
     def _served(self, layer: ModelLayer, call: ConvolutionCall) -> list[Purpose]:
         """Return the purposes for which kernels are called in a call and its backward pass.
 
-        The gradients are apart if they are tuned so and not as one workload.
+        The gradients are separate if they are tuned separately and not as one workload.
         """
         purposes = layer.purposes(call, self._mode)
         if "backward" not in purposes or layer.tuned is None or self._away:

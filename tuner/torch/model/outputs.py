@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 _CLOSED = (torch.nn.Module, type, ModuleType, FunctionType, str, bytes)
-"""Types of objects in an output in which no tensors are looked for: they are not its value."""
+"""Types of objects that are not searched for tensors, because they are no part of an output's
+value."""
 
 
 def tensors(output: Any) -> list[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Survey of a model: the layers that the operators are for, and what each can take in."""
+"""Survey of a model: the layers that an operator can compute, and what each layer can take in."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class ModelLayer:
     """A convolution of a model, or one that a module of the model calls as a function.
 
     ``tuned`` is the layer that can take its place, and ``fused`` has the modules behind it that
-    this layer takes in. If ``tuned`` is None, ``reason`` says why. If ``only_compiled``, it takes
-    the place in compiled graphs alone. ``names`` are those in the model, and ``calls`` the calls
-    of the convolution in one call of the model.
+    this layer takes in. If ``tuned`` is None, ``reason`` says why. If ``only_compiled``, ``tuned``
+    takes the place in compiled graphs alone. ``names`` are the convolution's names in the model,
+    and ``calls`` its calls in one call of the model.
     """
 
     convolution: nn.Module | FunctionCall
@@ -56,7 +56,8 @@ class ModelLayer:
 
     @property
     def apart(self) -> str:
-        """The reason why it is not called in eager mode, or takes in no more; empty if none."""
+        """The reason why ``tuned`` is not called in eager mode or takes in no more, or an empty
+        string."""
         if self.only_compiled:
             return (
                 f"{self.names[0]} calls it among so many functions that to find it there would "
@@ -88,9 +89,9 @@ class ModelLayer:
         """Return what kernels may compute for a call.
 
         That is the output, and in mode "training" the gradients that are needed. If input and
-        weight both need one, a workload of all gradients at once is asked for if there is one,
-        unless ``apart``. Else gradients need the sums once more, if the activation's derivative
-        can't be told from the output.
+        weight both need a gradient, this is one workload of all gradients if there is one, unless
+        ``apart``. Otherwise the gradients also need the sums, if the activation's derivative can't
+        be told from the output.
         """
         if mode == "inference" or self.tuned is None:
             return ["forward"]
@@ -113,7 +114,7 @@ class ModelLayer:
 
     @property
     def shapes(self) -> Iterator[tuple[ConvolutionCall, int]]:
-        """One call for each input that differs, and the number of calls with such an input.
+        """One call for each different input, and the number of calls with such an input.
 
         Inputs differ in shape, strides, dtype, device, or whether they need grad.
         """
@@ -179,7 +180,7 @@ def survey(
 
 
 def uncalled(model: nn.Module, terms: Terms) -> list[ModelLayer]:
-    """Return all layers of a model, without calls: it is not called."""
+    """Return all layers of a model, without any calls, because the model is not called."""
     return list(_layers(model, terms, Dataflow()).values())
 
 
@@ -220,10 +221,10 @@ def _layers(
 def _takes_gates(
     module: nn.Module | FunctionCall, layers: dict[nn.Module | FunctionCall, ModelLayer]
 ) -> bool:
-    """Return whether a layer stays among the others; those without gates do.
+    """Return whether a layer stays in the list. A layer without gates stays.
 
-    One with gates does unless the one without computes other outputs, which the model then uses
-    apart from the gates.
+    A layer with gates stays unless the layer of the same call without gates computes other outputs.
+    In that case the model also uses these outputs apart from the gates.
     """
     if not isinstance(module, FunctionCall) or not module.gated:
         return True
@@ -233,9 +234,9 @@ def _takes_gates(
 
 
 def pair_gates(layers: list[ModelLayer]) -> None:
-    """Give each layer with gates the one without, if that is among the layers, too.
+    """Give each layer with gates the layer of the same call without gates, if there is one.
 
-    It computes shapes of which only its workload is tuned.
+    The layer without gates computes shapes for which only its own workload is tuned.
     """
     tuned = {layer.convolution: layer.tuned for layer in layers}
     for called, layer in tuned.items():
@@ -282,8 +283,8 @@ def passed_modules(layer: ModelLayer) -> list[nn.Module]:
 
 
 def modules_around(model: nn.Module, layer: ModelLayer) -> list[nn.Module]:
-    """Return the model's modules that hold some of the convolution and its ``passed_modules``, but
-    not all of these, and are none of them."""
+    """Return the model's modules that hold some, but not all, of the convolution and its
+    ``passed_modules``, and are none of these themselves."""
     passed = {layer.convolution, *passed_modules(layer)}
     held: dict[nn.Module, set[Any]] = {}
 
@@ -309,7 +310,7 @@ def _calls(within: nn.Module, flow: Dataflow) -> int:
 
 
 def _why_ambiguous(operator: str, within: nn.Module, flow: Dataflow) -> str:
-    """Return why a convolution called as a function can't be told from others, or nothing.
+    """Return why a convolution called as a function can't be told from others, or an empty string.
 
     Calls are told apart by the signature alone, so no other module inside ``within`` may convolve.
     """
@@ -331,8 +332,8 @@ def _behind(
 ) -> tuple[BatchNorm | None, Activation, list[nn.Module]]:
     """Return the batch norm and activation that the layer can take in, and all modules it passes.
 
-    If the model uses only as many outputs as there are samples, the layer is made causal if it may
-    and can be.
+    If the model uses only as many outputs as there are samples, the layer is made causal if
+    ``fuse`` and the layer's form allow it.
     """
     norm: BatchNorm | None = None
     fused: list[nn.Module] = []

@@ -25,7 +25,8 @@ class Swap(Protocol):
 
 
 def swaps_of(model: nn.Module, layers: Sequence[ModelLayer]) -> list[Swap]:
-    """Return a swap for each of the layers. Their tuned layers log each reason once together."""
+    """Return a swap for each of the layers. Their tuned layers share a log that has each reason
+    once."""
     reason_log = ReasonLog(type(model).__name__, len(layers))
     return [_swap(model, layer, reason_log) for layer in layers]
 
@@ -85,11 +86,11 @@ def restore_(model: nn.Module) -> None:
 
 
 def _dependent_places(model: nn.Module, layer: ModelLayer) -> tuple[list[Place], list[Place]]:
-    """Return the places on which it depends that the layer takes in the modules behind it.
+    """Return the places that must not change while the layer takes in the modules behind it.
 
-    They are those of the modules around the convolution that do not hold all that it takes in; and
-    those of all modules from behind it to the last that it takes in, of their parts and of the
-    other modules around some of them.
+    The first list has the places of the modules around the convolution that do not hold all that it
+    takes in. The second has those of all modules from behind it to the last that it takes in, of
+    their parts, and of the other modules around some of them.
     """
     passed = passed_modules(layer)
     around = modules_around(model, layer)

@@ -39,8 +39,8 @@ def in_turns(call: Callable[[], Any], swaps: Sequence[Swap]) -> tuple[float, flo
 def step(model: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
     """Return the tensors of the model's output in evaluation mode, and its parameters' gradients.
 
-    They are gradients of the means of the outputs' squares. A parameter without one has None. The
-    model does not change: its ``grad`` attributes stay.
+    The loss is the sum of the mean squares of the outputs. A parameter without a gradient has None.
+    The model does not change: its ``grad`` attributes stay.
     """
     output = tensors(run(model, given, named, with_grad=True))
     real = [each for each in output if each.requires_grad]

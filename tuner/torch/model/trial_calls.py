@@ -2,8 +2,8 @@
 
 A model may use a layer's output unseen by the watch of :mod:`~tuner.torch.model.flow.dataflow`: in
 another thread, in C++ or in a module's own forward. Or it may ask for a layer's class. Then its
-output changes as soon as tuned layers stand in it, even if they compute by PyTorch, without the
-rounding of kernels.
+output changes as soon as tuned layers stand in it, even if PyTorch computes these layers, without
+the rounding of kernels.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def exclude_harmful_layers(
     """Find the layers that change the model's output from ``before``, or make its call fail.
 
     These layers take nothing in. If that does not help, they are left to PyTorch. If ``before`` is
-    None, only those are found that make the call fail.
+    None, only layers that make the call fail are found.
 
-    The inputs of the others are then those that they get behind tuned layers. On a CPU PyTorch's
-    conv1d does not keep channels last, and a tuned one does. The convolutions ``untuned`` hand
-    their outputs on as PyTorch does.
+    Afterwards the inputs noted for the other layers have the layouts that they get behind tuned
+    layers. On a CPU PyTorch's conv1d does not keep channels last, and a tuned one does. The
+    convolutions in ``untuned`` hand their outputs on as PyTorch does.
     """
     trial = _Trial(model, call, before, layers, partial(_by_pytorch, untuned))
     while blamed := trial.blamed([layer for layer in layers if layer.tuned is not None]):
@@ -58,7 +58,7 @@ def unusable_kernels(
 ) -> list[tuple[ModelLayer, str]]:
     """Return the layers whose kernels must not be used, and why.
 
-    These are the ones with which the call fails. If it fails with none, they are those whose
+    These are the layers that make the call fail. If there are none, these are the layers whose
     kernels compute something else than PyTorch.
     """
     wrong: dict[int, str] = {}
@@ -115,7 +115,7 @@ class _Trial:
     def blamed(self, layers: list[ModelLayer]) -> list[tuple[ModelLayer, str]]:
         """Return the layers with which the output changes or the call fails, and why.
 
-        They are found by halving. Layers of which no half does so alone are blamed together.
+        They are found by halving. If neither half does so alone, all layers of both are blamed.
         """
         why = self._failure(layers) if layers else ""
         if not why:

@@ -1,4 +1,4 @@
-"""Whether a model takes one output of a convolution for each sample, however many there are."""
+"""Finds convolutions of which a model takes one output for each sample, at any length."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ def note_cuts(
     named: dict[str, Any],
     is_convolution: Callable[[nn.Module], bool],
 ) -> None:
-    """Find the convolutions ``flow.cut_at_any_length``, by a call with one sample less.
+    """Fill ``flow.cut_at_any_length``, by a call with one sample less.
 
-    An output of M samples may have been cut off behind M samples or behind a number that is M just
-    now. None is found if the model can't be called with one sample less than the example has.
+    If the model cuts an output off after M samples, it may do so because the input has M, or at a
+    fixed number that happens to be M. No convolution is found if the model can't be called with one
+    sample less than the example has.
     """
     cut = {
         each: {call.input.shape[-1] for call in calls}

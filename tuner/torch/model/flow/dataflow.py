@@ -31,8 +31,8 @@ _METADATA = (
     "shape", "dtype", "device", "layout", "ndim", "is_cuda", "requires_grad", "size", "dim",
     "stride", "numel", "is_contiguous", "is_floating_point",
 )  # fmt: skip
-"""Attributes and methods that are the same for a tensor before and behind a norm and an activation,
-so that to ask for them is no use of the tensor."""
+"""Attributes and methods of a tensor that a norm and an activation do not change. Reading them does
+not count as a use of the tensor."""
 
 
 class Head(nn.Module):
@@ -49,9 +49,9 @@ HEAD = Head()
 class ConvolutionCall:
     """A call of a convolution.
 
-    ``input`` is without data, and in the dtype that autocast gives it; ``device`` is where it was.
-    Each module of ``behind`` alone took the output of the one before it, and the first one the
-    convolution's.
+    ``input`` has no data, and the dtype that autocast gives it; ``device`` is where it was. In
+    ``behind``, each module was the only user of the output before it: of the convolution's, or of
+    the previous module's.
     """
 
     input: torch.Tensor
@@ -61,7 +61,7 @@ class ConvolutionCall:
     is_cast: bool = False
     """Whether autocast was on for the device."""
     changes_layout: bool = False
-    """Whether a tuned layer's output lies otherwise in memory than PyTorch's."""
+    """Whether a tuned layer's output has another memory layout than PyTorch's."""
     behind: list[nn.Module] = field(default_factory=list)
     apart: str = ""
     """The reason why the next module is not in ``behind``; empty if none was cut off."""
@@ -91,10 +91,10 @@ class _Output:
 class Dataflow:
     """A record of one call of a model.
 
-    ``calls`` are those of each convolution, also of those that modules call as functions. Of those
-    ``cut_at_any_length`` the model takes one output for each sample, however many there are.
-    ``times`` counts the calls of each module, and ``functions`` how many functions of PyTorch's it
-    called in these. ``output`` has the tensors in the model's output.
+    ``calls`` are those of each convolution, including convolutions that modules call as functions.
+    Of those in ``cut_at_any_length`` the model takes one output for each sample, at any length.
+    ``times`` counts the calls of each module, and ``functions`` the functions of PyTorch's that the
+    module called. ``output`` has the tensors in the model's output.
     """
 
     calls: dict[nn.Module | FunctionCall, list[ConvolutionCall]] = field(default_factory=dict)
@@ -109,7 +109,7 @@ def run(
 ) -> Any:
     """Return the model's output in evaluation mode, without compiled graphs.
 
-    The modes of its modules are as before afterwards.
+    Afterwards its modules have their former modes again.
     """
     modes = {module: module.training for module in model.modules()}
     try:
@@ -159,14 +159,14 @@ class _Watch(TorchFunctionMode):
 
     @contextmanager
     def hooked(self) -> Iterator[None]:
-        """Have hooks on all modules, for as long as the context lasts."""
+        """Put hooks on all modules, for as long as the context lasts."""
         hooks = nn.modules.module
         with ExitStack() as stack:
             for hook in (
                 hooks.register_module_forward_pre_hook(self._enter),
                 hooks.register_module_forward_hook(self._leave),
                 hooks.register_module_forward_hook(self._close, always_call=True),
-                # no global hooks, which leave traces in PyTorch if they take arguments by name
+                # not global: global hooks that take arguments by name leave traces in PyTorch
                 *(
                     each.register_forward_hook(self._convolve, with_kwargs=True)
                     for each in self._convolutions
@@ -177,7 +177,7 @@ class _Watch(TorchFunctionMode):
 
     @contextmanager
     def watching_scripts(self) -> Iterator[None]:
-        """Record what TorchScript's functions and methods use, which no mode is told of."""
+        """Record what TorchScript's functions and methods use, because no mode sees their calls."""
         kinds: tuple[Any, ...] = (torch._C.ScriptFunction, torch._C.ScriptMethod)
         own = [kind.__call__ for kind in kinds]
 
@@ -216,7 +216,7 @@ class _Watch(TorchFunctionMode):
         return result
 
     def _follow_gates(self, name: str, given: tuple[Any, ...], named: Any, result: Any) -> None:
-        """Record a convolution together with its gates, if the function is the last one of it."""
+        """Record a convolution together with its gates, if this function completes it."""
         gates = self._gates
         if not named and gates.ends(name, given):
             call = _call_on(gates.whole)
@@ -230,8 +230,8 @@ class _Watch(TorchFunctionMode):
     def _is_head(self, part: Any, whole: Any, index: Any) -> bool:
         """Return whether ``part`` is the first outputs of a convolution, one for each input sample.
 
-        The index must give the same if the convolution computes no others: one with a negative end
-        would cut again.
+        The index must give the same if the convolution computes no other outputs. An index with a
+        negative end would then cut off more.
         """
         output = self._outputs.get(id(whole))
         stop = getattr(index[-1], "stop", None) if isinstance(index, tuple) and index else None
@@ -267,7 +267,7 @@ class _Watch(TorchFunctionMode):
     def _close(self, module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
         if module in self._own:
             if not may_follow(module) and any(output is each for each in given):
-                self._use(output, None)  # it may do otherwise in training mode
+                self._use(output, None)  # it may return something else in training mode
             self._gates.forget()
             _, before = self._stack.pop()
             self.flow.functions[module] += self._count - before
@@ -303,7 +303,8 @@ class _Watch(TorchFunctionMode):
         weakref.finalize(tensor, self._outputs.pop, id(tensor), None)
 
     def _use(self, tensor: Any, by: nn.Module | None) -> None:
-        """Record a use of a tensor, if it is followed: ``by`` a module, or by anything else."""
+        """Record a use of a tensor, if it is followed, ``by`` a module or, if None, by anything
+        else."""
         while isinstance(tensor, torch.Tensor) and functorch.is_functorch_wrapped_tensor(tensor):
             tensor = functorch.get_unwrapped(tensor)  # torch.vmap's, say
         output = self._outputs.get(id(tensor)) if isinstance(tensor, torch.Tensor) else None

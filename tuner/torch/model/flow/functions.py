@@ -17,8 +17,8 @@ CONVOLVING = {torch.conv1d: 1, torch.conv2d: 2}
 """PyTorch's functions that convolve, and the number of axes along which they do."""
 
 MANY = 100
-"""The most functions that a module may call for each convolution to be watched in eager mode. In a
-module that is watched, each of its functions takes a microsecond longer."""
+"""The most functions for each convolution that a module may call and still be watched in eager
+mode. Each function of a watched module takes a microsecond longer."""
 
 _LAYERS, _ONLY_COMPILED = "_convtune_layers", "_convtune_only_compiled"
 CallSignature = tuple[Any, ...]
@@ -71,8 +71,8 @@ class GateTracker:
     It is fed each call and finds ``behind * conv1d(before * signal)[..., :M]`` if ``before``,
     ``behind`` and ``signal`` are the three chunks of one tensor (B, 3 C, M). ``whole`` is that
     tensor, and ``convolved`` what :meth:`convolution` was told. Tensors are told apart by identity,
-    which works while a graph is traced, too. Any function between these that is not known to write
-    nothing ends the search.
+    which works while a graph is traced, too. Any function in between ends the search, unless it is
+    known to write to no tensor.
     """
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ def _are(given: tuple[Any, ...], one: Any, other: Any) -> bool:
 
 
 def _is_head(index: Any, whole: Any) -> bool:
-    """Return whether an index takes all but what lies behind the last sample of ``whole``."""
+    """Return whether an index takes as many samples as ``whole`` has, from the first one on."""
     if not isinstance(index, tuple) or any(not isinstance(each, slice) for each in index[1:]):
         return False
     rest = (index[0] is Ellipsis and len(index) == 2) or (
@@ -163,8 +163,8 @@ def _is_head(index: Any, whole: Any) -> bool:
 class FunctionCaller(nn.Module):
     """A class that is put before the class of a module that calls convolutions as functions.
 
-    Its ``forward`` is that of the module's class, but tuned layers compute the convolutions of
-    their signatures.
+    Its ``forward`` is that of the module's class, but tuned layers compute the convolutions that
+    have their signatures.
     """
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -190,11 +190,11 @@ def _dispatching(forward: Callable[..., Any]) -> Callable[..., Any]:
 class _LayerDispatchMode(TorchFunctionMode):
     """A mode in which tuned layers compute the convolutions that have their signatures.
 
-    ``layers`` has them by signature, and whether they compute the gates, too. While a graph is
-    traced, the convolution between gates is in it as well as the one with them: if the model uses
-    it nowhere else, PyTorch removes it from the graph, with the product before it. So the result is
-    the model's whatever else it does with either. In eager mode both would be computed, and no
-    layer computes gates.
+    ``layers`` has the layers, by signature and by whether they compute the gates too. While a graph
+    is traced, it gets both: the convolution without the gates, and the layer with them. If the
+    model uses the former nowhere else, PyTorch removes it from the graph, with the product before
+    it. So the result is right whatever else the model does with the convolution or the product. In
+    eager mode both would be computed, so no layer computes gates there.
     """
 
     def __init__(self, layers: dict[tuple[CallSignature, bool], Tuned]) -> None:
@@ -243,8 +243,8 @@ class _LayerDispatchMode(TorchFunctionMode):
 
 
 def _is_alone(input: Any, weight: Any, bias: Any) -> bool:  # noqa: A002
-    """Return whether neither autocast nor gradients, which are PyTorch's behind gates, ask for
-    more than the output of a call."""
+    """Return whether a call needs its output alone: autocast is off, and no gradients are needed,
+    which for gates only PyTorch computes."""
     if input.dtype != weight.dtype or torch.is_autocast_enabled(input.device.type):
         return False
     given = (input, weight) if bias is None else (input, weight, bias)
