@@ -73,10 +73,10 @@ def of_output(activation: Activation) -> bool:
 
 
 def derived(activation: Activation, g: torch.Tensor, sums: Any) -> torch.Tensor:
-    """Return the gradient of the sums before an activation, for ``g``, that of its result.
+    """Return the gradient of the sums before an activation, for ``g``, the gradient of its result.
 
     If :func:`of_output` is true of the activation, its result may be given in the place of the
-    sums. What is returned can be differentiated again.
+    sums. The returned gradient can be differentiated again.
     """
     if activation == "none":
         return g

@@ -23,7 +23,8 @@ NORM_REPLACED = (
 )
 
 _steps = 0
-"""Steps of all optimisers in this process. A fused one's writes change no tensor's version."""
+"""Steps of all optimisers in this process. A fused optimiser's writes change no tensor's
+version."""
 
 
 def _count_step(*_: Any) -> None:
@@ -33,16 +34,17 @@ def _count_step(*_: Any) -> None:
 
 register_optimizer_step_post_hook(_count_step)
 _keeping = Lock()
-"""Held while folded tensors are made or written: a CUDA graph reads those of the first thread."""
+"""Held while folded tensors are made or written: a CUDA graph reads the tensors that the first
+thread made."""
 _expired: Any = torch.UntypedStorage._expired
-"""What :meth:`StorageWeakRef.expired` calls by way of a class method, in a third of its time."""
+"""The function that :meth:`StorageWeakRef.expired` calls, in a third of that method's time."""
 
 
 class BatchNorm(torch.nn.Module):
     """A batch norm that can be folded into the convolution before it.
 
-    The ``module`` keeps its place in the model, and its parameters their names. This is a module
-    only for graphs of ``torch.compile``, as :mod:`tuner.torch.fused_modules` tells.
+    The ``module`` keeps its place in the model, and its parameters their names. This class is a
+    module only for graphs of ``torch.compile``: :mod:`tuner.torch.fused_modules` says why.
     """
 
     module: Any
@@ -51,7 +53,7 @@ class BatchNorm(torch.nn.Module):
         super().__init__()
         vars(self)["module"] = module  # it is a part of the model alone
         self.folds: list[Fold] = []
-        """The folds that are kept: one for each memory of the tensors that they are made of."""
+        """The folds that are kept: one for each set of places in memory of the tensors folded."""
 
     # methods, and attributes read one by one: graphs of torch.compile compare less in each call
 
@@ -69,7 +71,7 @@ class BatchNorm(torch.nn.Module):
         try:
             own, kept = module._parameters, module._buffers
             return [own["weight"], own["bias"], kept["running_mean"], kept["running_var"]]
-        except KeyError:  # one is parametrised or a plain attribute, which takes longer to read
+        except KeyError:  # a parametrised tensor or plain attribute takes longer to read
             return [module.weight, module.bias, module.running_mean, module.running_var]
 
     def has(self, tensors: Sequence[torch.Tensor | None]) -> bool:
@@ -101,7 +103,7 @@ class BatchNorm(torch.nn.Module):
         """Return the norm of ``y``, by these ``tensors`` if they are given, as :attr:`tensors`
         orders them.
 
-        Otherwise by the class: the module's own ``forward`` may be
+        Otherwise its class's ``forward`` computes it, because the module's own may be
         :class:`~tuner.torch.fused_modules.PassThrough`, which does not compute."""
         if tensors:
             weight, bias, mean, variance = tensors
@@ -114,26 +116,26 @@ class BatchNorm(torch.nn.Module):
     def folded(self, weight: Any, bias: Any) -> tuple[Any, Any]:
         """Return the weight and bias of one convolution that includes this norm.
 
-        If the weights and biases are parameters, these are kept while the memory of all that was
-        folded is in use. If something is written to that memory, the next call writes the new
-        values into the same two tensors, so that a CUDA graph that reads them has the new values,
-        too.
+        If all weights and biases that are folded are parameters, the result is kept while their
+        memory and the running statistics' is in use. If something is written to that memory, the
+        next call writes the new values into the same two tensors. So a CUDA graph that reads these
+        two gets the new values too.
         """
         return self.fold(weight, bias).values
 
     def fold(self, weight: Any, bias: Any, last: Fold | None = None) -> Fold:
         """Return what :meth:`folded` does, as a :class:`Fold`.
 
-        ``last`` is what an earlier call returned for tensors of the same dtypes and strides: that
-        it is still right takes less time to see than which of several it is.
+        ``last`` is what an earlier call returned for tensors of the same dtypes and strides: to
+        check that one takes less time than to search all.
         """
         parts = (weight, bias, *self.tensors())
-        # training changes the running mean and variance without their versions, but counts batches
+        # training leaves the versions of running mean and variance, but counts batches
         counted = *parts, self.module._buffers.get("num_batches_tracked")
         tensors = [each for each in counted if each is not None]
         try:
             written = [(each._version, each.data_ptr()) for each in tensors]
-        except RuntimeError:  # one was made in inference mode: nothing tells that it was written to
+        except RuntimeError:  # made in inference mode, a tensor has no version to tell of writes
             return Fold(self._computed(*parts))
         state = self.module.eps, _steps, written
         if last is not None and last.is_current(state):
@@ -192,7 +194,7 @@ class Fold:
     ) -> Self:
         """Return tensors like those given, to be written to and kept.
 
-        They are folded from ``tensors``, which lie in memory as ``places`` say.
+        Their values are folded from ``tensors``, which lie in memory as ``places`` say.
         """
         # in a thread of its own, because this one may be in inference mode, or warm up a CUDA graph
         # of torch.compile: what it allocates then must not outlive that graph's call
@@ -205,12 +207,12 @@ class Fold:
         return made
 
     def is_current(self, state: tuple[Any, ...]) -> bool:
-        """Return whether the values are those of the norm, and of the versions and addresses of
-        tensors, of that state."""
+        """Return whether the values were folded in that ``state`` of the norm, of optimisers' steps
+        and of tensors' versions and addresses, and these are in use."""
         return self._state == state and self.is_in_use()
 
     def is_in_use(self) -> bool:
-        """Return whether all memory is still that of these tensors, and not allocated anew."""
+        """Return whether all memory still belongs to these tensors, and was not allocated anew."""
         return True not in map(_expired, self._numbers)
 
     def write(self, values: tuple[Any, Any], state: tuple[Any, ...]) -> None:
@@ -226,10 +228,10 @@ def _same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _is_lasting(tensor: torch.Tensor) -> bool:
-    """Return whether the next call may find this tensor, and its version if it was written to.
+    """Return whether the next call may find this tensor again, with a new version if written to.
 
     A weight that is parametrised or pruned is computed for each call. Another process may write to
-    shared memory; of a GPU's, PyTorch always says that it is shared.
+    shared memory. PyTorch calls all memory of a GPU shared, so there this is not asked.
     """
     parameter = isinstance(tensor, torch.nn.Parameter)
     return parameter and not (tensor.is_cpu and tensor.is_shared())

@@ -39,5 +39,5 @@ def same_padding(size: Sequence[int], kernel: Sequence[int], stride: int, dilati
 
 
 def halved(zeros: int) -> tuple[int, int]:
-    """Return so many zeros on the two sides of an axis, the odd one behind, as "same" has them."""
+    """Return the zeros on the two sides of an axis, with an odd zero behind, as "same" has them."""
     return (zeros // 2, zeros - zeros // 2)

@@ -1,4 +1,4 @@
-"""Gradients of the operators by name, which are operators of PyTorch's graphs themselves:
+"""Gradients of the operators by name. They are operators of PyTorch's graphs themselves:
 ``convtune::conv1d_gradients`` and ``convtune::depthwise_conv2d_gradients``."""
 
 from __future__ import annotations

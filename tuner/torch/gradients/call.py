@@ -94,8 +94,8 @@ class Calls(NamedTuple):
 class Differentiated(torch.autograd.Function):
     """A call with the gradients that its :class:`Calls` compute.
 
-    It saves input and weight. For an activation it also saves that from which the derivative is
-    told: the output, or bias and residual, with which the sums are computed again.
+    It saves input and weight. For an activation it also saves what the derivative is computed from:
+    the output, or the bias and residual with which the sums are computed again.
     """
 
     @staticmethod
@@ -108,7 +108,7 @@ class Differentiated(torch.autograd.Function):
         residual: Tensor | None,
     ) -> Tensor:
         given = [None if each is None else each.detach() for each in (x, weight, bias, residual)]
-        # .data is no view, and what follows may write into it
+        # .data is no view, so later operations may write into it
         output = calls.forward(*given).data  # type: ignore[arg-type]
         told = activations.of_output(calls.activation)
         again = calls.activation != "none" and not told

@@ -1,4 +1,4 @@
-"""Gradients of an operator, which are an operator of PyTorch's graphs themselves."""
+"""The gradients of an operator, which are an operator of PyTorch's graphs themselves."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ class GradientsOperator:
     """The gradients of an operator, registered with PyTorch under its name and ``_gradients``.
 
     ``others`` declares the operator's last arguments. ``tuned`` takes the input, the weight,
-    whether there is a bias, and these; it returns the layer that computes, or None if only PyTorch
-    can. ``by_pytorch`` takes these alone, and returns the layer by which PyTorch computes.
+    whether there is a bias, and the last arguments. It returns the layer that computes, or None if
+    only PyTorch can. ``by_pytorch`` takes only the last arguments, and returns a layer that PyTorch
+    computes.
     """
 
     def __init__(
@@ -58,8 +59,8 @@ class GradientsOperator:
         self.call: Any = getattr(torch.ops.convtune, name).default
 
     def calls(self, activation: Activation, forward: Forward, *others: Any) -> Calls:
-        """Return the functions for a call that ``forward`` computes and its gradients, with these
-        last arguments."""
+        """Return the functions for a call and its gradients. ``forward`` computes the call, and
+        ``others`` are the operator's last arguments."""
         return Calls(
             activation,
             forward,

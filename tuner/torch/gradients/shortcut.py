@@ -1,6 +1,6 @@
 """Shortcuts for gradients: recognise a call like an earlier one in one step, and call its kernels.
 
-They are to gradients what those of ``tuner/torch/shortcut.py`` are to outputs.
+``tuner/torch/shortcut.py`` has the same for outputs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LayerWithShortcut(Layer, Protocol):
 class GradientShortcut:
     """A shortcut for gradients that kernels alone compute.
 
-    They are one library for all gradients at once, or one each for those of input and weight.
+    The kernels are one library for all gradients at once, or one for each of input and weight.
     """
 
     @classmethod
@@ -90,7 +90,7 @@ class GradientShortcut:
         self._shape, self._strides = weight.shape, weight.stride()
         self._taps = prod(weight.shape)
         of_weight: Any = kernels["backward_weight"].workload if self._of_weight else None
-        # with a bias's gradient behind it, or of one signal, whose weight may have three axes
+        # a bias's gradient lies behind it, or it is of one signal, whose weight may have three axes
         self._has_other_shape = of_weight is not None and of_weight.output.shape != weight.shape
         needs = zip(("input", "weight"), needed, strict=False)
         self.used = {name: "tuned" for name, is_needed in needs if is_needed}

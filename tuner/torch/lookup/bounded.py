@@ -1,4 +1,4 @@
-"""Dictionaries by shape, which are kept small although a program may call with ever new shapes."""
+"""Dictionaries by shape, which stay small even if a program calls with ever new shapes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MOST = 1024
 
 
 def put(kept: dict[Any, Any], key: Any, value: Any) -> None:
-    """Set an entry. A dictionary that is full begins anew."""
+    """Set an entry. A full dictionary is cleared first."""
     if len(kept) >= MOST and key not in kept:
         kept.clear()
     kept[key] = value

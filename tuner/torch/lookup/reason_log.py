@@ -46,7 +46,7 @@ class ReasonLog:
     def forget(self) -> None:
         """Have every reason logged again, and the source asked again."""
         self._reasons.clear()
-        self.answers = {}  # what is being asked just now belongs to the answers of before
+        self.answers = {}  # a new one: answers still on their way go into the old one
 
     def __getstate__(self) -> dict[str, object]:
         return vars(self) | {"_reasons": {}, "answers": {}}

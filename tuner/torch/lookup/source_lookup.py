@@ -51,7 +51,8 @@ def look_up(
     """Return what the source has for the first of the ``wanted`` that is tuned for the device.
 
     ``wanted`` are the fields of at least one workload, the preferred one first. If none is tuned,
-    the reason is the first one's. A workload that breaks a limit or has another error ends it.
+    the reason is the first one's. A workload that breaks a limit or has another error ends the
+    search.
     """
     if device.type not in KINDS:
         return Found(reason=f"it is called on {device}, and kernels are for {' and '.join(KINDS)}")
@@ -70,9 +71,10 @@ def look_up(
 
 
 def best_of(source: Source, wanted: Workload, device: torch.device) -> Best:
-    """Return the best of ``device`` itself or, for a CPU, else the best of another CPU.
+    """Return the best of ``device`` itself or, if a CPU has none, the best of another CPU.
 
-    This CPU may have the other one's instructions; loading the library checks it. Raises NotTuned.
+    This CPU may have the other CPU's instructions; loading the library checks that. Raises
+    NotTuned.
     """
     gpu, shape, asked = gpu_name(device), wanted.model_dump(), filters(device)
     best = source.best(wanted.operator, shape, device=gpu, **asked)

@@ -100,7 +100,7 @@ class LookupMixin(torch.nn.Module):
         ):
             if value:
                 several.append(several[-1] | {name: value})
-        return several[::-1]  # the caller does to the output what the kernel was tuned without
+        return several[::-1]  # the caller applies what the kernel was tuned without
 
     def _of_gradients(self, fields: dict[str, Any], purpose: Purpose) -> list[dict[str, Any]] | str:
         if purpose == "backward":
