@@ -36,8 +36,8 @@ class Conv2dSame(nn.Conv2d):
 
 
 class Block(nn.Module):
-    """A pointwise and a depthwise layer. ``call(block, y)`` gets the latter's output and returns
-    the block's, mostly by the block's norm and activation. ``act`` is ReLU6 by default."""
+    """A pointwise and a depthwise layer. ``call(block, y)`` gets the depthwise layer's output and
+    returns the block's, mostly by the block's norm and activation. ``act`` is ReLU6 by default."""
 
     def __init__(self, call: Callable[["Block", Any], Any], act: Any = None) -> None:
         super().__init__()
@@ -88,5 +88,5 @@ def close(a: Any, b: Any) -> bool:
 
 
 def usual(block: Block, y: Any) -> Any:
-    """Return what a block mostly computes of its layer's output: norm, then activation."""
+    """Return what most blocks compute from their layer's output: norm, then activation."""
     return block.act(block.bn(y))

@@ -1,4 +1,4 @@
-"""All gradients of a causal layer are computed by a single tuned kernel, if there is one."""
+"""A single tuned kernel computes all gradients of a causal layer, if there is one."""
 
 from collections.abc import Iterator
 from typing import Any

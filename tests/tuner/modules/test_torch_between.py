@@ -1,4 +1,4 @@
-"""What lies between a convolution and what follows it, or is put around a layer afterwards."""
+"""Modules between a convolution and its norm or activation, and later changes around a layer."""
 
 import copy
 from typing import Any
@@ -18,7 +18,7 @@ from tuner.torch import optimize_  # noqa: E402
 
 
 class Noise(nn.Module):
-    """A module that returns its input in evaluation mode alone."""
+    """A module that returns its input only in evaluation mode."""
 
     def forward(self, x: Any) -> Any:
         return x + torch.randn_like(x) if self.training else x
@@ -60,7 +60,7 @@ def test_optimised_model_adds_noise_in_training_mode(source: Local, x: Any) -> N
 
 
 def test_forward_set_on_a_tuned_layer_is_called(source: Local, x: Any) -> None:
-    """Other packages put theirs there, such as accelerate."""
+    """Other packages, such as accelerate, set a ``forward`` on a layer."""
     model = layers(nn.BatchNorm2d(6), nn.ReLU6())
     plain = copy.deepcopy(model)
     optimize_(model, x, source=source)

@@ -238,7 +238,7 @@ BROKEN = [name for name in SEEN_BY_GRAPHS if name != "a forward of its own"]
 def test_compiled_graph_sees_a_change_of_the_model(
     source: Local, x: Any, change: str, call: Callable[[Block, Any], Any]
 ) -> None:
-    """Graphs see a change, also if the layer and what it took in are in different ones."""
+    """Graphs see a change even if the layer and the modules taken in are in different graphs."""
     model, plain = changed(TAKEN_IN[change], call)
     before = copy.deepcopy(model)
     optimize_(model, x, source=source)
@@ -381,8 +381,8 @@ def test_tuned_layer_refuses_a_new_stride(source: Local, x: Any) -> None:
 
 
 def test_parameters_written_by_a_fused_optimiser_are_folded(source: Local, x: Any) -> None:
-    """A fused optimiser changes parameters without a new tensor version, by which other changes are
-    noticed."""
+    """Other changes are noticed by a tensor's version. A fused optimiser changes parameters, but
+    not their versions."""
     model, own = Block(usual).eval(), Block(usual).eval()
     optimize_(model, x, source=source)
     before = outputs(model, x)

@@ -19,7 +19,7 @@ torch.compile(lambda: compiled(torch.ones(1, 2)).sum().backward(), backend="aot_
 
 
 def test_compiled_autograd_works_after_import_of_tuner_torch() -> None:
-    """Modules that PyTorch makes for its graphs are none of a tuned model."""
+    """Modules that PyTorch makes for its graphs must not be taken for a tuned model's."""
     command = [sys.executable, "-W", "ignore", "-c", COMPILED_AUTOGRAD]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

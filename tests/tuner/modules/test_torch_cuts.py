@@ -1,4 +1,4 @@
-"""An output that the model cuts off is computed in part only at lengths at which it is cut so."""
+"""A layer leaves out outputs that the model cuts off, but only at lengths at which it does so."""
 
 from typing import Any
 
@@ -19,8 +19,8 @@ SAMPLES = 64
 
 
 class Cut(nn.Module):
-    """A causal convolution that is padded on both sides, and cut off behind ``fixed`` samples, or
-    behind as many as it is given."""
+    """A causal convolution that is padded on both sides, and cut off after ``fixed`` samples or, if
+    that is None, after as many as the input has."""
 
     def __init__(self, fixed: int | None, fewest: int = 0) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Tail(nn.Module):
 
 
 class Called(Tail):
-    """The same by a function."""
+    """The same, but the convolution is called as a function."""
 
     def forward(self, x: Any, whole: bool = False) -> Any:
         y = nn.functional.conv1d(x, self.conv.weight, self.conv.bias, 1, 3, 1, 4)
@@ -101,7 +101,7 @@ def test_cut_output_is_right_at_other_lengths(
     [
         (Cut(None), "causal"),
         (Cut(SAMPLES), None),
-        (Cut(None, fewest=SAMPLES), None),  # nothing shows what it would do
+        (Cut(None, fewest=SAMPLES), None),  # nothing shows what it does at other lengths
     ],
     ids=["with the length", "fixed", "of one length"],
 )

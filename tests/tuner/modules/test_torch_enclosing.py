@@ -1,4 +1,4 @@
-"""Layers that lie inside other modules, or take in what does: changes to those count, too."""
+"""Layers or modules taken in that lie inside other modules: changes of these count too."""
 
 import copy
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class NormAct(nn.Module):
 
 
 class Net(nn.Module):
-    """Both, one after the other."""
+    """``Around`` and ``NormAct``, one after the other."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ def doubled(*given: Any) -> Any:
 
 
 def nested() -> nn.Sequential:
-    """Return a model of sequences, the layer in one of them and the rest in another."""
+    """Return a model of sequences, the layer in one of them, norm and activation in another."""
     norm = NormAct(6)
     return nn.Sequential(
         nn.Sequential(nn.Conv2d(6, 6, 3, padding=1, groups=6, bias=False)),

@@ -200,14 +200,14 @@ OTHERS: dict[str, Between] = {
 
 
 UNSEEN = {"several tensors at once": writes(lambda x: torch._foreach_mul_([x], 2.0))}
-"""A write that no mode is told of while a graph is traced."""
+"""A write that no mode sees while a graph is traced."""
 
 
 @pytest.mark.parametrize("between", (OTHERS | UNSEEN).values(), ids=OTHERS | UNSEEN)
 def test_graph_calls_plain_kernel_if_the_model_does_more_than_gate(
     gated: Local, x: Any, between: Between
 ) -> None:
-    """A graph has the plain kernel if anything else is done than to multiply by the gates."""
+    """A graph calls the plain kernel if the model does more than multiply by the gates."""
     model = Model(ShortConv(between)).eval()
     with torch.no_grad():
         plain = model(x)
@@ -222,7 +222,7 @@ def test_graph_calls_plain_kernel_if_the_model_does_more_than_gate(
 def test_graph_calls_plain_kernel_if_the_model_changes_after_the_example(
     gated: Local, x: Any, between: Between
 ) -> None:
-    """What a graph computes is what the model does then, not what it did on the example."""
+    """A graph computes what the model does when it is traced, not what it did on the example."""
     model = Model(ShortConv()).eval()
     optimize_(model, x, source=gated)
     model.layers[0].between = between
@@ -253,7 +253,7 @@ def test_graph_calls_plain_kernel_after_an_augmented_assignment_to_a_gate(
 def test_gated_kernel_is_not_called_if_the_model_keeps_the_plain_output(
     gated: Local, x: Any
 ) -> None:
-    """The kernel of the gates gives no output without them, so it is not called then."""
+    """The gated kernel does not give the output before the gates, so it is not called."""
 
     class Keeping(Model):
         def forward(self, x: Any) -> Any:
@@ -300,7 +300,7 @@ def test_graph_calls_plain_kernel_under_autocast(gated: Local, x: Any) -> None:
 def test_pytorch_computes_the_gates_if_only_the_convolution_is_tuned(
     gated: Local, called: Local, x: Any
 ) -> None:
-    """If only a shape's convolution is tuned, its kernel computes it, and PyTorch the gates."""
+    """If only a shape's convolution is tuned, its kernel computes that, and PyTorch the gates."""
     model = Model(ShortConv()).eval()
     with torch.no_grad():
         plain = model(x)

@@ -1,4 +1,4 @@
-"""Gradients by kernels if tensors beside the input have another memory layout than it has."""
+"""Gradients by kernels if other tensors of a call have another memory layout than the input."""
 
 from typing import Any
 
@@ -32,8 +32,8 @@ def test_gradients_are_right_if_the_residual_has_another_layout(trained: Local, 
 
 
 def test_gradients_are_right_if_pytorchs_output_has_another_layout(trained: Local) -> None:
-    """The output from which a derivative is told, if PyTorch computed it and only the gradients of
-    its shape are tuned, may have another layout than the input."""
+    """If only the gradients of a shape are tuned, PyTorch computes the output. The derivative is
+    told from that output, which may have another layout than the input."""
     module, x = last(trained, activation="relu")
     reference = gradients(module, x, plain(module))
     computed = module.plain

@@ -1,5 +1,5 @@
-"""The shortcut of compiled training steps: steps equal to an earlier one take it, and those that
-only look like it do not."""
+"""The shortcut of compiled training steps: steps equal to an earlier step take it, and steps that
+only look like one do not."""
 
 from collections.abc import Iterator
 from copy import deepcopy

@@ -11,7 +11,7 @@ from tuner.client.local import Local
 
 pytestmark = [
     pytest.mark.torch,
-    # PyTorch's own, of a graph that begins with a tensor which has a gradient's function
+    # PyTorch's own, if a graph begins with a tensor that has a gradient function
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning"),
 ]
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")

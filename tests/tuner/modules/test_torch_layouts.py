@@ -1,4 +1,4 @@
-"""How the inputs of a model's layers lie in memory once tuned layers stand before them."""
+"""The memory layouts of the inputs of a model's layers that follow tuned layers."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ from tuner.torch import capture, optimize_  # noqa: E402
 
 
 def two_layers(first: nn.Module) -> Any:
-    """Its second layer is tuned for channels last."""
+    """Return a model whose second layer is tuned for channels last."""
     return nn.Sequential(first, nn.Conv1d(4, 6, 5, padding=2, bias=False)).eval()
 
 
 @pytest.fixture
 def last() -> Any:
-    """A signal with its channels last."""
+    """Return a signal with its channels last."""
     return torch.randn(2, 61, 3).mT
 
 
@@ -40,7 +40,7 @@ def test_untunable_layer_passes_pytorchs_layout_on(last: Any) -> None:
 def test_norm_passes_channels_last_on_only_if_it_is_taken_in(
     last: Any, mode: Any, layout: str
 ) -> None:
-    """In training it stays PyTorch's, which does not keep channels last."""
+    """In training the norm stays PyTorch's, which does not keep channels last."""
     between = nn.Sequential(nn.Conv1d(3, 4, 1), nn.BatchNorm1d(4), nn.SiLU())
     found = capture(two_layers(between), last, mode=mode)
     forward = [each.workload for each in found if each.workload.direction == "forward"]

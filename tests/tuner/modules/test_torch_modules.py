@@ -62,8 +62,8 @@ def test_tuned_kernel_computes_a_tuned_shape(source: Local, name: str, with_bias
 
 
 def test_kernel_adds_the_bias_if_tuned_with_one(source: Local) -> None:
-    """A kernel that takes the bias computes it, and sees later changes of it. The test above has
-    the other case: the bias is added to the output of a kernel without one."""
+    """A kernel tuned with a bias adds it, and sees later changes of it. The test above has the
+    other case: PyTorch adds the bias to the output of a kernel without one."""
     draw = np.random.default_rng(2)
     x, w, bias = (
         torch.from_numpy(draw.standard_normal(shape).astype("f4"))
@@ -371,8 +371,8 @@ def test_a_service_says_that_pytorch_was_faster(libraries: dict[str, Path], tmp_
 def test_module_adds_a_residual_and_applies_an_activation(
     source: Local, x: Any, activation: Any, layout: str
 ) -> None:
-    """If a kernel is tuned without them (layout "last"), PyTorch adds and applies them to its
-    output; if nothing is tuned, PyTorch computes all."""
+    """If a kernel is tuned without both (layout "last"), PyTorch applies them to its output. If
+    nothing is tuned, PyTorch computes everything."""
     x = x.contiguous() if layout == "first" else x
     weight, bias, residual = torch.randn(6, 1, 3, 3), torch.randn(6), torch.randn_like(x)
     module = DepthwiseConv2d(weight, bias, source=source, activation=activation)

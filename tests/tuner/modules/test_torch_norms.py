@@ -210,7 +210,7 @@ def test_value_written_to_shared_memory_by_another_process_is_used(pair: Any, x:
         model.share_memory()
     assert close(outputs(tuned, x), outputs(plain, x))
     for model in pair:
-        # as another process does: the versions of this one's tensors stay
+        # as another process does: this process's tensors keep their versions
         model.bn.bias.detach().numpy()[:] += 1.0
     assert close(outputs(tuned, x), outputs(plain, x))
 
@@ -260,7 +260,7 @@ def test_norm_parameter_replaced_by_a_tensor_is_used(pair: Any, x: Any) -> None:
 
 @pytest.mark.parametrize("shape", [(8, 8), (2, 8, 8)], ids=["unbatched", "batched"])
 def test_norm_over_the_samples_of_an_unbatched_signal_is_not_folded(shape: tuple[int, ...]) -> None:
-    """Of a matrix, BatchNorm1d takes the first axis for the batch, a convolution for channels."""
+    """BatchNorm1d takes a matrix's first axis for the batch, and a convolution for channels."""
     model = nn.Sequential(nn.Conv1d(8, 8, 3, padding=1, groups=8, bias=False), nn.BatchNorm1d(8))
     [layer] = capture(model.eval(), torch.randn(shape))
     assert layer.workload is not None
@@ -268,7 +268,8 @@ def test_norm_over_the_samples_of_an_unbatched_signal_is_not_folded(shape: tuple
 
 
 def test_new_statistics_are_used_if_the_norm_counts_no_batches(source: Local, x: Any) -> None:
-    """PyTorch changes running means without their versions; the counted batches tell otherwise."""
+    """PyTorch changes running means but not their versions. Other norms show it by counted
+    batches."""
     plain = Block(usual).eval()
     plain.bn.num_batches_tracked = None
     tuned = copy.deepcopy(plain)

@@ -1,4 +1,4 @@
-"""The operators by name take a number for all axes, as PyTorch's functions do."""
+"""The operators by name take one number for all axes, as PyTorch's functions do."""
 
 from typing import Any
 

@@ -78,7 +78,7 @@ def test_module_is_taken_in_only_if_nothing_else_uses_its_input(
     source: Local, x: Any, call: Any, taken: tuple[str, ...]
 ) -> None:
     """A norm or activation is taken in only if nothing else uses its input. The layer gets a bias,
-    as only a kernel with one is tuned, and without a norm there would be none."""
+    because only a kernel with a bias is tuned, and a layer without a norm would have none."""
     model = Block(call).eval()
     model.conv.bias = nn.Parameter(torch.randn(6))
     plain, keys = outputs(model, x), list(model.state_dict())

@@ -71,7 +71,7 @@ class Scripted(nn.Module):
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated")
 @pytest.mark.parametrize("of", [torch.nn.functional.softsign, Scripted()])
 def test_output_taken_by_a_script_is_unchanged_by_optimize(source: Local, x: Any, of: Any) -> None:
-    """PyTorch's modes, by which ``optimize_`` sees calls, are not told of a script's call."""
+    """``optimize_`` sees calls by PyTorch's modes, which do not see the call of a script."""
     script = torch.jit.script(of)
     model = Block(lambda block, y: block.bn(y) + script(y)).eval()
     model.conv.bias = nn.Parameter(torch.randn(6))

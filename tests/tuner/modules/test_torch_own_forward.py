@@ -1,5 +1,5 @@
-"""A ``forward`` that is set on a layer after ``optimize_`` is the model's own layer's after
-``restore_``, and what it calls of the tuned layer computes as the model's own layer does."""
+"""``restore_`` gives a ``forward`` that was set on a tuned layer to the model's own layer. If it
+calls the tuned layer's former ``forward``, that computes as the model's own layer does."""
 
 import copy
 from collections.abc import Callable
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.torch
 
 
 def wraps(conv: Any) -> None:
-    """Set a ``forward`` that calls the one of before."""
+    """Set a ``forward`` that calls the former ``forward``."""
     before = conv.forward
     conv.forward = lambda x: before(x) + 1
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.torch
 
 
 class Repeated(nn.Module):
-    """One kernel for all channels, which makes the weight larger than what is trained."""
+    """One trained kernel for all channels, so the weight is larger than the parameter."""
 
     def forward(self, kernel: Any) -> Any:
         return kernel.repeat(3, 1, 1, 1)

@@ -93,7 +93,7 @@ def test_mode_follows_the_number_of_taps_of_a_new_weight(
 
 
 class Causal(nn.Module):
-    """A convolution that is padded on both sides, and cut off behind as many samples as come."""
+    """A convolution that is padded on both sides, and cut off at the input's length."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ def test_causal_layer_keeps_the_models_padding_after_pruning(source: Local, taps
 
 
 def test_norm_is_folded_into_the_kernels_left_after_pruning(source: Local) -> None:
-    """The kernels left are a part of the memory of all that were folded before."""
+    """The kernels left lie in the memory of all kernels that were folded before."""
     plain = nn.Sequential(nn.Conv1d(4, 6, 5, padding=2), nn.BatchNorm1d(6)).eval()
     plain[1].running_var.uniform_(0.5, 2)
     x = torch.randn(2, 61, 4).mT
@@ -133,7 +133,7 @@ def test_norm_is_folded_into_the_kernels_left_after_pruning(source: Local) -> No
 
 
 def test_optimize_takes_the_kernel_size_from_a_pruned_weight(source: Local) -> None:
-    """A module's ``kernel_size`` may still be the one from when it was made."""
+    """A module's ``kernel_size`` may still be the one from before pruning."""
     plain, x = nn.Sequential(nn.Conv1d(4, 4, 7, padding="same", groups=4)), torch.randn(2, 4, 61)
     put(plain[0], torch.randn(4, 1, 4))
     model = copy.deepcopy(plain)

@@ -99,7 +99,8 @@ def test_of_refuses_modules_that_only_look_like_timms_conv2d(source: Local) -> N
 
 
 class Wide(torch.nn.Conv2d):
-    """A subclass that only sets arguments and a representation, as models have to name a layer."""
+    """A subclass that only sets arguments and a representation, as models define one to name a
+    layer."""
 
     def __init__(self, channels: int, kernel: int = 3) -> None:
         super().__init__(channels, channels, kernel, padding=kernel // 2, groups=channels)

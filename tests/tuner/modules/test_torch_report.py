@@ -251,7 +251,7 @@ def test_optimize_does_not_call_the_models_train_method(source: Local, x: Any, m
 
 def test_norm_is_not_taken_in_under_autocast(source: Local) -> None:
     """Autocast casts the layer's tensors but not the norm's. If the layer took the norm in, PyTorch
-    would have to compute it, so the norm stays a module."""
+    would have to compute the layer, so the norm stays a module."""
     model = nn.Sequential(nn.Conv1d(1, 1, 7, padding=3, bias=False), nn.BatchNorm1d(1)).eval()
     signal = torch.randn(1, 1, 1001)
     plain = copy.deepcopy(model)
@@ -336,7 +336,7 @@ def test_model_moved_to_the_meta_device_is_reported(source: Local, x: Any) -> No
     model = Block(usual).eval().to("meta")
     (row,) = optimize_(model, x.to("meta"), source=source).rows
     assert row.by == "pytorch"
-    with torch.device("meta"):  # the device of tensors that are made without one
+    with torch.device("meta"):  # the default device of new tensors
         (row,) = optimize_(Block(usual).to_empty(device="cpu").eval(), x, source=source).rows
 
 

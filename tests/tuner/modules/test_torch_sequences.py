@@ -1,5 +1,5 @@
-"""If a model's layer is put into a new sequence, beside what it took in or without it, that
-sequence computes what it would without tuned layers, and so does the model."""
+"""If a model's layer is put into a new sequence, with the modules that it took in or without them,
+the sequence and the model compute what they would without tuned layers."""
 
 import copy
 from collections.abc import Callable
@@ -37,8 +37,8 @@ class Net(nn.Module):
 
 
 def rebuilt(*modules: Any) -> Callable[[Any], Any]:
-    """Return a function that puts a new sequence into a model: of modules of the old one, given by
-    their numbers, and of others."""
+    """Return a function that replaces a model's sequence. The new sequence holds modules of the old
+    one, given by their numbers, and other modules."""
 
     def change(model: Any) -> Any:
         old = model.body

@@ -1,5 +1,5 @@
-"""Models that PyTorch's fully_shard shards, on one CPU: after ``optimize_`` the model computes and
-trains as it should; before, ``optimize_`` refuses it."""
+"""Models that PyTorch's fully_shard shards, on one CPU. If they are sharded after ``optimize_``,
+they compute and train as they should. If they are sharded before, ``optimize_`` refuses them."""
 
 import copy
 from collections.abc import Iterator

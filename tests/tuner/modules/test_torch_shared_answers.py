@@ -39,7 +39,7 @@ def counting(tmp_path: Path) -> Iterator[Counting]:
 
 
 def layers(count: int) -> Any:
-    """Return a model of equal layers, of which ``biased`` is the workload for the fixture ``x``."""
+    """Return a model of equal layers, whose workload for the fixture ``x`` is ``biased``."""
     return nn.Sequential(*(nn.Conv2d(6, 6, 3, padding=1, groups=6) for _ in range(count))).eval()
 
 

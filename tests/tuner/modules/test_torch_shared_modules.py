@@ -1,5 +1,5 @@
-"""Modules that a layer has taken in and that other models, or other calls, have too: only the
-layer's own output passes them."""
+"""Modules that a layer has taken in, but that other models or calls use too. They pass on only the
+layer's own output, and compute everything else."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -40,7 +40,7 @@ def plain(module: Any, x: Any) -> Any:
 def test_shortcut_gives_the_same_output_as_the_whole_way(
     module: Any, x: Any, asked: list[bool]
 ) -> None:
-    """A call that takes the shortcut gives the values and strides of one that does not."""
+    """A call that takes the shortcut gives the values and strides of a call that does not."""
     other = torch.randn_like(x)
     with torch.no_grad():
         y = module(other)
@@ -79,8 +79,8 @@ def test_different_call_takes_no_shortcut(
 def test_call_that_needs_gradients_takes_no_shortcut(
     module: Any, x: Any, asked: list[bool]
 ) -> None:
-    """A call that needs gradients takes no shortcut. Its kernel is called within it on tensors that
-    need none, which differs from the calls before, so that takes no shortcut either."""
+    """A call that needs gradients takes no shortcut. Within it the kernel is called on tensors that
+    need none. This inner call differs from the calls before, so it takes no shortcut either."""
     y = module(x)
     assert y.requires_grad
     assert module.used == "tuned"

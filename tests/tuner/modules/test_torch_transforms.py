@@ -111,8 +111,8 @@ def test_compiled_graph_calls_the_tuned_kernel(
 def test_a_compiled_graph_keeps_channels_last(
     operator: str, source: Local, compiled_anew: None
 ) -> None:
-    """The compiler generates the following code for the strides that the operator's fake output
-    has, so the real output must have the same."""
+    """The compiler generates the code behind the operator for the strides of its fake output, so
+    the real output must have the same strides."""
     if operator == "conv1d":
         plain = torch.nn.Conv1d(4, 6, 5, padding="same")
         module, x = Conv1d.of(plain, source=source), torch.randn(2, 61, 4).mT

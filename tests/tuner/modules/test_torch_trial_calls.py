@@ -78,8 +78,8 @@ def test_layer_computes_the_cut_end_if_the_model_uses_it_unseen(source: Local) -
 
 
 class Whole(nn.Module):
-    """A model that uses the end of its convolution's output, which it cuts off otherwise, without
-    PyTorch's modes being told."""
+    """A model that cuts off the end of its convolution's output, but also uses that end unseen by
+    PyTorch's modes."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What PyTorch offers to see each operation of a model sees those of a tuned one, too."""
+"""PyTorch's tools that see each operation of a model also see those of a tuned model."""
 
 import copy
 from typing import Any
