@@ -94,7 +94,7 @@ def every_path(client: TestClient) -> list[str]:
 
 
 @pytest.mark.parametrize("guards_reading", [False, True])
-def test_only_what_the_page_on_keys_names_answers_without_one(
+def test_only_routes_documented_as_open_answer_without_a_key(
     request: pytest.FixtureRequest, guards_reading: bool
 ) -> None:
     """Only the routes that docs/how-to/use-keys.md calls open answer requests without a key."""
@@ -122,7 +122,7 @@ def test_only_what_the_page_on_keys_names_answers_without_one(
     [{}, {"authorization": "Bearer ct_nobodys"}, {"authorization": "Basic YTpi"},
      {"authorization": "Bearer "}, {"authorization": ""}, {"cookie": "convtune_key=ct_nobodys"}],
 )  # fmt: skip
-def test_what_is_no_key_opens_nothing(guarded: TestClient, sent_along: dict[str, str]) -> None:
+def test_invalid_key_opens_no_guarded_path(guarded: TestClient, sent_along: dict[str, str]) -> None:
     made(guarded, "admin")
     opened = {path for _, path in named_open()}
     for path in every_path(guarded):
@@ -131,7 +131,7 @@ def test_what_is_no_key_opens_nothing(guarded: TestClient, sent_along: dict[str,
         assert (answer.status_code == 401) != is_open, path
 
 
-def test_a_route_that_writes_asks_for_the_scope_to_submit(client: TestClient) -> None:
+def test_writing_route_requires_the_scope_submit(client: TestClient) -> None:
     reader, writer = made(client, "read"), made(client, "submit")
     for method, route in asked_of(client):
         if method == "GET" or (method, route) in named_open():
@@ -145,7 +145,7 @@ def test_a_route_that_writes_asks_for_the_scope_to_submit(client: TestClient) ->
         assert client.request(method, path_of(route), headers=writer).status_code not in {401, 403}
 
 
-def test_what_is_not_a_route_is_guarded_as_if_it_were(guarded: TestClient) -> None:
+def test_unknown_path_is_guarded_like_a_route(guarded: TestClient) -> None:
     reader = made(guarded, "read")
     problem(guarded.get("/nowhere"), 401, "key-required")
     problem(guarded.delete("/jobs"), 401, "key-required")
@@ -153,7 +153,7 @@ def test_what_is_not_a_route_is_guarded_as_if_it_were(guarded: TestClient) -> No
     problem(guarded.delete("/jobs", headers=reader), 403, "scope-too-small")
 
 
-def test_a_refusal_writes_nothing(client: TestClient, engine: Engine) -> None:
+def test_request_refused_for_its_key_writes_nothing(client: TestClient, engine: Engine) -> None:
     reader = made(client, "read")
     before = rows(engine)
     answer = client.post("/jobs", json=ORDER)
@@ -165,13 +165,13 @@ def test_a_refusal_writes_nothing(client: TestClient, engine: Engine) -> None:
     assert rows(engine) == before
 
 
-def test_reading_needs_any_key(guarded: TestClient) -> None:
+def test_guarded_reading_accepts_a_key_of_any_scope(guarded: TestClient) -> None:
     for scope in keys.SCOPES:
         assert guarded.get("/jobs", headers=made(guarded, scope)).json()["items"] == []
     assert guarded.get("/jobs", headers={"authorization": "bearer  "}).status_code == 401
 
 
-def test_a_key_that_was_revoked_or_has_expired(client: TestClient, engine: Engine) -> None:
+def test_revoked_or_expired_key_is_refused(client: TestClient, engine: Engine) -> None:
     made(client, "admin")
     secret = made(client, "submit", days=1)
     assert client.post("/jobs", json=ORDER, headers=secret).status_code == 201
@@ -185,7 +185,7 @@ def test_a_key_that_was_revoked_or_has_expired(client: TestClient, engine: Engin
     assert "was revoked" in problem(answer, 401, "key-not-valid")["detail"]
 
 
-def test_keys_come_and_go_while_the_service_runs(client: TestClient, engine: Engine) -> None:
+def test_new_and_revoked_keys_count_without_a_restart(client: TestClient, engine: Engine) -> None:
     assert client.post("/jobs", json=ORDER).status_code == 201
     made(client, "submit")
     assert client.post("/jobs", json=ORDER).status_code == 401
@@ -209,7 +209,7 @@ def test_keys_are_read_again_after_a_second(
     assert client.post("/jobs", json=ORDER, headers=secret).status_code == 401
 
 
-def test_a_read_that_needs_no_key_asks_nobody(
+def test_read_that_needs_no_key_does_not_look_up_keys(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If reading needs no key, a read does not look at the keys."""
@@ -225,7 +225,7 @@ class NeverAsked:
         self.needs_check = real.needs_check
 
 
-def test_the_database_is_away(client: TestClient, engine: Engine) -> None:
+def test_order_gets_503_if_the_keys_can_not_be_read(client: TestClient, engine: Engine) -> None:
     with writing(engine) as connection:
         connection.exec_driver_sql("DROP TABLE api_keys")
     problem(client.post("/jobs", json=ORDER), 503, "database-unavailable")
@@ -249,7 +249,7 @@ def test_without_any_key_only_loopback_is_answered(app: FastAPI) -> None:
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", "10.0.0.1", "127.0.0.1.x"])
-def test_a_name_that_was_made_to_mean_loopback_is_not_answered(app: FastAPI, host: str) -> None:
+def test_dns_rebinding_to_loopback_is_refused(app: FastAPI, host: str) -> None:
     """DNS rebinding does not work: the Host header must name loopback itself."""
     with TestClient(app, base_url="http://127.0.0.1") as client:
         for path in ("/jobs", "/"):
@@ -260,14 +260,14 @@ def test_a_name_that_was_made_to_mean_loopback_is_not_answered(app: FastAPI, hos
 
 
 @pytest.mark.parametrize("host", ["x/healthz?", "x/static/", "x/ui/key#"])
-def test_no_host_makes_a_guarded_path_an_open_one(guarded: TestClient, host: str) -> None:
+def test_host_header_can_not_open_a_guarded_path(guarded: TestClient, host: str) -> None:
     made(guarded, "read")
     assert guarded.get("/jobs", headers={"Host": host}).status_code in (400, 401)
     assert guarded.post("/jobs", json=ORDER, headers={"Host": host}).status_code in (400, 401)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "no.such.host.invalid"])  # noqa: S104
-def test_another_address_than_loopback_takes_a_key(
+def test_service_starts_beyond_loopback_only_if_a_key_exists(
     app: FastAPI, database_url: str, host: str
 ) -> None:
     settings = Settings(database_url=database_url, host=host)
@@ -285,13 +285,13 @@ async def started(app: FastAPI) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
-def test_loopback_takes_none(database_url: str, host: str) -> None:
+def test_service_on_loopback_needs_no_key(database_url: str, host: str) -> None:
     settings = Settings(database_url=database_url, host=host)
     with TestClient(create_app(settings)) as client:
         assert client.post("/jobs", json=ORDER).status_code == 201
 
 
-def test_the_document_says_which_routes_need_a_key(client: TestClient, guarded: TestClient) -> None:
+def test_openapi_says_which_routes_need_a_key(client: TestClient, guarded: TestClient) -> None:
     before = client.get("/openapi.json").json()
     assert before["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
     assert not any("security" in said for _, _, said in operations(before))
@@ -314,7 +314,7 @@ def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]
     ]
 
 
-def test_what_needs_a_key_is_in_no_shared_cache(guarded: TestClient, client: TestClient) -> None:
+def test_only_private_caches_keep_guarded_answers(guarded: TestClient, client: TestClient) -> None:
     app: Any = guarded.app
     job = tuned(app.state.engine, "conv1d", {"M": 100, "N": 3})
     reader = made(guarded, "read")
@@ -326,7 +326,7 @@ def test_what_needs_a_key_is_in_no_shared_cache(guarded: TestClient, client: Tes
     assert guarded.get("/static/app.js").headers["cache-control"] == "no-cache"
 
 
-def test_a_person_gives_a_key_and_orders(client: TestClient) -> None:
+def test_person_enters_a_key_and_orders_a_job(client: TestClient) -> None:
     secret = made(client, "submit")["authorization"][7:]
     assert "Give one</a> first" in client.get("/", headers=HTML).text
     form = {"operator": "conv1d", "workload.M": "100", "workload.N": "3"}
@@ -356,7 +356,7 @@ def test_a_person_gives_a_key_and_orders(client: TestClient) -> None:
     assert "Give one</a> first" in client.get("/", headers=HTML).text
 
 
-def test_a_cookie_orders_nothing_that_another_site_could_send(client: TestClient) -> None:
+def test_key_cookie_does_not_authorize_writes_another_site_could_send(client: TestClient) -> None:
     secret = made(client, "submit")["authorization"][7:]
     client.cookies.set("convtune_key", secret)
     problem(client.post("/jobs", json=ORDER), 401, "key-required")
@@ -367,7 +367,7 @@ def test_a_cookie_orders_nothing_that_another_site_could_send(client: TestClient
         assert client.post("/ui/key", data={"key": secret}, headers=headers).status_code == 400
 
 
-def test_a_cookie_reads(guarded: TestClient) -> None:
+def test_key_cookie_authorizes_reading(guarded: TestClient) -> None:
     client, secret = guarded, made(guarded, "read")["authorization"][7:]
     page = client.get("/ui/devices?x=1", headers=HTML)
     assert page.status_code == 401
@@ -380,19 +380,19 @@ def test_a_cookie_reads(guarded: TestClient) -> None:
 
 
 @pytest.mark.parametrize("back", ["//evil", "https://evil", "/\\evil", "evil", "/\nevil", ""])
-def test_the_way_back_stays_here(client: TestClient, back: str) -> None:
+def test_key_form_redirects_only_to_paths_of_the_service(client: TestClient, back: str) -> None:
     """The form for a key redirects only to paths of this service."""
     answer = client.post("/ui/key", data={"back": back}, headers=OWN, follow_redirects=False)
     assert answer.headers["location"] == "/"
 
 
-def test_a_key_of_strange_bytes_is_not_known(client: TestClient) -> None:
+def test_malformed_key_gets_401(client: TestClient) -> None:
     made(client, "submit")
     for value in (b"Bearer \xff\xfe", b"Bearer " + b"x" * 5000, "Bearer é".encode()):
         problem(client.post("/jobs", headers={"authorization": value}), 401, "key-not-valid")
 
 
-def test_the_database_file_holds_no_key(client: TestClient, tmp_path: Path) -> None:
+def test_database_file_does_not_contain_a_keys_secret(client: TestClient, tmp_path: Path) -> None:
     secret = made(client, "submit")["authorization"][7:].encode()
     held = b"".join(path.read_bytes() for path in tmp_path.glob("service.db*"))
     assert b"a-submit" in held

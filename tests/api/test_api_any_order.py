@@ -60,7 +60,9 @@ orders = st.one_of(
 @example({"operator": "conv1d", "workload": {"M": 1, "N": 1}, "budget_seconds": 1})
 @example({"operator": "conv1d", "workload": {"M": 1, "N": 1}, "budget_seconds": 5e-324})
 @example({"operator": "conv1d\ud800", "workload": {"M\0": 1}})
-def test_any_order(client: TestClient, engine: Engine, body: Any) -> None:
+def test_random_order_gets_a_job_or_a_problem(
+    client: TestClient, engine: Engine, body: Any
+) -> None:
     before = rows(engine)
     response = client.post(
         "/jobs", content=json.dumps(body), headers={"content-type": "application/json"}
@@ -93,7 +95,7 @@ def test_any_order(client: TestClient, engine: Engine, body: Any) -> None:
 @example("/jobs/nearest", b'{"operator": "%s"}' % (b"\\ud800" * 9000))
 @example("/jobs", b'{"operator": "conv1d", "workload": {"M": 1%s}}' % (b"0" * 4200))
 @example("/jobs", b'{"operator": "conv1d", "operator": "conv1d", "workload": {"M": 9, "N": 1}}')
-def test_an_order_that_was_changed(
+def test_mutated_order_gets_a_job_or_a_short_problem(
     client: TestClient, engine: Engine, path: str, body: bytes
 ) -> None:
     before = rows(engine)

@@ -22,7 +22,7 @@ def stored(engine: Engine) -> None:
     assert artifacts.put(engine, CONTENT, "library", "application/octet-stream") == SHA256
 
 
-def test_the_whole(client: TestClient) -> None:
+def test_artifact_is_served_whole_with_its_headers(client: TestClient) -> None:
     response = client.get(URL)
     assert (response.status_code, response.content) == (200, CONTENT)
     headers = response.headers
@@ -35,7 +35,9 @@ def test_the_whole(client: TestClient) -> None:
     assert headers["content-disposition"] == f'attachment; filename="{name}"'
 
 
-def test_each_kind_has_its_name_and_type(client: TestClient, engine: Engine) -> None:
+def test_each_kind_of_artifact_has_its_file_name_and_media_type(
+    client: TestClient, engine: Engine
+) -> None:
     signers.register(engine, SIGNER)
     suffixes = ("so", "cu", "json", "json", "sig")
     for file, suffix in zip(files("kinds"), suffixes, strict=True):
@@ -58,7 +60,9 @@ def test_each_kind_has_its_name_and_type(client: TestClient, engine: Engine) -> 
         ("BYTES=0-99", 0, 100),
     ],
 )
-def test_a_range(client: TestClient, wanted: str, start: int, stop: int) -> None:
+def test_valid_range_gets_206_and_its_bytes(
+    client: TestClient, wanted: str, start: int, stop: int
+) -> None:
     response = client.get(URL, headers={"Range": wanted})
     assert (response.status_code, response.content) == (206, CONTENT[start:stop])
     assert response.headers["content-range"] == f"bytes {start}-{stop - 1}/100"
@@ -69,7 +73,7 @@ def test_a_range(client: TestClient, wanted: str, start: int, stop: int) -> None
     "wanted",
     ["", "bytes", "bytes=-", "bytes=5-4", "lines=0-1", "bytes=0-1,3-4", f"bytes={10**3999}-"],
 )
-def test_a_range_that_is_malformed_or_not_single_gets_the_whole(
+def test_malformed_or_multiple_ranges_get_the_whole_artifact(
     client: TestClient, wanted: str
 ) -> None:
     response = client.get(URL, headers={"Range": wanted})
@@ -77,14 +81,14 @@ def test_a_range_that_is_malformed_or_not_single_gets_the_whole(
 
 
 @pytest.mark.parametrize("wanted", ["bytes=100-", "bytes=100-200", "bytes=-0"])
-def test_a_range_outside(client: TestClient, wanted: str) -> None:
+def test_range_outside_the_artifact_gets_416(client: TestClient, wanted: str) -> None:
     response = client.get(URL, headers={"Range": wanted})
     document = problem(response, 416, "range-not-satisfiable")
     assert response.headers["content-range"] == "bytes */100"
     assert "0-99" in document["detail"]
 
 
-def test_conditions(client: TestClient) -> None:
+def test_artifact_honours_if_none_match_and_if_range(client: TestClient) -> None:
     tag = f'"{SHA256}"'
     same = client.get(URL, headers={"If-None-Match": tag, "Range": "bytes=0-9"})
     assert (same.status_code, same.content) == (304, b"")
@@ -94,7 +98,7 @@ def test_conditions(client: TestClient) -> None:
     assert (other.status_code, other.content) == (200, CONTENT)
 
 
-def test_head(client: TestClient) -> None:
+def test_head_has_the_headers_of_an_artifact_without_its_bytes(client: TestClient) -> None:
     response = client.head(URL, headers={"Range": "bytes=0-9"})
     assert (response.status_code, response.content) == (200, b"")
     assert response.headers["content-length"] == "100"
@@ -103,12 +107,12 @@ def test_head(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("name", ["abc", "0" * 63, "0" * 65, "A" * 64, "g" * 64, "%00" * 64])
-def test_a_malformed_name(client: TestClient, name: str) -> None:
+def test_malformed_artifact_name_gets_422(client: TestClient, name: str) -> None:
     document = problem(client.get(f"/artifacts/{name}"), 422, "invalid-request", "sha256")
     assert "[0-9a-f]{64}" in document["detail"]
 
 
-def test_an_unknown_name(client: TestClient) -> None:
+def test_unknown_artifact_name_gets_404(client: TestClient) -> None:
     problem(client.get("/artifacts/" + "0" * 64), 404, "unknown-artifact")
 
 
@@ -120,5 +124,5 @@ def test_damaged_bytes_are_not_served(client: TestClient, engine: Engine) -> Non
         assert SHA256 in document["detail"]
 
 
-def test_there_is_no_query(client: TestClient) -> None:
+def test_artifact_route_refuses_a_query(client: TestClient) -> None:
     problem(client.get(f"{URL}?x=1"), 422, "invalid-request", "x")

@@ -42,7 +42,9 @@ def image(**changes: Any) -> dict[str, Any]:
         ({"mode": "full", "padding": [1, 1]}, "workload.padding: give mode or padding, not both"),
     ],
 )
-def test_a_refusal_is_a_sentence(client: TestClient, changes: dict[str, Any], says: str) -> None:
+def test_refusal_names_the_field_in_a_sentence(
+    client: TestClient, changes: dict[str, Any], says: str
+) -> None:
     answer = client.post("/jobs", json=conv1d(workload=SHAPE | changes))
     assert answer.json()["detail"].startswith(says)
 
@@ -122,29 +124,33 @@ def test_a_refusal_is_a_sentence(client: TestClient, changes: dict[str, Any], sa
         (conv1d(search="x", trials=0, seed=-1), "trials search seed", "at least 1"),
     ],
 )
-def test_an_order_that_is_not_valid(client: TestClient, body: Any, field: str, says: str) -> None:
+def test_invalid_order_is_refused_with_field_and_reason(
+    client: TestClient, body: Any, field: str, says: str
+) -> None:
     response = client.post("/jobs", json=body)
     document = problem(response, 422, "invalid-request", *field.split())
     assert says in document["detail"]
 
 
 @pytest.mark.parametrize("text", ["{no", "{'M': 1}", "[1,]", "\0", '{"operator": "conv1d"'])
-def test_a_body_that_is_no_json(client: TestClient, text: str) -> None:
+def test_body_that_is_not_json_gets_400(client: TestClient, text: str) -> None:
     response = client.post("/jobs", content=text, headers=JSON)
     problem(response, 400, "body-not-json", "body")
 
 
 @pytest.mark.parametrize("text", [b"[" * 30_000, b'{"M":' + b"9" * 5000 + b"}"])
-def test_a_body_that_no_parser_takes(client: TestClient, text: bytes) -> None:
+def test_json_nested_too_deep_or_with_a_huge_number_gets_400(
+    client: TestClient, text: bytes
+) -> None:
     problem(client.post("/jobs", content=text, headers=JSON), 400, "bad-request")
 
 
-def test_no_body(client: TestClient) -> None:
+def test_order_without_a_body_is_refused(client: TestClient) -> None:
     problem(client.post("/jobs"), 422, "invalid-request", "body")
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_numbers_that_json_does_not_have(client: TestClient, value: str) -> None:
+def test_nan_and_infinite_numbers_are_refused(client: TestClient, value: str) -> None:
     text = json.dumps(conv1d()).replace("}}", f', "max_error": {value}}}}}')
     response = client.post("/jobs", content=text, headers=JSON)
     problem(response, 422, "invalid-request", "workload.max_error")
@@ -154,7 +160,7 @@ def test_numbers_that_json_does_not_have(client: TestClient, value: str) -> None
 
 
 @pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded"])
-def test_a_body_that_does_not_say_it_is_json(client: TestClient, kind: str | None) -> None:
+def test_body_without_a_json_content_type_gets_415(client: TestClient, kind: str | None) -> None:
     headers = {} if kind is None else {"content-type": kind}
     response = client.post("/jobs", content=json.dumps(conv1d()).encode(), headers=headers)
     document = problem(response, 415, "unsupported-media-type")
@@ -167,7 +173,7 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(client: TestClient) 
     assert str(MAX_BODY_BYTES) in document["detail"]
 
 
-def test_a_body_that_does_not_say_its_size_is_refused_too(client: TestClient) -> None:
+def test_chunked_body_over_the_limit_is_refused(client: TestClient) -> None:
     pieces = iter([json.dumps(conv1d()).encode(), b" " * MAX_BODY_BYTES])
     problem(client.post("/jobs", content=pieces, headers=JSON), 413, "body-too-large")
 
@@ -182,7 +188,7 @@ def test_an_order_takes_no_query(client: TestClient, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/workers", "/operators", "/operators/conv1d", "/signers"])
-def test_a_list_that_can_not_be_narrowed_takes_no_query(client: TestClient, path: str) -> None:
+def test_list_without_filters_refuses_a_query(client: TestClient, path: str) -> None:
     document = problem(client.get(f"{path}?state=idle"), 422, "invalid-request", "state")
     assert document["detail"] == f"state is not taken here: GET {path} has no query; remove it"
 
@@ -194,7 +200,7 @@ def test_a_query_of_many_unknown_names_has_a_short_refusal(client: TestClient) -
     assert len(answer.content) < 20_000
 
 
-def test_a_member_that_is_given_twice(client: TestClient) -> None:
+def test_repeated_json_member_is_refused(client: TestClient) -> None:
     """A repeated name is refused: a parser takes one of the two values, and not always the same."""
     for text, name in (
         ('{"operator": "conv1d", "workload": {"M": 100, "M": 200, "N": 3}}', "workload.M"),
@@ -224,14 +230,14 @@ def test_a_member_that_is_given_twice(client: TestClient) -> None:
     problem(answer, 422, "invalid-request", "target")
 
 
-def test_bytes_that_are_no_utf_8(client: TestClient) -> None:
+def test_body_that_is_not_utf_8_is_refused(client: TestClient) -> None:
     text = json.dumps(conv1d(label="é"), ensure_ascii=False).encode("latin-1")
     document = problem(client.post("/jobs", content=text, headers=JSON), 400, "body-not-json")
     assert f"at byte {text.index(0xE9)}; send JSON in UTF-8" in document["detail"]
 
 
 @pytest.mark.parametrize("path", ["/jobs", "/models", "/records"])
-def test_a_compressed_body(client: TestClient, path: str) -> None:
+def test_compressed_body_is_refused(client: TestClient, path: str) -> None:
     """A compressed body is refused, and so is a plain one that is declared as compressed.
 
     A proxy in between may unpack the body.

@@ -15,7 +15,7 @@ SHAPE = {"M": 16384, "N": 32}
 URL = f"/best/conv1d?{urlencode(SHAPE)}"
 
 
-def test_an_exact_match(client: TestClient, engine: Engine) -> None:
+def test_exact_match_answers_with_the_stored_best(client: TestClient, engine: Engine) -> None:
     job = tuned(engine, "conv1d", SHAPE, time_us=1.7)
     response = client.get(URL)
     best = response.json()
@@ -33,7 +33,9 @@ def test_an_exact_match(client: TestClient, engine: Engine) -> None:
     assert best["tuned_at"].endswith("Z")
 
 
-def test_an_epilogue_has_a_best_of_its_own(client: TestClient, engine: Engine) -> None:
+def test_workload_with_an_epilogue_has_a_best_of_its_own(
+    client: TestClient, engine: Engine
+) -> None:
     plain = tuned(engine, "conv1d", SHAPE)
     finished = tuned(engine, "conv1d", SHAPE | {"bias": True, "activation": "relu6"})
     assert client.get(URL).json()["job"] == plain.id
@@ -49,7 +51,7 @@ def test_an_epilogue_has_a_best_of_its_own(client: TestClient, engine: Engine) -
     assert "must be true or false" in refused["errors"][0]["message"]
 
 
-def test_float16_has_a_best_and_a_usual_error_of_its_own(
+def test_float16_has_a_best_and_a_default_error_limit_of_its_own(
     client: TestClient, engine: Engine
 ) -> None:
     full = tuned(engine, "conv1d", SHAPE)
@@ -64,7 +66,7 @@ def test_float16_has_a_best_and_a_usual_error_of_its_own(
     assert "at least 0.0005 for float16" in refused["errors"][0]["message"]
 
 
-def test_its_artifacts_can_be_fetched(client: TestClient, engine: Engine) -> None:
+def test_artifacts_of_a_best_can_be_fetched(client: TestClient, engine: Engine) -> None:
     job = tuned(engine, "conv1d", SHAPE)
     links = client.get(URL).json()["artifacts"]
     assert set(links) == {"library", "source", "manifest", "record", "signature"}
@@ -81,7 +83,7 @@ def test_the_link_of_a_job_leads_to_its_best(client: TestClient, engine: Engine)
     assert client.get(links["best"]).json()["job"] == job.id
 
 
-def test_of_several_devices_the_fastest_answers_and_all_are_named(
+def test_best_is_of_the_fastest_device_and_names_all_devices(
     client: TestClient, engine: Engine
 ) -> None:
     host = tuned(engine, "conv1d", SHAPE, HOST, time_us=40.0)
@@ -95,7 +97,9 @@ def test_of_several_devices_the_fastest_answers_and_all_are_named(
     assert client.get(f"{URL}&target=auto&mode=").json()["job"] == gpu.id
 
 
-def test_one_on_several_threads_is_given_to_who_asks(client: TestClient, engine: Engine) -> None:
+def test_parallel_and_threads_choose_the_best_by_its_thread_count(
+    client: TestClient, engine: Engine
+) -> None:
     """``parallel`` asks for the best on several threads, ``threads`` for one on so many at most."""
     tuned(engine, "conv1d", SHAPE, HOST, time_us=5.0, threads=1)
     tuned(engine, "conv1d", SHAPE, HOST, time_us=9.0, threads=2)
@@ -104,7 +108,7 @@ def test_one_on_several_threads_is_given_to_who_asks(client: TestClient, engine:
     assert client.get(f"{URL}&parallel=true&threads=1").json()["time_us"] == 5.0
 
 
-def test_where_nothing_is_tuned_the_call_that_would_is_given(
+def test_404_of_an_untuned_shape_contains_the_order_to_tune_it(
     client: TestClient, engine: Engine
 ) -> None:
     tuned(engine, "conv1d", SHAPE, GPU)
@@ -120,7 +124,7 @@ def test_where_nothing_is_tuned_the_call_that_would_is_given(
     problem(client.get(f"{URL}&device=%00%ED%A0%80"), 404, "not-tuned")
 
 
-def test_the_answer_is_not_sent_twice(client: TestClient, engine: Engine) -> None:
+def test_best_gets_304_until_it_changes(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", SHAPE)
     tag = client.get(URL).headers["etag"]
     assert tag.startswith('W/"')  # weak: the tag is the same for a compressed answer
@@ -162,13 +166,15 @@ def test_the_answer_is_not_sent_twice(client: TestClient, engine: Engine) -> Non
         ("M=0&N=4&match=near&x=1", "x M match", "at least 1"),
     ],
 )
-def test_a_query_that_is_not_valid(client: TestClient, query: str, fields: str, says: str) -> None:
+def test_invalid_query_is_refused_with_field_and_reason(
+    client: TestClient, query: str, fields: str, says: str
+) -> None:
     response = client.get(f"/best/conv1d?{query}")
     document = problem(response, 422, "invalid-request", *fields.split())
     assert says in document["detail"]
 
 
-def test_an_unknown_operator(client: TestClient) -> None:
+def test_unknown_operator_gets_404_with_the_known_ones(client: TestClient) -> None:
     for path in ("/best/conv3d?M=1", "/operators/conv3d", "/best/%00"):
         document = problem(client.get(path), 404, "unknown-operator")
         assert "conv1d, depthwise_conv2d" in document["detail"]

@@ -32,7 +32,7 @@ def pages_of(client: TestClient, engine: Engine, **best: Any) -> tuple[str, str,
     return one, listed, of_job
 
 
-def test_a_faster_peer_is_named_everywhere(client: TestClient, engine: Engine) -> None:
+def test_pages_name_a_faster_peer(client: TestClient, engine: Engine) -> None:
     rows = [{"name": "pytorch NHWC", "time_us": 209.0, "speedup": 0.43}]
     one, listed, of_job = pages_of(client, engine, time_us=487.0, baselines=rows)
     for text in (one, of_job):
@@ -41,7 +41,7 @@ def test_a_faster_peer_is_named_everywhere(client: TestClient, engine: Engine) -
     assert "ours" not in listed
 
 
-def test_peers_of_an_earlier_job_have_their_day(client: TestClient, engine: Engine) -> None:
+def test_best_page_dates_peer_times_of_an_earlier_job(client: TestClient, engine: Engine) -> None:
     """Peers' times that were taken over from an earlier job are shown with their date."""
     row = {"name": "numpy", "time_us": 900.0, "speedup": 1.8}
     one, _, _ = pages_of(client, engine, time_us=487.0, baselines=[row])
@@ -51,7 +51,7 @@ def test_peers_of_an_earlier_job_have_their_day(client: TestClient, engine: Engi
     assert "timed by an earlier job with the same versions, on 2026-03-01." in one
 
 
-def test_without_a_faster_peer_nobody_is_named(client: TestClient, engine: Engine) -> None:
+def test_pages_name_no_peer_if_none_is_faster(client: TestClient, engine: Engine) -> None:
     one, listed, of_job = pages_of(client, engine)
     assert "was faster" not in one + of_job
     assert "ours" in listed
@@ -72,7 +72,7 @@ def test_like_is_compared_with_like(client: TestClient, engine: Engine) -> None:
     assert "0.015 µs" in one
 
 
-def test_noise_is_told_with_what_to_do(client: TestClient, engine: Engine) -> None:
+def test_pages_report_noise_with_advice(client: TestClient, engine: Engine) -> None:
     noise = {"quiet": False, "spread": 0.38, "load": 3.7, "reason": "others ran; tune it again"}
     timing = {"warm": summary(1.5), "noise": noise}
     one, listed, of_job = pages_of(client, engine, timing=timing)
@@ -81,13 +81,13 @@ def test_noise_is_told_with_what_to_do(client: TestClient, engine: Engine) -> No
     assert "noisy" in listed
 
 
-def test_a_quiet_machine_goes_without_saying(client: TestClient, engine: Engine) -> None:
+def test_pages_do_not_mention_a_quiet_machine(client: TestClient, engine: Engine) -> None:
     noise = {"quiet": True, "spread": 0.01, "load": 0.1, "reason": None}
     for text in pages_of(client, engine, timing={"warm": summary(1.5), "noise": noise}):
         assert "quiet machine" not in text and "noisy" not in text
 
 
-def test_what_earlier_versions_stored_claims_nothing_new(
+def test_pages_of_an_old_best_show_no_facts_that_it_lacks(
     client: TestClient, engine: Engine
 ) -> None:
     one, _, of_job = pages_of(client, engine, timing={"warm": {"median_us": 1.5}, "cold": None})
@@ -95,7 +95,9 @@ def test_what_earlier_versions_stored_claims_nothing_new(
     assert "Finalists" not in of_job
 
 
-def test_the_cache_passes_the_rooflines_floor(client: TestClient, engine: Engine) -> None:
+def test_best_faster_than_the_roofline_floor_is_explained_by_the_cache(
+    client: TestClient, engine: Engine
+) -> None:
     beyond = {"bound": "memory", "floor_us": 9.0, "fraction": 1.61}
     one, listed, _ = pages_of(client, engine, roofline=beyond)
     assert "Faster than memory allows (9.00 µs): its data is in the cache." in one
@@ -104,7 +106,9 @@ def test_the_cache_passes_the_rooflines_floor(client: TestClient, engine: Engine
 
 
 @pytest.mark.parametrize("winner", [0, 1])
-def test_the_finalists_are_a_table(client: TestClient, engine: Engine, winner: int) -> None:
+def test_job_page_lists_the_finalists_and_marks_the_winner(
+    client: TestClient, engine: Engine, winner: int
+) -> None:
     """The finalist that became the best is marked as the winner, though another may be first.
 
     A job may deliver two bests, and the shown one may be the second.
@@ -122,14 +126,16 @@ def test_the_finalists_are_a_table(client: TestClient, engine: Engine, winner: i
     assert re.search(rf"stored best{second} 1.650 1.10 1.485 to 1.980 20 template=direct", of_job)
 
 
-def test_a_job_whose_best_is_not_kept_names_the_other(client: TestClient, engine: Engine) -> None:
+def test_job_page_says_that_another_job_has_the_best_now(
+    client: TestClient, engine: Engine
+) -> None:
     earlier = tuned(engine, "conv1d", SHAPE, time_us=2.0)
     tuned(engine, "conv1d", SHAPE, time_us=1.5)
     text = read(client, f"/ui/jobs/{earlier.id}")
     assert "The best of this shape on this device is now that of another job : 1.50 µs" in text
 
 
-def test_the_arch_stands_beside_the_devices_name(client: TestClient, engine: Engine) -> None:
+def test_pages_show_the_arch_beside_the_device_name(client: TestClient, engine: Engine) -> None:
     job = tuned(engine, "conv1d", SHAPE)
     arch = GPU["arch"]
     for path in ("/", "/ui/best", "/ui/best/conv1d?M=100&N=3"):
@@ -137,7 +143,7 @@ def test_the_arch_stands_beside_the_devices_name(client: TestClient, engine: Eng
     assert f"Test GPU {arch}" in read(client, f"/ui/jobs/{job.id}")
 
 
-def test_of_fewer_threads_the_list_leads_to_that_very_one(
+def test_list_of_bests_links_to_a_slower_best_on_fewer_threads(
     client: TestClient, engine: Engine
 ) -> None:
     """The list links each best of a workload with its own number of threads."""
@@ -151,7 +157,7 @@ def test_of_fewer_threads_the_list_leads_to_that_very_one(
     assert 'target="cpu", threads=1)' in one.replace(" ", "").replace('",', '", ')
 
 
-def test_of_several_threads_it_does_though_one_is_faster(
+def test_list_of_bests_links_to_a_slower_best_on_several_threads(
     client: TestClient, engine: Engine
 ) -> None:
     tuned(engine, "conv1d", SHAPE, HOST, time_us=9.0, threads=2)

@@ -39,7 +39,7 @@ def sent(secret: str) -> dict[str, str]:
         {"origin": "null"},
     ],
 )
-def test_a_page_of_another_site_can_not_make_a_browser_write(
+def test_browser_request_from_another_site_can_not_write_without_a_key(
     app: FastAPI, headers: dict[str, str]
 ) -> None:
     """A POST without a body from another site is refused: browsers send it without a preflight."""
@@ -64,7 +64,7 @@ def test_programs_and_our_own_pages_write_without_a_key(
 
 
 @pytest.mark.parametrize("revoked", [False, True])
-def test_a_stream_ends_with_its_key(database_url: str, revoked: bool) -> None:
+def test_event_stream_ends_once_its_key_is_revoked(database_url: str, revoked: bool) -> None:
     app = create_app(Settings(database_url=database_url, require_key_to_read=True))
     with served(app) as url:
         engine = app.state.engine

@@ -33,14 +33,14 @@ def pair(engine: Engine) -> tuple[queue.Job, queue.Job]:
     return first, second
 
 
-def test_the_list_says_how_many_times_as_fast_as_the_fastest_peer(
+def test_job_list_shows_the_speedup_over_the_fastest_peer(
     client: TestClient, pair: tuple[queue.Job, queue.Job]
 ) -> None:
     told = re.findall(r'data-label="× fastest peer">(.*?)</td>', page(client, "/"))
     assert told == ["", '<span title="numpy: 300 µs">200</span>']
 
 
-def test_a_job_offers_those_of_its_workload(
+def test_job_page_offers_only_jobs_of_its_workload_for_comparison(
     client: TestClient, engine: Engine, pair: tuple[queue.Job, queue.Job]
 ) -> None:
     first, second = pair
@@ -52,7 +52,7 @@ def test_a_job_offers_those_of_its_workload(
     assert "Beside another job" not in page(client, f"/ui/jobs/{other.id}")
 
 
-def test_two_jobs_are_compared(client: TestClient, pair: tuple[queue.Job, queue.Job]) -> None:
+def test_job_page_compares_two_jobs(client: TestClient, pair: tuple[queue.Job, queue.Job]) -> None:
     first, second = pair
     told = page(client, f"/ui/jobs/{first.id}?beside={second.id}")
     assert f'data-beside="/ui/jobs/{second.id}/curve"' in told
@@ -62,7 +62,7 @@ def test_two_jobs_are_compared(client: TestClient, pair: tuple[queue.Job, queue.
     assert f'href="/ui/jobs/{second.id}?beside={first.id}"' in told
 
 
-def test_a_job_of_another_workload_may_be_named(
+def test_job_can_be_compared_with_a_job_of_another_workload(
     client: TestClient, engine: Engine, pair: tuple[queue.Job, queue.Job]
 ) -> None:
     other = running(engine, "conv1d", {"M": 101, "N": 3})
@@ -71,7 +71,7 @@ def test_a_job_of_another_workload_may_be_named(
 
 
 @pytest.mark.parametrize("beside", ["0" * 32, "nothing", "%00"])
-def test_a_job_that_is_not_there_can_not_stand_beside(
+def test_comparison_with_an_unknown_job_gets_404(
     client: TestClient, pair: tuple[queue.Job, queue.Job], beside: str
 ) -> None:
     assert "There is no such thing" in page(client, f"/ui/jobs/{pair[0].id}?beside={beside}", 404)

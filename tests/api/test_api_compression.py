@@ -22,7 +22,7 @@ def raw(client: TestClient, path: str) -> bytes:
 
 
 @pytest.mark.parametrize("path", LARGE)
-def test_a_large_answer_is_compressed_where_asked(
+def test_large_answer_is_compressed_if_the_client_asks(
     client: TestClient, engine: Engine, path: str
 ) -> None:
     for length in (100, 101, 102):
@@ -36,7 +36,7 @@ def test_a_large_answer_is_compressed_where_asked(
         assert "accept-encoding" in answer.headers["vary"].lower()
 
 
-def test_a_small_one_is_sent_as_it_is(client: TestClient) -> None:
+def test_small_answer_is_not_compressed(client: TestClient) -> None:
     assert "content-encoding" not in client.get("/healthz", headers=ASKED).headers
 
 
@@ -54,21 +54,25 @@ def test_a_small_one_is_sent_as_it_is(client: TestClient) -> None:
         ("gzip;level=9", True),
     ],
 )
-def test_what_is_asked_for_by_weight(client: TestClient, asked: str, is_compressed: bool) -> None:
+def test_answer_is_compressed_only_if_the_client_prefers_gzip(
+    client: TestClient, asked: str, is_compressed: bool
+) -> None:
     """An answer is compressed only if Accept-Encoding prefers gzip by its weights (q)."""
     answer = client.get("/openapi.json", headers={"accept-encoding": asked})
     assert ("content-encoding" in answer.headers) == is_compressed
     assert "accept-encoding" in answer.headers["vary"].lower()
 
 
-def test_head_says_what_get_would(client: TestClient) -> None:
+def test_head_has_the_compression_headers_of_get(client: TestClient) -> None:
     told = client.head("/openapi.json", headers=ASKED)
     assert told.headers["content-encoding"] == "gzip"
     assert int(told.headers["content-length"]) == len(raw(client, "/openapi.json"))
     assert told.content == b""
 
 
-def test_an_answer_is_the_same_compressed_or_not(client: TestClient, engine: Engine) -> None:
+def test_compressed_and_plain_answers_have_the_same_content_and_etag(
+    client: TestClient, engine: Engine
+) -> None:
     tuned(engine, "conv1d", {"M": 100, "N": 3})
     path = "/best/conv1d?M=100&N=3"
     compressed, plain = (client.get(path, headers=headers) for headers in (ASKED, PLAIN))
@@ -80,7 +84,7 @@ def test_an_answer_is_the_same_compressed_or_not(client: TestClient, engine: Eng
     assert client.get(path, headers=PLAIN | {"if-none-match": tag}).status_code == 304
 
 
-def test_artifacts_are_their_bytes(client: TestClient, engine: Engine) -> None:
+def test_artifacts_are_never_compressed(client: TestClient, engine: Engine) -> None:
     job = tuned(engine, "conv1d", {"M": 100, "N": 3})
     best = client.get(client.get(f"/jobs/{job.id}").json()["links"]["best"]).json()
     url = best["artifacts"]["library"]["url"]
@@ -94,7 +98,7 @@ def test_artifacts_are_their_bytes(client: TestClient, engine: Engine) -> None:
     assert not whole.headers["etag"].startswith("W/")
 
 
-def test_events_come_one_by_one(client: TestClient, engine: Engine) -> None:
+def test_event_stream_is_not_compressed(client: TestClient, engine: Engine) -> None:
     job = running(engine, "conv1d", {"M": 100, "N": 3})
     with client.stream("GET", f"/jobs/{job.id}/events", headers=ASKED) as stream:
         assert "content-encoding" not in stream.headers

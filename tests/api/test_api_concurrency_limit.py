@@ -37,7 +37,7 @@ def order(url: str, length: int) -> int:
     return post(f"{url}/jobs", json=asked, timeout=60).status_code
 
 
-def test_orders_that_wait_for_the_writer_keep_nobody_from_reading(
+def test_orders_waiting_for_the_write_lock_do_not_block_readers(
     url: str, app: FastAPI, tmp_path: Path
 ) -> None:
     with ThreadPoolExecutor(ORDERS) as customers:
@@ -62,7 +62,7 @@ def test_orders_that_wait_for_the_writer_keep_nobody_from_reading(
         (f"/ui/jobs/{'0' * 32}/cancel", "application/x-www-form-urlencoded"),
     ],
 )
-def test_who_sends_slowly_holds_no_turn(url: str, path: str, kind: str) -> None:
+def test_client_that_sends_slowly_holds_no_write_slot(url: str, path: str, kind: str) -> None:
     """Clients that send bodies slowly take none of the slots for writing orders."""
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n"
     head += f"Content-Type: {kind}\r\nContent-Length: 100\r\n\r\na"
@@ -78,7 +78,7 @@ def address(url: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def test_exports_take_turns(url: str, app: FastAPI) -> None:
+def test_export_beyond_the_limit_waits_or_gets_503(url: str, app: FastAPI) -> None:
     long_log(app.state.engine)
     app.state.export_limit = ConcurrencyLimit("exports", MAX_EXPORTS, 0.2)
     with ExitStack() as stack:
@@ -97,7 +97,7 @@ def test_exports_take_turns(url: str, app: FastAPI) -> None:
             assert answer.status_code == 200
 
 
-def test_a_turn_ends_whatever_becomes_of_it(database_url: str) -> None:
+def test_slot_is_released_after_an_error_or_a_lost_client(database_url: str) -> None:
     """A slot is free again after an error, and after a client that has left."""
     app = create_app(Settings(database_url=database_url))
     with served(app) as url:

@@ -67,7 +67,9 @@ def until_closed(stranger: socket.socket) -> bytes:
     ],
     ids=["nothing", "a line", "headers", "a body", "a chunk", "a second request"],
 )
-def test_what_is_not_sent_is_not_waited_for(hurried: tuple[str, int], sent: bytes) -> None:
+def test_client_that_does_not_finish_its_request_gets_408(
+    hurried: tuple[str, int], sent: bytes
+) -> None:
     """A client that does not send the rest of its request gets a 408 and is disconnected."""
     with socket.create_connection(hurried) as stranger:
         stranger.sendall(sent)
@@ -76,7 +78,7 @@ def test_what_is_not_sent_is_not_waited_for(hurried: tuple[str, int], sent: byte
     assert httpx2.get(f"http://{hurried[0]}:{hurried[1]}/jobs").status_code == 200
 
 
-def test_bytes_that_drip_put_nothing_off(hurried: tuple[str, int]) -> None:
+def test_sending_byte_by_byte_does_not_extend_the_deadline(hurried: tuple[str, int]) -> None:
     """A client that sends byte by byte does not move its deadline."""
     with socket.create_connection(hurried) as stranger, pytest.raises(OSError, match=r"\[Errno"):
         for byte in iter(lambda: b"x", None):
@@ -84,7 +86,9 @@ def test_bytes_that_drip_put_nothing_off(hurried: tuple[str, int]) -> None:
             time.sleep(0.02)
 
 
-def test_who_reads_nothing_is_left(hurried: tuple[str, int], app: FastAPI) -> None:
+def test_server_drops_a_client_that_does_not_read_its_answer(
+    hurried: tuple[str, int], app: FastAPI
+) -> None:
     """A client that does not read its answer is dropped, and the next one may export."""
     long_log(app.state.engine)
     app.state.export_limit = ConcurrencyLimit("exports", 1, PATIENCE)
@@ -95,7 +99,7 @@ def test_who_reads_nothing_is_left(hurried: tuple[str, int], app: FastAPI) -> No
     assert log.text.count("\n") == LONG
 
 
-def test_who_reads_slowly_gets_it_all(
+def test_client_that_reads_slowly_gets_the_whole_answer(
     hurried: tuple[str, int], app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A slow reader is not dropped as long as it reads.
@@ -160,7 +164,7 @@ def unread(
 
 
 @pytest.mark.parametrize("connection", ["keep-alive", "close"])
-def test_who_never_reads_the_end_is_left(
+def test_server_drops_a_client_that_never_reads_the_end_of_its_answer(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch, connection: str
 ) -> None:
     """A client that does not read the end of its answer is disconnected."""
@@ -171,7 +175,7 @@ def test_who_never_reads_the_end_is_left(
 
 
 @pytest.mark.parametrize("connection", ["keep-alive", "close"])
-def test_who_never_reads_the_end_takes_nobodys_place(
+def test_closed_connection_with_unsent_bytes_is_dropped_for_a_new_client(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch, connection: str
 ) -> None:
     """A closed connection with unsent bytes is dropped if its descriptor is needed."""
@@ -184,7 +188,7 @@ def test_who_never_reads_the_end_takes_nobodys_place(
         assert lost.is_set()
 
 
-def test_nothing_follows_the_answer_of_a_connection_that_is_closed(
+def test_deadline_adds_no_408_to_the_answer_of_a_closing_connection(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A deadline that passes while a connection closes adds no 408 to the answer."""
@@ -194,7 +198,7 @@ def test_nothing_follows_the_answer_of_a_connection_that_is_closed(
         assert until_closed(client).endswith(bytes(1))
 
 
-def test_who_listens_owes_nothing(hurried: tuple[str, int], app: FastAPI) -> None:
+def test_listener_to_events_has_no_deadline(hurried: tuple[str, int], app: FastAPI) -> None:
     """No deadline applies to a listener that has sent its request and takes what comes."""
     job = running(app.state.engine, "conv1d", {"M": 100, "N": 3})
     with Stream(f"http://{hurried[0]}:{hurried[1]}", job.id) as stream:
@@ -205,7 +209,7 @@ def test_who_listens_owes_nothing(hurried: tuple[str, int], app: FastAPI) -> Non
         assert [event.kind for event in events][-1] == "state"
 
 
-def test_strangers_take_neither_the_last_descriptor_nor_the_disk(tmp_path: Path) -> None:
+def test_idle_connections_exhaust_neither_descriptors_nor_the_disk(tmp_path: Path) -> None:
     """More idle connections than descriptors stop no reader and do not fill the log."""
     port, log = free_port(), tmp_path / "log"
     with log.open("wb") as said:

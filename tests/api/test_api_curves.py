@@ -32,12 +32,12 @@ def test_thinned_curves_have_the_same_envelope(given: list[float | None], most: 
     assert any(p.status != "ok" for p in kept) == any(p.status != "ok" for p in whole)
 
 
-def test_a_curve_that_falls_all_along_is_thinned_as_far() -> None:
+def test_curve_that_falls_throughout_is_thinned_to_the_limit() -> None:
     whole = points([None if n % 5 == 0 else float(n) for n in range(5000, 0, -1)])
     assert curves.MOST_POINTS / 2 < len(curves.thinned(whole)) <= curves.MOST_POINTS
 
 
-def test_very_many_steps_end_with_the_last() -> None:
+def test_thinned_steps_keep_the_last_step() -> None:
     found = curves.steps(points([float(n) for n in range(5000, 0, -1)]))
     assert len(found) <= curves.MOST_STEPS
     assert found[-1].time_us == 1.0
@@ -56,7 +56,7 @@ def test_bars_stay_within_their_scale() -> None:
     assert bars([]).rows == []
 
 
-def test_a_roof_needs_peaks() -> None:
+def test_roofline_is_drawn_only_if_the_peaks_are_known() -> None:
     assert roofline({}, 100, 10, {"best": 1.0}) is None
     limits = {"peak_flops": 1e12, "peak_bandwidth": 1e11}
     roof = roofline(limits, 10**9, 10**7, {"best": 2000.0, "peer": 20_000.0})
@@ -70,7 +70,7 @@ def test_a_roof_needs_peaks() -> None:
     assert round(roof["attainable"], 6) == 1000.0
 
 
-def test_what_the_cache_makes_faster_than_the_roof_is_drawn_too() -> None:
+def test_point_above_the_roofline_stays_inside_the_chart() -> None:
     """A point above the roofline, whose data is in the cache, stays inside the chart."""
     limits = {"peak_flops": 1e11, "peak_bandwidth": 1e10}
     roof = roofline(limits, 10**9, 10**9, {"ours": 1000.0})

@@ -8,7 +8,9 @@ from starlette.testclient import TestClient
 ORDER = {"operator": "conv1d", "workload": {"M": 100, "N": 3}}
 
 
-def test_no_order_is_taken_into_a_file_that_is_gone(client: TestClient, tmp_path: Path) -> None:
+def test_service_answers_503_after_its_database_file_is_deleted(
+    client: TestClient, tmp_path: Path
+) -> None:
     assert client.post("/jobs", json=ORDER).status_code == 201
     for each in tmp_path.glob("service.db*"):
         each.unlink()

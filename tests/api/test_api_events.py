@@ -137,7 +137,9 @@ def complete(got: list[Event], tuning: Tuning) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_thousand_trials_through_broken_connections(url: str, engine: Engine, seed: int) -> None:
+def test_thousand_trials_arrive_once_over_broken_connections(
+    url: str, engine: Engine, seed: int
+) -> None:
     chance = random.Random(seed)  # noqa: S311
     tuning = Tuning(engine)
 
@@ -171,7 +173,7 @@ def test_a_thousand_trials_through_broken_connections(url: str, engine: Engine, 
     complete(got, tuning)
 
 
-def test_of_two_listeners_the_one_that_sleeps_holds_nothing_up(
+def test_listener_that_does_not_read_delays_no_other_listener(
     app: FastAPI, url: str, engine: Engine
 ) -> None:
     """A listener that does not read delays no other and misses nothing itself."""
@@ -187,7 +189,9 @@ def test_of_two_listeners_the_one_that_sleeps_holds_nothing_up(
     until(lambda: feeds.listeners == 0)
 
 
-def test_an_ended_job_is_told_from_its_start_and_then_no_more(url: str, engine: Engine) -> None:
+def test_stream_of_an_ended_job_has_all_events_and_resumes_with_204(
+    url: str, engine: Engine
+) -> None:
     """The stream of an ended job has all its events; a resumed one gets 204."""
     tuning = Tuning(engine)
     tuning.measure([3.0] * (2 * PAGE) + [None, 2.0, 2.5])
@@ -212,7 +216,7 @@ def test_an_ended_job_is_told_from_its_start_and_then_no_more(url: str, engine: 
     assert told == [2 * PAGE + 1, 2 * PAGE + 2, 2 * PAGE + 2, 2 * PAGE + 3]
 
 
-def test_what_comes_while_one_listens(url: str, engine: Engine) -> None:
+def test_listener_gets_each_change_of_state_as_it_happens(url: str, engine: Engine) -> None:
     job = order(engine)
     with closing(Stream(url, job.id)) as stream:
         got = iter(stream)
@@ -228,7 +232,7 @@ def test_what_comes_while_one_listens(url: str, engine: Engine) -> None:
         assert [event.data["state"] for event in got] == ["cancelled"]
 
 
-def test_silence_is_broken_every_fifteen_seconds(
+def test_silent_stream_sends_a_ping_every_15_seconds(
     url: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert fastapi.sse._PING_INTERVAL == 15.0
@@ -240,7 +244,7 @@ def test_silence_is_broken_every_fifteen_seconds(
         assert ": ping" in stream.comments
 
 
-def test_head_of_a_job_that_goes_on_is_answered_at_once(url: str, engine: Engine) -> None:
+def test_head_of_an_open_jobs_events_is_answered_at_once(url: str, engine: Engine) -> None:
     job = order(engine)
     answer = httpx2.head(f"{url}/jobs/{job.id}/events", timeout=5)
     assert answer.headers["content-type"].startswith("text/event-stream")
@@ -267,7 +271,7 @@ def test_a_deleted_job_ends_its_streams(url: str, engine: Engine) -> None:
         assert [event.kind for event in got] == ["progress"]
 
 
-def test_a_database_that_does_not_answer_for_a_while(
+def test_stream_survives_a_short_outage_of_the_database(
     url: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
@@ -309,7 +313,7 @@ def test_a_database_that_does_not_answer_for_a_while(
         "0.0.0.00000000",
     ],
 )
-def test_an_id_that_no_event_has(url: str, engine: Engine, sent: str) -> None:
+def test_invalid_last_event_id_gets_400(url: str, engine: Engine, sent: str) -> None:
     job = order(engine)
     headers = {"Last-Event-ID": sent.encode()}
     answer = httpx2.get(f"{url}/jobs/{job.id}/events", headers=headers)
@@ -317,13 +321,13 @@ def test_an_id_that_no_event_has(url: str, engine: Engine, sent: str) -> None:
 
 
 @pytest.mark.parametrize("sent", ["3.1.1.00000000", "2.1.4.00000000"])
-def test_an_id_of_another_job(url: str, engine: Engine, sent: str) -> None:
+def test_last_event_id_of_another_job_gets_400(url: str, engine: Engine, sent: str) -> None:
     job = tuned(engine, "conv1d", SHAPE)
     answer = httpx2.get(f"{url}/jobs/{job.id}/events", headers={"Last-Event-ID": sent})
     assert "2 trials" in problem(answer, 400, "invalid-event-id")["detail"]
 
 
-def test_trials_that_are_pruned_while_they_are_sent(engine: Engine) -> None:
+def test_stream_skips_trials_that_are_pruned_before_they_are_sent(engine: Engine) -> None:
     tuning = Tuning(engine)
     tuning.measure([3.0, 2.0, 1.0])
 
@@ -336,7 +340,9 @@ def test_trials_that_are_pruned_while_they_are_sent(engine: Engine) -> None:
     assert asyncio.run(asyncio.wait_for(sent(), 10)) == []
 
 
-def test_what_can_not_be_listened_to(url: str, engine: Engine) -> None:
+def test_stream_of_an_unknown_job_or_with_an_invalid_start_is_refused(
+    url: str, engine: Engine
+) -> None:
     for unknown in ("0" * 32, "nothing"):
         problem(httpx2.get(f"{url}/jobs/{unknown}/events"), 404, "unknown-job")
     job = order(engine)
@@ -345,7 +351,7 @@ def test_what_can_not_be_listened_to(url: str, engine: Engine) -> None:
     problem(httpx2.get(f"{path}?after=1"), 400, "invalid-event-id")
 
 
-def test_it_is_told_that_a_worker_gives_no_sign_of_life(url: str, engine: Engine) -> None:
+def test_stream_reports_a_worker_that_gives_no_sign_of_life(url: str, engine: Engine) -> None:
     job = order(engine)
     claimed = queue.claim(engine, "worker-1", ["cuda"])
     assert claimed is not None
@@ -364,7 +370,7 @@ def test_it_is_told_that_a_worker_gives_no_sign_of_life(url: str, engine: Engine
 
 
 @pytest.mark.parametrize("query", ["aftr=4", "after=0&after=4", "after=4&x=1"])
-def test_a_query_that_it_does_not_take(url: str, engine: Engine, query: str) -> None:
+def test_stream_refuses_an_unknown_or_repeated_query(url: str, engine: Engine, query: str) -> None:
     answer = httpx2.get(f"{url}/jobs/{order(engine).id}/events?{query}", timeout=5)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["field"] in query

@@ -16,7 +16,7 @@ HTML = {"accept": "text/html"}
 T4 = GPU | {"name": "NVIDIA T4", "arch": "sm_75"}
 
 
-def test_it_is_shown_and_its_link_asks_for_the_device(client: TestClient) -> None:
+def test_job_shows_its_device_and_its_best_link_asks_for_it(client: TestClient) -> None:
     made = client.post("/jobs", json=ORDER | {"for_device": "NVIDIA T4"}).json()
     assert made["for_device"] == "NVIDIA T4"
     assert made["links"]["best"].endswith("device=NVIDIA+T4")
@@ -37,7 +37,7 @@ def test_what_is_no_name(client: TestClient, name: Any) -> None:
     )
 
 
-def test_a_best_that_is_missing_on_a_device_names_the_order_for_it(
+def test_404_of_a_best_on_a_device_contains_the_order_for_that_device(
     client: TestClient, engine: Engine
 ) -> None:
     tuned(engine, "conv1d", SHAPE, GPU)
@@ -51,7 +51,9 @@ def test_a_best_that_is_missing_on_a_device_names_the_order_for_it(
     assert page.count('name="for_device" value="NVIDIA T4"') == 2  # to predict, and to order
 
 
-def test_the_nearest_of_a_device_is_verified_there(client: TestClient, engine: Engine) -> None:
+def test_nearest_order_for_a_device_prefers_a_lender_on_that_device(
+    client: TestClient, engine: Engine
+) -> None:
     """A best of that device lends the configuration if one is as close, otherwise any other."""
     far = tuned(engine, "conv1d", {"M": 4096, "N": 32}, GPU)
     asked = {"operator": "conv1d", "workload": {"M": 4000, "N": 32}}
@@ -73,7 +75,7 @@ def test_the_nearest_of_a_device_is_verified_there(client: TestClient, engine: E
     assert lender(on_t4) == ("NVIDIA T4", own.id)  # another device's best of the shape itself
 
 
-def test_a_device_of_another_kind_lends_it_nothing(client: TestClient, engine: Engine) -> None:
+def test_device_of_another_kind_lends_no_configuration(client: TestClient, engine: Engine) -> None:
     """A configuration of a CPU is of no use for a device that is known to be a GPU."""
     tuned(engine, "conv1d", {"M": 3999, "N": 32}, HOST)
     tuned(engine, "depthwise_conv2d", {"B": 1, "C": 3, "H": 9, "W": 9, "K": 3}, T4)
@@ -86,7 +88,7 @@ def test_a_device_of_another_kind_lends_it_nothing(client: TestClient, engine: E
     assert (job["target"], lent.source["job"]) == ("cuda", farther.id)
 
 
-def test_all_jobs_of_a_model_are_for_it(client: TestClient, engine: Engine) -> None:
+def test_jobs_of_a_model_are_for_the_models_device(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", SHAPE, GPU)
     order = {"name": "net", "workloads": [ORDER | {"calls": 2}], "for_device": "NVIDIA T4"}
     made = client.post("/models", json=order)

@@ -25,7 +25,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("method", "path", "status"), ANSWERS)
-def test_every_answer(
+def test_every_answer_has_security_headers_and_no_cors_headers(
     app: FastAPI, client: TestClient, method: str, path: str, status: int
 ) -> None:
     def fails() -> None:
@@ -47,7 +47,7 @@ def test_every_answer(
 
 
 @pytest.mark.parametrize(("method", "status"), [("PUT", 405), ("POST", 422)])
-def test_a_program_that_is_refused_has_them_too(
+def test_refused_request_has_the_security_headers(
     client: TestClient, method: str, status: int
 ) -> None:
     answer = client.request(method, "/jobs")
@@ -55,7 +55,7 @@ def test_a_program_that_is_refused_has_them_too(
     assert set(map(str.lower, SECURITY_HEADERS)) <= set(answer.headers)
 
 
-def test_a_body_that_is_too_large_has_them_too(client: TestClient) -> None:
+def test_refusal_of_a_too_large_body_has_the_security_headers(client: TestClient) -> None:
     answer = client.post("/jobs", headers={"content-length": "70000000"})
     assert answer.status_code == 413
     assert set(map(str.lower, SECURITY_HEADERS)) <= set(answer.headers)

@@ -41,13 +41,13 @@ def sent(client: TestClient, engine: Engine, log: bytes) -> Any:
 
 @fuzzed
 @given(logs([*LINES, *METASCHEDULE], OTHERS))
-def test_any_log(client: TestClient, engine: Engine, log: bytes) -> None:
+def test_hostile_log_gets_jobs_or_a_problem(client: TestClient, engine: Engine, log: bytes) -> None:
     sent(client, engine, log)
 
 
 @fuzzed
 @given(st.data())
-def test_our_own_logs_after_a_bad_disk(
+def test_mangled_export_gets_jobs_or_a_problem(
     client: TestClient, engine: Engine, data: st.DataObject
 ) -> None:
     if not rows(engine)["bests"]:
@@ -59,6 +59,8 @@ def test_our_own_logs_after_a_bad_disk(
 
 
 @pytest.mark.parametrize("name", ["x" * 10**5, "\\ud800" * 1000, "\\u0000", ""])
-def test_names_that_fill_no_answer(client: TestClient, engine: Engine, name: str) -> None:
+def test_refusal_of_long_unknown_names_stays_short(
+    client: TestClient, engine: Engine, name: str
+) -> None:
     """A refusal stays short, however long the unknown names in the log are."""
     assert sent(client, engine, (f'{{"{name}": 1}}\n' * 30).encode()).status_code == 422

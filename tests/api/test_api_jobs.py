@@ -62,7 +62,7 @@ def test_each_link_of_a_job_is_a_route(client: TestClient, engine: Engine) -> No
     problem(client.post(links["cancel"]), 409, "job-ended")
 
 
-def test_a_search_may_stop_early_and_start_warm(client: TestClient, engine: Engine) -> None:
+def test_job_shows_its_patience_and_warm_start(client: TestClient, engine: Engine) -> None:
     usual = ordered(client)
     assert usual["patience"] is None
     assert usual["warm_start"] == {"enabled": True, "jobs": None, "trials": None}
@@ -76,7 +76,7 @@ def test_a_search_may_stop_early_and_start_warm(client: TestClient, engine: Engi
     assert shown["warm_start"] == {"enabled": True, "jobs": 2, "trials": 128}
 
 
-def test_both_operators_are_taken(client: TestClient) -> None:
+def test_depthwise_order_gets_the_defaults_of_its_operator(client: TestClient) -> None:
     shape = {"B": 3, "C": 4, "H": 16, "W": 32, "K": 7}
     job = ordered(client, operator="depthwise_conv2d", workload=shape)
     usual = {"stride": 1, "dilation": 1, "multiplier": 1, "layout": "NCHW"}
@@ -131,7 +131,7 @@ def test_jobs_are_listed_newest_first_in_pages(client: TestClient) -> None:
     assert seen == made[::-1]
 
 
-def test_jobs_are_filtered(client: TestClient) -> None:
+def test_jobs_are_filtered_by_state_and_operator(client: TestClient) -> None:
     first, second = ordered(client, seed=1), ordered(client, seed=2)
     client.post(first["links"]["cancel"])
 
@@ -167,7 +167,9 @@ def test_a_running_job_shows_how_far_it_is(client: TestClient, engine: Engine) -
     assert client.get("/jobs").json()["items"] == [shown]
 
 
-def test_cancelling(client: TestClient, engine: Engine) -> None:
+def test_cancel_ends_a_queued_job_and_is_requested_of_a_running_one(
+    client: TestClient, engine: Engine
+) -> None:
     queued = ordered(client)
     cancelled = client.post(queued["links"]["cancel"])
     assert (cancelled.status_code, cancelled.json()["state"]) == (202, "cancelled")
@@ -179,7 +181,7 @@ def test_cancelling(client: TestClient, engine: Engine) -> None:
     assert (asked.json()["state"], asked.json()["cancel_requested"]) == ("running", True)
 
 
-def test_the_log_of_a_job(client: TestClient, engine: Engine) -> None:
+def test_trials_of_a_job_are_paged_and_filtered(client: TestClient, engine: Engine) -> None:
     device = devices.upsert_device(engine, GPU)
     job = running(engine, "conv1d", {"M": 100, "N": 3})
     broken = {"status": "run_error", "time_us": None, "timing": None, "error": "a \0 in it"}
@@ -219,10 +221,12 @@ def test_an_unknown_job(client: TestClient, name: str) -> None:
         ("cursor=" + "a" * 513, "cursor"),
     ],
 )
-def test_a_bad_listing_is_refused_by_name(client: TestClient, query: str, field: str) -> None:
+def test_invalid_listing_query_is_refused_with_its_field(
+    client: TestClient, query: str, field: str
+) -> None:
     problem(client.get(f"/jobs?{query}"), 422, "invalid-request", field)
 
 
 @pytest.mark.parametrize("cursor", ["x", "%00", "WyJ0cmlhbHMiLDFd", "WyJqb2JzIiwtMV0"])
-def test_a_bad_cursor(client: TestClient, cursor: str) -> None:
+def test_invalid_cursor_is_refused(client: TestClient, cursor: str) -> None:
     problem(client.get(f"/jobs?cursor={cursor}"), 422, "invalid-cursor", "cursor")

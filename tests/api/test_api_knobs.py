@@ -13,7 +13,7 @@ from api.web.knobs import Sample
 groups = st.lists(st.lists(st.floats(1e-3, 1e6), min_size=2, max_size=8), min_size=2, max_size=6)
 
 
-def test_what_a_knob_gave() -> None:
+def test_knob_table_has_the_values_and_their_failures() -> None:
     samples: list[Sample] = [
         ({"template": "direct", "threads": 32, "vector": True}, "ok", 4.0),
         ({"template": "direct", "threads": 64, "vector": True}, "ok", 2.0),
@@ -26,7 +26,7 @@ def test_what_a_knob_gave() -> None:
     assert [row["value"] for row in vector["rows"]] == ["true", "1 × 2"]
 
 
-def test_knobs_are_those_of_the_fastest_template_and_templates_those_of_all() -> None:
+def test_only_the_template_table_covers_trials_of_all_templates() -> None:
     samples: list[Sample] = [
         ({"template": "direct", "threads": 32}, "ok", 4.0),
         ({"template": "direct", "threads": 64}, "ok", 3.0),
@@ -42,7 +42,7 @@ def test_knobs_are_those_of_the_fastest_template_and_templates_those_of_all() ->
     assert {row["value"] for row in threads["rows"]} == {"1", "2", "4"}
 
 
-def test_the_knob_that_decides_comes_first() -> None:
+def test_knob_that_explains_most_comes_first() -> None:
     samples: list[Sample] = [
         ({"loud": loud, "mute": mute}, "ok", 10.0**loud * (1 + 0.01 * mute + 0.003 * again))
         for loud in (0, 1, 2)
@@ -64,7 +64,7 @@ def test_long_values_are_shown_by_their_ends_and_stay_apart() -> None:
 
 
 @given(groups)
-def test_a_share_is_that_of_the_textbook(times: list[list[float]]) -> None:
+def test_explained_share_is_kelleys_epsilon_squared(times: list[list[float]]) -> None:
     """The share is Kelley's epsilon squared, computed here from eta squared.
 
     That is 1 - (1 - eta²) (n - 1) / (n - k), at least 0, for n times in k groups.

@@ -19,7 +19,7 @@ def ordered(client: TestClient, **more: Any) -> dict[str, Any]:
     return made
 
 
-def test_it_is_shown_and_found(client: TestClient) -> None:
+def test_label_is_shown_and_jobs_are_found_by_it(client: TestClient) -> None:
     made = ordered(client, label="Nightly <b>", seed=1)
     ordered(client, seed=2)
     assert made["label"] == "Nightly <b>"
@@ -65,13 +65,13 @@ def test_what_is_no_label(client: TestClient, label: Any, says: str) -> None:
     assert says in problem(answer, 422, "invalid-request", "label")["detail"]
 
 
-def test_letters_of_every_language_are_printable(client: TestClient) -> None:
+def test_label_may_have_letters_of_any_language_and_emoji(client: TestClient) -> None:
     labels = ("Ofen 1", "печь", "窯 🔥", "می‌خواهم", " a b ", "x" * 200, *EMOJI)
     for seed, label in enumerate(labels):
         assert ordered(client, label=label, seed=seed)["label"] == label
 
 
-def test_the_page_finds_it(client: TestClient) -> None:
+def test_job_list_page_filters_by_label(client: TestClient) -> None:
     one, two = ordered(client, label="Nightly <b>", seed=1), ordered(client, seed=2)
     for path in ("/", "/ui/jobs"):
         shown = client.get(path, params={"label": "NIGHT"}, headers=HTML).text
@@ -87,7 +87,7 @@ def test_the_page_finds_it(client: TestClient) -> None:
     assert "Nightly &lt;b&gt;" in client.get(f"/ui/jobs/{one['id']}", headers=HTML).text
 
 
-def test_the_form_takes_it_as_it_is_written(client: TestClient) -> None:
+def test_order_form_keeps_a_label_of_digits_as_text(client: TestClient) -> None:
     """A label of digits stays text on its way through the form."""
     sent = {"operator": "conv1d", "workload.M": "100", "workload.N": "3", "label": "2024"}
     own = {"sec-fetch-site": "same-origin"}

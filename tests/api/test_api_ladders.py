@@ -31,7 +31,7 @@ def climbed(engine: Engine, fingerprint: dict[str, Any], name: str = "conv1d") -
     ladders.record(engine, new)
 
 
-def test_a_ladder(client: TestClient, engine: Engine) -> None:
+def test_ladder_has_its_workload_device_and_rows(client: TestClient, engine: Engine) -> None:
     climbed(engine, GPU)
     listing = client.get("/ladders/conv1d").json()
     (ladder,) = listing["items"]
@@ -43,7 +43,7 @@ def test_a_ladder(client: TestClient, engine: Engine) -> None:
     assert ladder["climbed_at"].endswith("Z")
 
 
-def test_of_several_devices_each_has_its_own(client: TestClient, engine: Engine) -> None:
+def test_each_device_has_a_ladder_of_its_own(client: TestClient, engine: Engine) -> None:
     for fingerprint in (GPU, HOST, GPU):
         climbed(engine, fingerprint)
     first = client.get("/ladders/conv1d?limit=1").json()
@@ -55,7 +55,7 @@ def test_of_several_devices_each_has_its_own(client: TestClient, engine: Engine)
     assert one["device"]["name"] == "Test CPU"
 
 
-def test_where_none_was_climbed_the_command_that_would_is_named(
+def test_404_of_a_ladder_names_the_command_that_climbs_it(
     client: TestClient, engine: Engine
 ) -> None:
     climbed(engine, GPU)
@@ -65,7 +65,7 @@ def test_where_none_was_climbed_the_command_that_would_is_named(
     assert "run: tuner ladder conv1d --target cpu " in document["detail"]
 
 
-def test_what_is_not_valid(client: TestClient) -> None:
+def test_invalid_ladder_query_is_refused(client: TestClient) -> None:
     document = problem(client.get("/ladders/conv3d"), 404, "unknown-operator")
     assert "conv1d, depthwise_conv2d" in document["detail"]
     problem(client.get("/ladders/conv1d?target=tpu"), 422, "invalid-request", "target")

@@ -33,7 +33,7 @@ def restored_logs() -> Iterator[None]:
         logger.handlers, logger.propagate, logger.disabled = [], True, False
 
 
-def test_a_listener_that_leaves_while_much_waits_for_it_is_no_failure(
+def test_listener_that_leaves_with_unsent_events_logs_no_error(
     app: FastAPI, capsys: pytest.CaptureFixture[str], restored_logs: None
 ) -> None:
     with served(app) as url:
@@ -56,7 +56,7 @@ def test_a_listener_that_leaves_while_much_waits_for_it_is_no_failure(
 
 
 @pytest.mark.parametrize(("path", "status"), [("/jobs", 400), ("/records", 499)])
-def test_who_leaves_within_a_body_is_no_failure(
+def test_client_that_leaves_while_sending_a_body_logs_no_error(
     path: str, status: int, app: FastAPI, capsys: pytest.CaptureFixture[str], restored_logs: None
 ) -> None:
     with served(app) as url:
@@ -74,7 +74,7 @@ def test_who_leaves_within_a_body_is_no_failure(
     assert [line["status"] for line in lines if line["event"] == "request"] == [status]
 
 
-def test_a_request_that_a_stop_cuts_off_is_logged_with_its_answer(
+def test_request_cut_off_by_a_stop_is_logged_with_its_status(
     app: FastAPI, capsys: pytest.CaptureFixture[str], restored_logs: None
 ) -> None:
     with socket.socket() as late:
@@ -90,7 +90,7 @@ def test_a_request_that_a_stop_cuts_off_is_logged_with_its_answer(
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
-def test_a_traceback_in_the_log_names_no_values(
+def test_traceback_in_the_log_shows_no_values_of_variables(
     log_format: Literal["json", "console"],
     capsys: pytest.CaptureFixture[str],
     restored_logs: None,

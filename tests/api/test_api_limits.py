@@ -41,12 +41,12 @@ def test_a_bucket_holds_ten_seconds_and_fills_at_its_rate() -> None:
     assert [asked.acquire("a") > 0 for _ in range(21)] == [False] * 20 + [True]
 
 
-def test_a_rate_below_one_still_lets_somebody_in() -> None:
+def test_rate_below_one_allows_a_first_request() -> None:
     asked = RateLimiter(0.01, clock=lambda: 0.0)
     assert (asked.acquire("a"), asked.acquire("a")) == (0.0, pytest.approx(100))
 
 
-def test_whoever_has_been_quiet_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rate_limiter_forgets_the_least_recent_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_limiter, "MAX_BUCKETS", 2)
     asked = RateLimiter(0.1, clock=lambda: 0.0)
     assert [asked.acquire(who) for who in "abab"][:2] == [0.0, 0.0]
@@ -56,7 +56,7 @@ def test_whoever_has_been_quiet_longest_is_forgotten(monkeypatch: pytest.MonkeyP
     assert asked.acquire("a") == 0.0
 
 
-def test_each_key_and_each_address_may_ask_so_often(database_url: str) -> None:
+def test_client_over_its_request_rate_gets_429(database_url: str) -> None:
     settings = Settings(database_url=database_url, requests_per_second=0.1)
     with TestClient(create_app(settings)) as client:
         assert client.get("/operators").status_code == 200
@@ -74,7 +74,7 @@ def test_each_key_and_each_address_may_ask_so_often(database_url: str) -> None:
 
 
 @pytest.mark.parametrize("told", [None, "10.0.0.0/8, ::1"])
-def test_a_header_that_nobody_told_us_to_believe_buys_nothing(
+def test_forwarded_for_header_counts_only_from_trusted_proxies(
     database_url: str, told: str | None
 ) -> None:
     """X-Forwarded-For names the client only if it comes from a trusted proxy and is an address.
@@ -98,12 +98,14 @@ def test_a_header_that_nobody_told_us_to_believe_buys_nothing(
 
 
 @pytest.mark.parametrize("named", ["*", "proxy.example", "10.0.0.0/33", "127.0.0.1,"])
-def test_proxies_are_named_by_address(named: str) -> None:
+def test_trusted_proxies_must_be_addresses_or_networks(named: str) -> None:
     with pytest.raises(ValueError, match="addresses or networks with commas between"):
         Settings(trusted_proxies=named)
 
 
-def test_a_key_has_a_bucket_of_its_own(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_key_has_a_request_rate_of_its_own(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(keyring, "FRESH_SECONDS", 0.0)
     settings = Settings(database_url=database_url, requests_per_second=0.1)
     with TestClient(create_app(settings)) as client:
@@ -117,7 +119,9 @@ def test_a_key_has_a_bucket_of_its_own(database_url: str, monkeypatch: pytest.Mo
         problem(guessed, 429, "too-many-requests")  # a wrong key counts for its address
 
 
-def test_a_quota_of_unfinished_jobs(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_over_its_quota_of_unfinished_jobs_gets_429(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(keyring, "FRESH_SECONDS", 0.0)
     settings = Settings(database_url=database_url, max_unfinished_jobs=2)
     with TestClient(create_app(settings)) as client:
@@ -151,14 +155,14 @@ def test_a_key_of_scope_admin_has_no_limits(
         assert [answer.status_code for answer in made] == [201, 201, 201]
 
 
-def test_an_address_has_a_quota_where_there_is_no_key(database_url: str) -> None:
+def test_address_has_a_quota_of_jobs_if_there_is_no_key(database_url: str) -> None:
     settings = Settings(database_url=database_url, max_unfinished_jobs=1)
     with TestClient(create_app(settings)) as client:
         assert client.post("/jobs", json=order(10)).status_code == 201
         problem(client.post("/jobs", json=order(11)), 429, "too-many-jobs")
 
 
-def test_every_way_to_order_counts(database_url: str) -> None:
+def test_every_way_to_order_counts_toward_the_quota(database_url: str) -> None:
     settings = Settings(database_url=database_url, max_unfinished_jobs=1)
     with TestClient(create_app(settings)) as client:
         app: Any = client.app

@@ -46,7 +46,7 @@ def model(client: TestClient, engine: Engine) -> dict[str, Any]:
     return ordered(client, trials=2, name="net <b>", patience=7)
 
 
-def test_the_list_leads_to_each(client: TestClient, model: dict[str, Any]) -> None:
+def test_model_list_links_to_each_model(client: TestClient, model: dict[str, Any]) -> None:
     html = page(client, "/ui/models")
     assert '<a href="/ui/models" aria-current="page">Models</a>' in html
     assert f'href="/ui/models/{model["id"]}">net &lt;b&gt;</a>' in html
@@ -54,11 +54,13 @@ def test_the_list_leads_to_each(client: TestClient, model: dict[str, Any]) -> No
     assert "tuner model tune" not in html
 
 
-def test_a_list_of_none_says_how_to_order_one(client: TestClient) -> None:
+def test_empty_model_list_shows_the_command_to_order_a_model(client: TestClient) -> None:
     assert "tuner model tune layers.json" in page(client, "/ui/models")
 
 
-def test_the_list_has_pages(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_list_is_split_into_pages(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(routes, "LISTED", 2)
     for n in range(3):
         ordered(client, name=f"net {n}")
@@ -69,7 +71,7 @@ def test_the_list_has_pages(client: TestClient, monkeypatch: pytest.MonkeyPatch)
     assert "net 0" in page(client, unescape(older[1]))
 
 
-def test_a_model_has_its_layers_its_gain_and_what_it_waits_for(
+def test_model_page_shows_layers_gain_and_reason_for_waiting(
     client: TestClient, model: dict[str, Any]
 ) -> None:
     html = page(client, f"/ui/models/{model['id']}")
@@ -91,7 +93,7 @@ def test_a_model_has_its_layers_its_gain_and_what_it_waits_for(
     assert page(client, jobs[0])
 
 
-def test_what_moves_is_fetched_by_itself_until_it_ends(
+def test_model_page_refreshes_itself_until_the_model_ends(
     client: TestClient, engine: Engine, model: dict[str, Any]
 ) -> None:
     """The live part of the page reloads itself until the model has ended."""
@@ -132,7 +134,7 @@ def test_a_model_is_cancelled_from_its_page(
     assert job.workload["M"] == SIGNAL["workload"]["M"]  # type: ignore[index]
 
 
-def test_a_model_that_is_slower_says_so(client: TestClient, engine: Engine) -> None:
+def test_model_page_marks_a_gain_below_1_as_slower(client: TestClient, engine: Engine) -> None:
     baselines = [{"name": "pytorch", "time_us": 1.0, "speedup": 0.5}]
     tuned(engine, "conv1d", {"M": 16384, "N": 32}, time_us=2.0, baselines=baselines)
     model = ordered(client, workloads=[SIGNAL], trials=2)
@@ -141,5 +143,5 @@ def test_a_model_that_is_slower_says_so(client: TestClient, engine: Engine) -> N
     assert figure(html, "Gain").startswith("0.5 ×")
 
 
-def test_a_model_that_is_not_there(client: TestClient) -> None:
+def test_page_of_an_unknown_model_is_404(client: TestClient) -> None:
     assert "There is no such thing" in page(client, "/ui/models/nothing", 404)

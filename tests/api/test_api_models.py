@@ -62,7 +62,9 @@ def test_equal_workloads_are_merged(client: TestClient) -> None:
     assert [layer["calls"] for layer in model["layers"]] == [5, 3]
 
 
-def test_what_is_tuned_is_shared_and_its_gain_is_told(client: TestClient, engine: Engine) -> None:
+def test_tuned_layer_shares_its_job_and_the_model_shows_the_gain(
+    client: TestClient, engine: Engine
+) -> None:
     baselines = [
         {"name": "pytorch NCHW", "time_us": 12.0, "speedup": 4.0},
         {"name": "pytorch NHWC", "time_us": 1.0, "speedup": 0.3},
@@ -82,14 +84,14 @@ def test_what_is_tuned_is_shared_and_its_gain_is_told(client: TestClient, engine
     assert anew["layers"][1]["job"] != job.id
 
 
-def test_links_to_bests_say_what_the_order_said(client: TestClient) -> None:
+def test_best_links_of_layers_repeat_target_and_templates(client: TestClient) -> None:
     model = ordered(client, workloads=[SIGNAL], target="cpu", templates=["direct"])
     link = model["layers"][0]["links"]["best"]
     assert link.endswith("&target=cpu&templates=direct")
     assert client.get(link).json()["type"] == "urn:convtune:problem:not-tuned"
 
 
-def test_a_key_gets_the_same_model(client: TestClient) -> None:
+def test_idempotency_key_gets_the_same_model(client: TestClient) -> None:
     key = {"Idempotency-Key": "a-key"}
     first = client.post("/models", json=ORDER, headers=key)
     again = client.post("/models", json=ORDER, headers=key)
@@ -102,7 +104,7 @@ def test_a_key_gets_the_same_model(client: TestClient) -> None:
     problem(alone, 422, "idempotency-conflict", "Idempotency-Key")
 
 
-def test_the_list_is_newest_first_and_paged(client: TestClient) -> None:
+def test_models_are_listed_newest_first_in_pages(client: TestClient) -> None:
     made = [ordered(client, name=f"net {n}")["id"] for n in range(3)]
     first = client.get("/models?limit=2").json()
     rest = client.get(f"/models?limit=2&cursor={first['next_cursor']}").json()
@@ -115,7 +117,9 @@ def test_the_list_is_newest_first_and_paged(client: TestClient) -> None:
     problem(client.get(f"/models?cursor={jobs}"), 422, "invalid-cursor", "cursor")
 
 
-def test_cancelling(client: TestClient, engine: Engine) -> None:
+def test_cancelling_a_model_keeps_jobs_that_were_ordered_otherwise(
+    client: TestClient, engine: Engine
+) -> None:
     shared = client.post("/jobs", json=SIGNAL | {"trials": 48}).json()
     model = ordered(client)
     response = client.post(model["links"]["cancel"])
@@ -127,7 +131,7 @@ def test_cancelling(client: TestClient, engine: Engine) -> None:
     problem(client.post(model["links"]["cancel"]), 409, "model-ended")
 
 
-def test_it_runs_as_its_jobs_do(client: TestClient, engine: Engine) -> None:
+def test_model_state_follows_its_jobs(client: TestClient, engine: Engine) -> None:
     model = ordered(client, workloads=[SIGNAL])
     job = queue.claim(engine, "worker-1", ["cuda"])
     assert job is not None
@@ -194,7 +198,7 @@ def shape(**changes: Any) -> dict[str, Any]:
         (ORDER | {"templates": []}, "templates", "must have at least 1 item(s)"),
     ],
 )  # fmt: skip
-def test_one_fault_refuses_all_of_it(
+def test_one_fault_refuses_the_whole_model(
     client: TestClient, engine: Engine, body: Any, field: str, says: str
 ) -> None:
     """A fault in one layer or term refuses the whole order, names the field and writes nothing."""
@@ -204,7 +208,7 @@ def test_one_fault_refuses_all_of_it(
     assert rows(engine) == before
 
 
-def test_a_model_of_the_most_layers_is_taken(client: TestClient) -> None:
+def test_model_with_256_layers_is_accepted(client: TestClient) -> None:
     """An order of 256 layers with all fields given and indented keeps the limit of a body."""
     workload = operator("depthwise_conv2d").workload
     shapes = [
@@ -220,7 +224,7 @@ def test_a_model_of_the_most_layers_is_taken(client: TestClient) -> None:
     problem(client.post("/models", content=too_much), 413, "body-too-large")
 
 
-def test_a_quota_is_of_jobs(database_url: str) -> None:
+def test_quota_counts_the_jobs_of_a_model(database_url: str) -> None:
     """The quota counts the jobs that a model would make, not the model."""
     limited: FastAPI = create_app(Settings(database_url=database_url, max_unfinished_jobs=2))
     with TestClient(limited) as client:
@@ -236,7 +240,7 @@ def test_a_quota_is_of_jobs(database_url: str) -> None:
         assert rows(limited.state.engine) == before
 
 
-def test_a_running_job_is_joined(client: TestClient, engine: Engine) -> None:
+def test_model_shares_a_running_job(client: TestClient, engine: Engine) -> None:
     job = running(engine, "conv1d", {"M": 16384, "N": 32}, trials=48, on_existing="reuse")
     model = ordered(client)
     assert (model["layers"][0]["job"], model["state"]) == (job.id, "running")

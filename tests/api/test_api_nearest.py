@@ -20,7 +20,7 @@ def nearest(client: TestClient, name: str = "conv1d", **query: Any) -> Any:
     return response.json()
 
 
-def test_the_closest_shape_is_named_and_no_time_is_claimed(
+def test_nearest_answer_names_the_closest_shape_and_claims_no_time(
     client: TestClient, engine: Engine
 ) -> None:
     tuned(engine, "conv1d", {"M": 1024, "N": 32}, time_us=1.1)
@@ -41,7 +41,9 @@ def test_the_closest_shape_is_named_and_no_time_is_claimed(
     assert best["devices"] == [best["device"] | {"time_us": None}]
 
 
-def test_its_configuration_is_valid_for_the_shape_asked(client: TestClient, engine: Engine) -> None:
+def test_nearest_configuration_is_valid_for_the_requested_shape(
+    client: TestClient, engine: Engine
+) -> None:
     shape = {"B": 32, "C": 96, "H": 56, "W": 56, "K": 7}
     tuned(engine, "depthwise_conv2d", shape | {"W": 64})
     best = nearest(client, "depthwise_conv2d", **shape)
@@ -50,7 +52,9 @@ def test_its_configuration_is_valid_for_the_shape_asked(client: TestClient, engi
     assert best["config"] in spaces[best["template"]]
 
 
-def test_an_extent_at_its_default_is_an_extent(client: TestClient, engine: Engine) -> None:
+def test_distance_counts_an_extent_that_the_key_leaves_out(
+    client: TestClient, engine: Engine
+) -> None:
     """Batch 1, the default, which the key leaves out, is closer to 4 than batch 64."""
     signals = {"M": 512, "N": 9, "C": 8}
     one = tuned(engine, "conv1d", signals)
@@ -59,14 +63,18 @@ def test_an_extent_at_its_default_is_an_extent(client: TestClient, engine: Engin
     assert "B" not in one.workload_key
 
 
-def test_an_exact_match_goes_first(client: TestClient, engine: Engine) -> None:
+def test_nearest_returns_the_exact_match_if_there_is_one(
+    client: TestClient, engine: Engine
+) -> None:
     job = tuned(engine, "conv1d", {"M": 100, "N": 3})
     best = nearest(client, M=100, N=3)
     assert (best["match"], best["job"], best["time_us"]) == ("exact", job.id, 1.5)
     assert (best["verified"], best["verify"], best["neighbour"]) == (True, None, None)
 
 
-def test_all_devices_of_the_neighbour_are_named(client: TestClient, engine: Engine) -> None:
+def test_nearest_answer_names_all_devices_of_the_neighbour(
+    client: TestClient, engine: Engine
+) -> None:
     slow = tuned(engine, "conv1d", {"M": 4096, "N": 32}, HOST, time_us=30.0)
     fast = tuned(engine, "conv1d", {"M": 4096, "N": 32}, GPU, time_us=1.3)
     best = nearest(client, M=4000, N=32)
@@ -83,7 +91,7 @@ def test_all_devices_of_the_neighbour_are_named(client: TestClient, engine: Engi
         {"max_error": 1e-3},
     ],
 )
-def test_what_differs_in_more_than_its_extents_lends_nothing(
+def test_shape_with_another_mode_kind_or_error_limit_lends_nothing(
     client: TestClient, engine: Engine, other: dict[str, Any]
 ) -> None:
     tuned(engine, "conv1d", {"M": 4096, "N": 32} | other)
@@ -91,7 +99,7 @@ def test_what_differs_in_more_than_its_extents_lends_nothing(
     assert "no tuned shape can lend" in document["detail"]
 
 
-def test_another_stride_lends_nothing(client: TestClient, engine: Engine) -> None:
+def test_shape_with_another_stride_lends_nothing(client: TestClient, engine: Engine) -> None:
     shape = {"B": 1, "C": 8, "H": 32, "W": 32, "K": 3}
     tuned(engine, "depthwise_conv2d", shape | {"stride": 2})
     query = urlencode(shape | {"C": 9, "match": "nearest"})
@@ -100,7 +108,7 @@ def test_another_stride_lends_nothing(client: TestClient, engine: Engine) -> Non
     assert nearest(client, "depthwise_conv2d", **shape | {"C": 9})["workload"]["stride"] == 1
 
 
-def test_a_stricter_neighbour_may_lend(client: TestClient, engine: Engine) -> None:
+def test_neighbour_with_a_stricter_error_limit_may_lend(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", {"M": 4096, "N": 32})
     assert nearest(client, M=4000, N=32, max_error=1e-2)["neighbour"] is not None
 
@@ -113,7 +121,7 @@ def test_a_stricter_neighbour_may_lend(client: TestClient, engine: Engine) -> No
         {"template_version": 0},
     ],
 )
-def test_a_configuration_that_is_not_valid_here_is_passed_over(
+def test_neighbour_whose_configuration_is_invalid_is_passed_over(
     client: TestClient, engine: Engine, changes: dict[str, Any]
 ) -> None:
     tuned(engine, "conv1d", {"M": 4000, "N": 32}, **changes)
@@ -121,7 +129,7 @@ def test_a_configuration_that_is_not_valid_here_is_passed_over(
     assert nearest(client, M=4001, N=32)["job"] == far.id
 
 
-def test_a_device_of_another_release_is_passed_over(client: TestClient, engine: Engine) -> None:
+def test_device_with_unreadable_limits_lends_nothing(client: TestClient, engine: Engine) -> None:
     """A device whose stored limits this release can't read lends nothing."""
     strange = GPU | {"name": "Strange GPU"}
     job = tuned(engine, "conv1d", {"M": 4000, "N": 32}, strange)

@@ -36,7 +36,7 @@ def where(engine: Engine) -> tuple[Engine, threading.Thread]:
     return engine, threading.current_thread()
 
 
-def test_sqlite_is_read_where_it_is_asked(app: FastAPI) -> None:
+def test_sqlite_is_read_on_the_event_loop(app: FastAPI) -> None:
     async def asked() -> None:
         assert await read_nonblocking(app, where) == (
             app.state.nonblocking_engine,
@@ -46,7 +46,7 @@ def test_sqlite_is_read_where_it_is_asked(app: FastAPI) -> None:
     asyncio.run(asked())
 
 
-def test_a_locked_file_is_waited_for_in_a_thread(app: FastAPI, tmp_path: Path) -> None:
+def test_locked_sqlite_file_is_waited_for_in_a_thread(app: FastAPI, tmp_path: Path) -> None:
     app.state.nonblocking_engine.dispose()
     app.state.engine.dispose()  # only the last connection can leave WAL
     holder = sqlite3.connect(tmp_path / "quick.db", isolation_level=None)
@@ -66,6 +66,6 @@ def test_a_locked_file_is_waited_for_in_a_thread(app: FastAPI, tmp_path: Path) -
     holder.close()
 
 
-def test_postgresql_has_no_second_engine() -> None:
+def test_postgresql_has_no_nonblocking_engine() -> None:
     engine = create_engine("postgresql+psycopg://nobody@localhost/nothing")
     assert open_nonblocking_engine(engine) is None

@@ -24,11 +24,11 @@ def resolved(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def test_the_document_is_valid() -> None:
+def test_openapi_document_is_valid() -> None:
     assert [error.message for error in OpenAPIV31SpecValidator(DOCUMENT).iter_errors()] == []
 
 
-def test_every_route_of_the_design_is_there() -> None:
+def test_openapi_document_has_exactly_the_designed_routes() -> None:
     assert {f"{method} {path}" for method, path in OPERATIONS} == {
         "post /jobs",
         "get /jobs",
@@ -59,7 +59,7 @@ def test_every_route_of_the_design_is_there() -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_a_route_is_documented(method: str, path: str) -> None:
+def test_route_is_documented_with_examples_and_errors(method: str, path: str) -> None:
     operation = DOCUMENT["paths"][path][method]
     assert operation["summary"]
     assert operation["tags"]
@@ -84,7 +84,7 @@ def test_the_order_has_an_example_for_each_operator() -> None:
     assert body["schema"]["discriminator"]["propertyName"] == "operator"
 
 
-def test_each_event_says_what_it_carries() -> None:
+def test_each_kind_of_event_has_a_schema_of_its_data() -> None:
     answer = DOCUMENT["paths"]["/jobs/{job_id}/events"]["get"]["responses"]["200"]
     kinds = answer["content"]["text/event-stream"]["schema"]["oneOf"]
     carried = {
@@ -102,7 +102,9 @@ def test_each_event_says_what_it_carries() -> None:
         ("depthwise_conv2d", "B C H W", "K KH KW stride padding dilation multiplier layout"),
     ],
 )
-def test_best_names_every_field_of_its_operator(name: str, required: str, free: str) -> None:
+def test_best_route_has_a_parameter_for_every_workload_field(
+    name: str, required: str, free: str
+) -> None:
     parameters = DOCUMENT["paths"][f"/best/{name}"]["get"]["parameters"]
     queried = {each["name"]: each["required"] for each in parameters if each["in"] == "query"}
     both = ["dtype", "max_error", "bias", "residual", "activation", "direction"]
@@ -112,7 +114,7 @@ def test_best_names_every_field_of_its_operator(name: str, required: str, free: 
     )
 
 
-def test_links_lead_from_an_order_to_its_files() -> None:
+def test_openapi_links_lead_from_an_order_to_its_files() -> None:
     operations = {
         said["operationId"]: (path, {each["name"] for each in said.get("parameters", [])})
         for path, item in DOCUMENT["paths"].items()
@@ -138,13 +140,13 @@ def test_links_lead_from_an_order_to_its_files() -> None:
         assert led[f"/best/{operator}", "tune"] == "/jobs"
 
 
-def test_a_parameter_is_never_null() -> None:
+def test_no_parameter_is_nullable() -> None:
     for method, path in OPERATIONS:
         for each in DOCUMENT["paths"][path][method].get("parameters", []):
             assert "null" not in str(each["schema"].get("anyOf", "")), (path, each["name"])
 
 
-def test_the_examples_are_what_the_service_would_answer() -> None:
+def test_examples_have_the_fields_of_their_schema() -> None:
     for name, schema in DOCUMENT["components"]["schemas"].items():
         for example in schema.get("examples", []):
             missing = set(schema["properties"]) - set(example)
@@ -154,7 +156,7 @@ def test_the_examples_are_what_the_service_would_answer() -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_every_error_of_every_route_has_one_shape(
+def test_errors_of_every_route_are_problem_documents(
     client: TestClient, method: str, path: str
 ) -> None:
     asked = path.replace("{", "nothing-").replace("}", "")
@@ -171,7 +173,7 @@ def test_every_error_of_every_route_has_one_shape(
     problem(nowhere, 404, "route-not-found")
 
 
-def test_a_405_names_all_that_is_taken(client: TestClient) -> None:
+def test_405_lists_the_allowed_methods(client: TestClient) -> None:
     assert client.delete("/jobs").headers["allow"] == "GET, HEAD, POST"
     assert client.get("/jobs/1/cancel").headers["allow"] == "POST"
     assert client.options("/jobs/nearest").headers["allow"] == "POST"
@@ -181,7 +183,7 @@ def test_every_kind_of_problem_has_an_error_status() -> None:
     assert all(400 <= status < 600 and title for status, title in KINDS.values())
 
 
-def test_the_pages_of_the_documentation(client: TestClient) -> None:
+def test_docs_page_loads_only_files_of_the_service(client: TestClient) -> None:
     page = client.get("/docs")
     files = re.findall(r'(?:src|href)="([^"]*)"', page.text)
     assert {file.partition("?")[0].rpartition("/")[2] for file in files} >= {

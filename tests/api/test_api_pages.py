@@ -66,7 +66,7 @@ def test_people_get_a_page_and_programs_the_index(client: TestClient) -> None:
          "M=100 N=3 B=2 float32 bias full convolve NWC"),
     ],
 )  # fmt: skip
-def test_a_shape_is_told_without_what_goes_without_saying(
+def test_pages_leave_out_default_fields_of_a_shape(
     client: TestClient, engine: Engine, shape: dict[str, Any], told: str
 ) -> None:
     """Pages leave out the fields of a shape that have their default."""
@@ -75,7 +75,9 @@ def test_a_shape_is_told_without_what_goes_without_saying(
 
 
 @pytest.mark.parametrize("name", [each.name for each in operators()])
-def test_the_form_knows_the_fields_and_limits(client: TestClient, name: str) -> None:
+def test_order_form_has_the_fields_and_limits_of_the_operator(
+    client: TestClient, name: str
+) -> None:
     html = page(client, f"/?operator={name}")
     for field in operator(name).workload.model_fields:
         assert f'name="workload.{field}"' in html
@@ -86,7 +88,7 @@ def test_the_form_knows_the_fields_and_limits(client: TestClient, name: str) -> 
     assert "random" in search[0]
 
 
-def test_an_order_leads_to_its_job(client: TestClient) -> None:
+def test_sent_order_form_redirects_to_its_job(client: TestClient) -> None:
     answer = send(client, "/ui/jobs", ORDER | {"workload.max_error": "", "search": "random"})
     assert answer.status_code == 303
     job = client.get(answer.headers["location"].removeprefix("/ui")).json()
@@ -99,7 +101,7 @@ def test_an_order_leads_to_its_job(client: TestClient) -> None:
     assert "known already" in page(client, again.headers["location"])
 
 
-def test_a_wrong_order_is_shown_again_with_what_is_wrong(client: TestClient) -> None:
+def test_invalid_order_form_is_shown_again_with_its_errors(client: TestClient) -> None:
     answer = send(client, "/ui/jobs", ORDER | {"workload.N": "0", "trials": "many"})
     assert answer.status_code == 422
     assert "must be at least 1, but is 0" in answer.text
@@ -126,12 +128,14 @@ def test_a_form_of_another_site_is_refused(client: TestClient, headers: dict[str
     assert client.get("/jobs").json()["items"] == []
 
 
-def test_a_browser_that_only_says_origin_is_known_by_it(client: TestClient) -> None:
+def test_form_with_only_an_origin_header_is_accepted(client: TestClient) -> None:
     """A form is accepted by its Origin if the browser sends no Sec-Fetch-Site."""
     assert send(client, "/ui/jobs", ORDER, origin="http://testserver").status_code == 303
 
 
-def test_cancel_and_duplicate(client: TestClient, engine: Engine) -> None:
+def test_job_can_be_cancelled_and_duplicated_on_the_pages(
+    client: TestClient, engine: Engine
+) -> None:
     job = client.post("/jobs", json={"operator": "conv1d", "workload": {"M": 77, "N": 7}}).json()
     assert f"/ui/jobs/{job['id']}/cancel" in page(client, "/")
     answer = send(client, f"/ui/jobs/{job['id']}/cancel", {"back": "jobs"})
@@ -144,7 +148,7 @@ def test_cancel_and_duplicate(client: TestClient, engine: Engine) -> None:
     assert "No trial ended." in html and " yet" not in html
 
 
-def test_a_job_in_pictures(client: TestClient, engine: Engine) -> None:
+def test_job_page_shows_trials_curve_and_knobs_escaped(client: TestClient, engine: Engine) -> None:
     job = running(engine, "conv1d", {"M": 100, "N": 3}, trials=50)
     assert "No trial has ended yet" in page(client, f"/ui/jobs/{job.id}")
     measured(engine, job, 20)
@@ -167,7 +171,7 @@ def test_a_job_in_pictures(client: TestClient, engine: Engine) -> None:
     assert 'data-last="21"' in part
 
 
-def test_ten_thousand_trials_are_thinned(client: TestClient, engine: Engine) -> None:
+def test_curve_of_9000_trials_is_thinned(client: TestClient, engine: Engine) -> None:
     job = running(engine, "conv1d", {"M": 100, "N": 3}, trials=10_000)
     measured(engine, job, 9_000)
     html = page(client, f"/ui/jobs/{job.id}")
@@ -180,7 +184,9 @@ def test_ten_thousand_trials_are_thinned(client: TestClient, engine: Engine) -> 
     assert len(curve.content) < 200_000
 
 
-def test_the_best_with_what_takes_it_along(client: TestClient, engine: Engine) -> None:
+def test_best_page_has_roofline_peers_snippets_and_artifact_links(
+    client: TestClient, engine: Engine
+) -> None:
     tuned(engine, "conv1d", {"M": 100, "N": 3}, HOST, time_us=4.0)
     limits = {**GPU["limits"], "peak_flops": 6.7e13, "peak_bandwidth": 4.8e12}
     wrong = {"name": "fast & wrong", "time_us": 0.5, "speedup": 0.3, "error": "wrong: <1>"}
@@ -203,7 +209,7 @@ def test_the_best_with_what_takes_it_along(client: TestClient, engine: Engine) -
     assert "The peaks of Test CPU (znver4) are not known" in host
 
 
-def test_the_snippets_of_a_best_with_padding(client: TestClient, engine: Engine) -> None:
+def test_snippets_of_a_best_include_its_padding(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", {"M": 100, "N": 3, "padding": (1, 2)}, HOST)
     html = page(client, CONV1D + "&padding=1,2")
     text = unescape(re.sub("</?span[^>]*>", "", html))
@@ -211,7 +217,7 @@ def test_the_snippets_of_a_best_with_padding(client: TestClient, engine: Engine)
     assert "M=100&N=3&padding=1%2C2&target=cpu" in text
 
 
-def test_a_host_that_is_none_is_in_no_snippet(client: TestClient, engine: Engine) -> None:
+def test_invalid_host_header_does_not_get_into_snippets(client: TestClient, engine: Engine) -> None:
     """A Host header that is no valid host does not get into the snippets."""
     tuned(engine, "conv1d", {"M": 100, "N": 3})
     answer = client.get(CONV1D, headers=HTML | {"host": "a.b;rm -rf"})
@@ -219,7 +225,9 @@ def test_a_host_that_is_none_is_in_no_snippet(client: TestClient, engine: Engine
     assert "rm -rf" not in answer.text
 
 
-def test_searching_bests(client: TestClient, engine: Engine) -> None:
+def test_list_of_bests_is_searched_by_operator_shape_and_device(
+    client: TestClient, engine: Engine
+) -> None:
     assert "Nothing tuned matches" in page(client, "/ui/best")
     for length in (100, 200):
         tuned(engine, "conv1d", {"M": length, "N": 3})
@@ -238,14 +246,14 @@ def test_searching_bests(client: TestClient, engine: Engine) -> None:
     page(client, "/ui/best?cursor=x", 422)
 
 
-def test_what_is_not_tuned_can_be_ordered(client: TestClient) -> None:
+def test_page_of_an_untuned_shape_offers_to_order_it(client: TestClient) -> None:
     html = page(client, "/ui/best/conv1d?M=123&N=5", 404)
     assert "Not tuned yet" in html
     assert 'name="workload.M" value="123"' in html
     assert "must be at least 1" in page(client, "/ui/best/conv1d?M=0&N=5", 422)
 
 
-def test_devices_and_workers(client: TestClient, engine: Engine) -> None:
+def test_devices_page_shows_devices_and_workers_escaped(client: TestClient, engine: Engine) -> None:
     assert "No worker has been seen" in page(client, "/ui/devices")
     tuned(engine, "conv1d", {"M": 100, "N": 3})
     device = devices.upsert_device(engine, GPU | {"name": "<i>GPU</i>"})
@@ -258,14 +266,14 @@ def test_devices_and_workers(client: TestClient, engine: Engine) -> None:
     assert "Test GPU" in page(client, "/ui/devices/live")
 
 
-def test_a_device_of_few_known_limits_has_its_card(client: TestClient, engine: Engine) -> None:
+def test_device_with_few_known_limits_is_shown(client: TestClient, engine: Engine) -> None:
     devices.upsert_device(engine, GPU | {"name": "Bare GPU", "limits": {"units": 3}})
     html = page(client, "/ui/devices")
     assert "Bare GPU" in html and "Multiprocessors" in html
     assert "Peak, float32" not in html
 
 
-def test_the_ladder(client: TestClient, engine: Engine) -> None:
+def test_ladder_page_shows_its_rows_escaped(client: TestClient, engine: Engine) -> None:
     assert "tuner ladder depthwise_conv2d" in page(client, "/ui/ladder?operator=depthwise_conv2d")
     workload = operator("conv1d").workload.model_validate({"M": 16384, "N": 32})
     row: dict[str, Any] = {
@@ -295,14 +303,14 @@ def test_the_ladder(client: TestClient, engine: Engine) -> None:
     assert html.count('class="mark"') == 1
 
 
-def test_what_is_not_there_is_a_page_too(client: TestClient) -> None:
+def test_404_is_shown_as_a_page(client: TestClient) -> None:
     assert "There is no such" in page(client, "/ui/jobs/nothing", 404)
     page(client, "/ui/jobs/" + "0" * 32 + "/live", 404)
     page(client, "/ui/best/conv3d", 404)
     page(client, "/?operator=conv3d", 404)
 
 
-def test_the_files_beside_the_pages(client: TestClient) -> None:
+def test_static_files_of_the_pages_are_served_and_cached(client: TestClient) -> None:
     html = page(client, "/")
     links = re.findall(r'(?:href|src)="(/static/[^"]+)"', html)
     assert len(links) == 7
@@ -326,7 +334,7 @@ def test_vendored_files_are_as_published() -> None:
         assert sha256.startswith(assets.assets()[f"vendor/{name}"].digest)
 
 
-def test_a_host_whose_clock_is_behind_the_databases_shows_no_time_below_0(
+def test_page_shows_no_negative_age_if_the_database_clock_is_ahead(
     client: TestClient, engine: Engine
 ) -> None:
     client.post("/jobs", json={"operator": "conv1d", "workload": {"M": 77, "N": 7}})
@@ -336,7 +344,9 @@ def test_a_host_whose_clock_is_behind_the_databases_shows_no_time_below_0(
 
 
 @pytest.mark.parametrize("body", ["workload.M=64&workload.M=65", "label=%ff%fe"])
-def test_a_form_that_no_page_sends(client: TestClient, engine: Engine, body: str) -> None:
+def test_form_with_repeated_fields_or_invalid_utf_8_gets_400(
+    client: TestClient, engine: Engine, body: str
+) -> None:
     answer = client.post(
         "/ui/jobs",
         content=f"operator=conv1d&workload.N=3&{body}",

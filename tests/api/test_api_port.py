@@ -12,7 +12,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("command", [["api"], ["tuner", "serve"]], ids=["api", "tuner serve"])
-def test_a_port_that_is_taken(tmp_path: Path, command: list[str]) -> None:
+def test_service_ends_with_one_line_if_its_port_is_taken(
+    tmp_path: Path, command: list[str]
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = subprocess.run(
@@ -31,7 +33,7 @@ def test_a_port_that_is_taken(tmp_path: Path, command: list[str]) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_host_that_is_not_here(tmp_path: Path) -> None:
+def test_service_ends_with_one_line_if_its_host_is_not_local(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "api"],
         env={**os.environ, "PYTHONPATH": str(ROOT), "TUNER_HOST": "192.0.2.1", "TUNER_PORT": "0"},

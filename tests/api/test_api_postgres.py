@@ -10,7 +10,7 @@ from api.main import create_app
 from api.settings import Settings
 
 
-def test_the_service_on_postgresql(postgres_url: str) -> None:
+def test_routes_work_on_postgresql(postgres_url: str) -> None:
     app = create_app(Settings(database_url=postgres_url))
     with TestClient(app) as client:
         done = tuned(app.state.engine, "conv1d", {"M": 100, "N": 3})

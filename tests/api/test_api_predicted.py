@@ -15,7 +15,7 @@ def ask(client: TestClient, match: str = "predicted") -> Any:
     return client.get(f"{QUERY}&match={match}")
 
 
-def test_a_404_names_the_order_of_a_prediction(client: TestClient) -> None:
+def test_404_of_an_untuned_shape_contains_the_order_for_a_prediction(client: TestClient) -> None:
     document = problem(ask(client), 404, "not-tuned")
     body = document["tune"]["body"]
     assert (body["search"], body["trials"], body["baselines"]) == ("predicted", 8, "none")
@@ -26,7 +26,7 @@ def test_a_404_names_the_order_of_a_prediction(client: TestClient) -> None:
     assert client.post("/jobs", json=body).json()["id"] == job.json()["id"]
 
 
-def test_the_answer_says_that_it_is_predicted(client: TestClient, engine: Engine) -> None:
+def test_best_of_a_prediction_is_marked_as_predicted(client: TestClient, engine: Engine) -> None:
     job = client.post("/jobs", json=problem(ask(client), 404, "not-tuned")["tune"]["body"]).json()
     verified_as(engine, job, {"template": "direct", "threads": 64}, 3)
     answers = [ask(client, match).json() for match in ("predicted", "exact", "nearest")]
@@ -39,13 +39,17 @@ def test_the_answer_says_that_it_is_predicted(client: TestClient, engine: Engine
     assert "predicted, not searched for" in page
 
 
-def test_what_is_tuned_is_the_answer(client: TestClient, engine: Engine) -> None:
+def test_match_predicted_returns_the_exact_best_if_the_shape_is_tuned(
+    client: TestClient, engine: Engine
+) -> None:
     job = tuned(engine, "conv1d", {"M": 4000, "N": 32})
     answer = ask(client).json()
     assert (answer["match"], answer["job"]) == ("exact", job.id)
 
 
-def test_what_was_predicted_is_not_lent(client: TestClient, engine: Engine) -> None:
+def test_predicted_best_lends_its_configuration_to_no_other_shape(
+    client: TestClient, engine: Engine
+) -> None:
     job = client.post("/jobs", json=problem(ask(client), 404, "not-tuned")["tune"]["body"]).json()
     verified_as(engine, job, {"template": "direct", "threads": 64}, 3)
     problem(client.get("/best/conv1d?M=4001&N=32&match=nearest"), 404, "not-tuned")

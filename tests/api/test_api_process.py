@@ -106,7 +106,7 @@ def events(service: Service) -> list[dict[str, Any]]:
     return [json.loads(line) for line in service.lines if line.startswith("{")]
 
 
-def test_from_an_order_to_its_cancelling(serve: Callable[..., Service]) -> None:
+def test_requests_of_an_order_and_its_cancel_are_logged(serve: Callable[..., Service]) -> None:
     service = serve()
     with httpx2.Client(base_url=service.url) as client:
         made = client.post("/jobs", json=ORDER, headers={"X-Request-ID": "my-order"})
@@ -125,7 +125,7 @@ def test_from_an_order_to_its_cancelling(serve: Callable[..., Service]) -> None:
     assert not [line for line in service.lines if '"POST /jobs' in line]
 
 
-def test_python_m_api(serve: Callable[..., Service]) -> None:
+def test_python_m_api_serves_and_logs_only_json(serve: Callable[..., Service]) -> None:
     service = serve([sys.executable, "-m", "api"], TUNER_PORT="0")
     assert httpx2.get(f"{service.url}/readyz").json() == {"status": "ok"}
     service.stop()
@@ -133,7 +133,7 @@ def test_python_m_api(serve: Callable[..., Service]) -> None:
     assert len([line for line in service.lines if "running on" in line]) == 1
 
 
-def test_the_log_names_a_key_and_never_shows_it(
+def test_log_names_a_key_but_never_shows_its_secret(
     serve: Callable[..., Service], tmp_path: Path
 ) -> None:
     service = serve()
@@ -152,7 +152,7 @@ def test_the_log_names_a_key_and_never_shows_it(
     assert not [line for line in service.lines if secret in line]
 
 
-def test_a_log_for_people(serve: Callable[..., Service]) -> None:
+def test_console_log_format_writes_no_json(serve: Callable[..., Service]) -> None:
     service = serve(TUNER_LOG_FORMAT="console")
     httpx2.get(f"{service.url}/jobs")
     service.stop()
@@ -161,7 +161,9 @@ def test_a_log_for_people(serve: Callable[..., Service]) -> None:
 
 
 @pytest.mark.parametrize("command", [SERVE, [sys.executable, "-m", "api"]])
-def test_stopping_ends_the_streams(serve: Callable[..., Service], command: list[str]) -> None:
+def test_stopping_the_service_ends_event_streams(
+    serve: Callable[..., Service], command: list[str]
+) -> None:
     service = serve(command, TUNER_PORT="0")
     job = httpx2.post(f"{service.url}/jobs", json=ORDER).json()["id"]
     with Stream(service.url, job) as stream:
@@ -189,7 +191,7 @@ def bests(service: Service, requests: int = 200) -> tuple[float, float]:
     return service.spent() - before, median(took)
 
 
-def test_two_hundred_idle_listeners_slow_nothing(
+def test_200_idle_listeners_barely_slow_other_requests(
     serve: Callable[..., Service], tmp_path: Path
 ) -> None:
     service = serve()
@@ -229,7 +231,7 @@ def unfinished(url: str, path: str, kind: str, chunks: int) -> bytes:
     return answer
 
 
-def test_a_body_is_refused_while_it_comes_in(running: Service) -> None:
+def test_too_large_body_is_refused_before_it_ends(running: Service) -> None:
     answer = unfinished(running.url, "/jobs", "application/json", chunks=17)  # more than 64 KiB
     assert answer.startswith(b"HTTP/1.1 413")
     assert b"application/problem+json" in answer
@@ -252,7 +254,7 @@ def test_a_client_that_sends_all_before_it_reads_is_answered(
 @pytest.mark.parametrize(
     ("path", "status"), [("/nowhere", b"404"), ("/jobs/0/cancel", b"404"), ("/records", b"415")]
 )
-def test_a_body_that_nobody_reads_ends_with_the_answer(
+def test_connection_closes_after_the_answer_to_an_unread_body(
     running: Service, path: str, status: bytes
 ) -> None:
     answer = unfinished(running.url, path, "application/octet-stream", chunks=1)
@@ -270,7 +272,9 @@ def test_a_body_that_nobody_reads_ends_with_the_answer(
         ({"TUNER_HOST": EVERYWHERE}, "TUNER_HOST is 0.0.0.0, which is not loopback, and there"),
     ],
 )
-def test_failing_to_start_is_one_line(tmp_path: Path, settings: dict[str, str], says: str) -> None:
+def test_failure_to_start_prints_one_line(
+    tmp_path: Path, settings: dict[str, str], says: str
+) -> None:
     """A failure to start prints one line; the next test checks it for uvicorn's command."""
     _is_one_line(tmp_path, [sys.executable, "-m", "api"], settings, says)
 
@@ -282,7 +286,9 @@ def test_failing_to_start_is_one_line(tmp_path: Path, settings: dict[str, str], 
         ({"TUNER_LOG_FORMAT": "xml"}, "TUNER_LOG_FORMAT must be 'json' or 'console'"),
     ],
 )
-def test_so_is_failing_under_uvicorn(tmp_path: Path, settings: dict[str, str], says: str) -> None:
+def test_failure_to_start_under_uvicorn_prints_one_line(
+    tmp_path: Path, settings: dict[str, str], says: str
+) -> None:
     """A failure to start prints one line under uvicorn's command, too."""
     _is_one_line(tmp_path, SERVE, settings, says)
 
@@ -294,7 +300,7 @@ def test_so_is_failing_under_uvicorn(tmp_path: Path, settings: dict[str, str], s
         ("TUNER_REQUESTS_PER_SECOND", "0", "must be more than 0"),
     ],
 )
-def test_so_is_any_other_setting_that_is_none(
+def test_invalid_setting_prints_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     name: str,
@@ -325,7 +331,7 @@ def _is_one_line(tmp_path: Path, command: list[str], settings: dict[str, str], s
     assert len([line for line in done.stderr.splitlines() if says in line]) == 1, done.stderr
 
 
-def test_importing_the_service_opens_nothing_and_brings_no_compiler(tmp_path: Path) -> None:
+def test_importing_the_api_opens_no_database_and_imports_no_compiler(tmp_path: Path) -> None:
     code = f"import sys, api.main; print([m for m in {HEAVY} if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -340,7 +346,7 @@ def test_importing_the_service_opens_nothing_and_brings_no_compiler(tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_stays_small(serve: Callable[..., Service]) -> None:
+def test_service_stays_below_150_mb(serve: Callable[..., Service]) -> None:
     """The service takes less than 150 MB after 600 requests."""
     service = serve()
     paths = ["/jobs", "/operators", "/best/conv1d?M=100&N=3", "/workers", "/metrics"]

@@ -70,7 +70,7 @@ def post(client: TestClient, *records: Any) -> Any:
     return client.post("/records", content=text, headers=TYPE)
 
 
-def test_our_own_lines_say_all_that_is_known(client: TestClient, engine: Engine) -> None:
+def test_convtune_log_has_every_fact_of_a_trial(client: TestClient, engine: Engine) -> None:
     job = tuned(engine, "conv1d", {"M": 100, "N": 7})
     first, second = lines(client)
     stored = trials.list_trials(engine, job.id).items
@@ -84,7 +84,7 @@ def test_our_own_lines_say_all_that_is_known(client: TestClient, engine: Engine)
     assert best_of_all["time_us"] == 1.5
 
 
-def test_filters(client: TestClient, engine: Engine) -> None:
+def test_exported_log_is_filtered_by_the_query(client: TestClient, engine: Engine) -> None:
     gpu = tuned(engine, "conv1d", {"M": 100, "N": 7})
     tuned(engine, "conv1d", {"M": 100, "N": 7}, HOST)
     tuned(engine, "depthwise_conv2d", {"B": 1, "C": 1, "H": 8, "W": 8, "K": 3})
@@ -107,7 +107,9 @@ def test_filters(client: TestClient, engine: Engine) -> None:
     )
 
 
-def test_metaschedules_halves(client: TestClient, engine: Engine) -> None:
+def test_metaschedule_export_has_the_record_and_the_convtune_line(
+    client: TestClient, engine: Engine
+) -> None:
     halves = {"workload": ["17", "base64"], "tuning_record": [[], [1e-6], {}, []]}
     job = running(engine, "conv1d", {"M": 100, "N": 7})
     device = devices.upsert_device(engine, GPU)
@@ -124,14 +126,14 @@ def test_metaschedules_halves(client: TestClient, engine: Engine) -> None:
     assert line["convtune"] == lines(client, "?of=bests")[0]
 
 
-def test_a_record_that_has_rotted_is_not_sent(client: TestClient, engine: Engine) -> None:
+def test_damaged_record_is_not_exported(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", {"M": 100, "N": 7})
     with writing(engine) as connection:
         connection.exec_driver_sql("UPDATE artifacts SET content = x'00' WHERE kind = 'record'")
     problem(client.get("/records?format=metaschedule"), 500, "corrupt-artifact")
 
 
-def test_autotvm(client: TestClient, engine: Engine) -> None:
+def test_autotvm_export_follows_the_format_of_autotvm(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", {"M": 100, "N": 7})
     worked = lines(client, "?format=autotvm")[0]
     target, task, arguments, keywords = worked["input"]
@@ -149,7 +151,7 @@ def test_autotvm(client: TestClient, engine: Engine) -> None:
     assert {result[0][0] for result in results} == {1e9}
 
 
-def test_kernel_tuners_t4_results(client: TestClient, engine: Engine) -> None:
+def test_kerneltuner_export_follows_the_t4_schema(client: TestClient, engine: Engine) -> None:
     assert client.get("/records?format=kerneltuner").json() == {
         "schema_version": "1.0.0", "metadata": {"timeunit": "milliseconds"}, "results": [],
     }  # fmt: skip
@@ -178,7 +180,7 @@ def test_kernel_tuners_t4_results(client: TestClient, engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("form", ["convtune", "autotvm", "kerneltuner"])
-def test_a_long_log_comes_in_pieces(
+def test_long_log_is_exported_in_pieces(
     client: TestClient, engine: Engine, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     monkeypatch.setitem(records.BATCHES, "trials", 5)
@@ -192,7 +194,7 @@ def test_a_long_log_comes_in_pieces(
     assert len(got) == 72
 
 
-def test_an_import_is_orders_for_a_worker(client: TestClient, engine: Engine) -> None:
+def test_import_creates_jobs_and_no_bests(client: TestClient, engine: Engine) -> None:
     line = record(client, engine)
     other = line | {"config": line["config"] | {"vectors": 999}, "time_us": 0.001}
     shape = line | {"workload": line["workload"] | {"M": 101}}
@@ -216,7 +218,7 @@ def test_an_import_is_orders_for_a_worker(client: TestClient, engine: Engine) ->
     assert post(client, other).json()["jobs"][0]["created"] is True
 
 
-def test_metaschedules_lines_are_taken_where_they_name_their_template(
+def test_metaschedule_lines_are_imported_only_if_they_name_their_template(
     client: TestClient, engine: Engine
 ) -> None:
     line = record(client, engine)
@@ -227,7 +229,7 @@ def test_metaschedules_lines_are_taken_where_they_name_their_template(
     assert "name their template" in document["detail"]
 
 
-def test_shapes_of_another_tools_log_are_ordered(client: TestClient) -> None:
+def test_import_of_an_autotvm_log_orders_its_shapes(client: TestClient) -> None:
     answer = post(client, *TOPHUB, depthwise(target="llvm"), TOPHUB[1])
     assert answer.status_code == 201, answer.text
     said = answer.json()
@@ -248,7 +250,7 @@ def test_shapes_of_another_tools_log_are_ordered(client: TestClient) -> None:
     assert again == [job | {"created": False}]
 
 
-def test_t4_results_come_as_one_document(client: TestClient, engine: Engine) -> None:
+def test_t4_results_are_imported_as_one_document(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", {"M": 100, "N": 7}, HOST)
     exported = client.get("/records?format=kerneltuner").text
     kinds = ("application/json", "application/x-ndjson")
@@ -263,7 +265,7 @@ def test_t4_results_come_as_one_document(client: TestClient, engine: Engine) -> 
         assert (job["operator"], job["workload"]["M"], job["target"]) == ("conv1d", 100, "cpu")
 
 
-def test_orders_over_the_quota_are_told(database_url: str) -> None:
+def test_import_reports_the_orders_that_exceed_the_quota(database_url: str) -> None:
     settings = Settings(database_url=database_url, max_unfinished_jobs=1)
     with TestClient(create_app(settings)) as client:
         said = post(client, *TOPHUB, depthwise(target="llvm")).json()
@@ -273,7 +275,7 @@ def test_orders_over_the_quota_are_told(database_url: str) -> None:
         problem(post(client, depthwise(target="llvm")), 429, "too-many-jobs")
 
 
-def test_a_format_of_which_nothing_can_be_imported_is_named(
+def test_refusal_names_a_format_that_can_not_be_imported(
     client: TestClient, engine: Engine
 ) -> None:
     before = rows(engine)
@@ -315,7 +317,9 @@ NO_RECORDS = [
 ]  # fmt: skip
 
 
-def test_a_record_is_refused_by_its_number_and_field(client: TestClient, engine: Engine) -> None:
+def test_invalid_record_is_refused_with_its_number_and_field(
+    client: TestClient, engine: Engine
+) -> None:
     line = record(client, engine)
     before = rows(engine)
     for changes, field in CHANGES.values():
@@ -325,7 +329,7 @@ def test_a_record_is_refused_by_its_number_and_field(client: TestClient, engine:
     assert rows(engine) == before
 
 
-def test_of_other_versions_records_the_shapes_can_be_tuned(
+def test_shapes_of_another_versions_records_import_as_kerneltuner_results(
     client: TestClient, engine: Engine
 ) -> None:
     line = record(client, engine)
@@ -337,7 +341,7 @@ def test_of_other_versions_records_the_shapes_can_be_tuned(
     assert [each["workload"] for each in answer["jobs"]] == [line["workload"]]
 
 
-def test_what_is_no_record_is_refused(client: TestClient, engine: Engine) -> None:
+def test_line_that_is_not_a_record_is_refused(client: TestClient, engine: Engine) -> None:
     line = record(client, engine)
     before = rows(engine)
     for text in NO_RECORDS:
@@ -346,7 +350,7 @@ def test_what_is_no_record_is_refused(client: TestClient, engine: Engine) -> Non
 
 
 @pytest.mark.parametrize("workload", [[], 1, None, "[]", "null"])
-def test_a_workload_that_is_no_object_is_named(
+def test_record_whose_workload_is_not_an_object_is_refused(
     client: TestClient, engine: Engine, workload: object
 ) -> None:
     line = record(client, engine) | {"workload": workload}
@@ -354,7 +358,7 @@ def test_a_workload_that_is_no_object_is_named(
     assert "must be a JSON object" in refused["detail"]
 
 
-def test_bytes_that_are_no_text(client: TestClient) -> None:
+def test_log_that_is_not_text_is_refused(client: TestClient) -> None:
     body = b"\x80\x04\x95\x1b\x00\x00\x00"
     refusal = client.post("/records", content=body, headers=TYPE)
     problem(refusal, 422, "invalid-request", "records.1.record")

@@ -92,7 +92,7 @@ def asked_of(said: str) -> int:
     return int(re.findall("Tested: ([0-9]+)", said)[0])
 
 
-def test_every_operation(tmp_path: Path) -> None:
+def test_schemathesis_finds_nothing_in_any_operation(tmp_path: Path) -> None:
     with service(f"sqlite:///{tmp_path / 'service.db'}", guards_reading=True) as explore:
         said = explore("submit", "--max-examples", "6")
     assert asked_of(said) == sum(OPERATIONS.values())
@@ -100,13 +100,13 @@ def test_every_operation(tmp_path: Path) -> None:
         assert f"✅ {phase}" in said
 
 
-def test_reading(tmp_path: Path) -> None:
+def test_schemathesis_finds_nothing_in_get_operations_with_a_read_key(tmp_path: Path) -> None:
     with service(f"sqlite:///{tmp_path / 'service.db'}", guards_reading=True) as explore:
         said = explore("read", "--include-method", "GET", "--phases", "examples,fuzzing", "-n", "2")
     assert asked_of(said) == OPERATIONS["get"]
 
 
-def test_on_postgresql(postgres_url: str) -> None:
+def test_schemathesis_finds_nothing_on_postgresql(postgres_url: str) -> None:
     with service(postgres_url, guards_reading=False) as explore:
         said = explore("admin", "--phases", "examples,fuzzing,stateful", "-n", "4")
     assert asked_of(said) == sum(OPERATIONS.values())

@@ -19,7 +19,7 @@ from templates import operators
 from templates.workload import Workload
 
 
-def test_the_operators(client: TestClient) -> None:
+def test_operators_are_listed_with_working_examples(client: TestClient) -> None:
     page = client.get("/operators").json()
     assert page["next_cursor"] is None
     assert [each["name"] for each in page["items"]] == [each.name for each in operators()]
@@ -53,13 +53,13 @@ def test_an_operator_says_its_limits_and_defaults(client: TestClient) -> None:
     assert conv1d["limits"]["stride"] == {"minimum": 1, "maximum": 2**16}
 
 
-def test_no_workload_field_is_taken_for_a_filter_of_best() -> None:
+def test_no_workload_field_has_the_name_of_a_filter_of_best() -> None:
     fields = {name for each in operators() for name in each.workload.model_fields}
     assert not fields & {"target", "device", "match"}
     assert all(issubclass(each.workload, Workload) for each in operators())
 
 
-def test_the_workers(client: TestClient, engine: Engine) -> None:
+def test_workers_are_listed_with_device_and_job(client: TestClient, engine: Engine) -> None:
     assert client.get("/workers").json() == {"items": [], "next_cursor": None}
     device = devices.upsert_device(engine, GPU)
     job = "0" * 32
@@ -78,7 +78,7 @@ def test_the_index_names_every_route(client: TestClient) -> None:
     assert {"POST /jobs", "GET /best/conv1d", "GET /artifacts/{sha256}"} <= set(index["routes"])
 
 
-def test_ready_only_with_its_own_schema(client: TestClient, engine: Engine) -> None:
+def test_service_is_ready_only_with_its_own_schema(client: TestClient, engine: Engine) -> None:
     assert client.get("/readyz").json() == client.get("/healthz").json() == {"status": "ok"}
     with writing(engine) as connection:
         connection.exec_driver_sql("DELETE FROM alembic_version")
@@ -86,7 +86,9 @@ def test_ready_only_with_its_own_schema(client: TestClient, engine: Engine) -> N
     assert client.get("/healthz").status_code == 200
 
 
-def test_a_database_that_does_not_answer(client: TestClient, engine: Engine) -> None:
+def test_routes_answer_503_if_the_database_does_not_answer(
+    client: TestClient, engine: Engine
+) -> None:
     with writing(engine) as connection:
         metadata.drop_all(connection)
     for path in ("/jobs", "/metrics", "/workers"):
@@ -97,7 +99,7 @@ def test_a_database_that_does_not_answer(client: TestClient, engine: Engine) -> 
 
 
 @pytest.mark.parametrize("table", ["workers", "api_keys"])
-def test_a_page_of_a_database_that_does_not_answer(
+def test_page_shows_503_if_the_database_does_not_answer(
     client: TestClient, engine: Engine, table: str
 ) -> None:
     """The page reads the workers; before that, the keys are read."""
@@ -110,7 +112,9 @@ def test_a_page_of_a_database_that_does_not_answer(
     assert "The database did not answer; try again shortly." in answer.text
 
 
-def test_a_database_on_a_full_disk(client: TestClient, engine: Engine) -> None:
+def test_order_gets_503_if_the_disk_of_the_database_is_full(
+    client: TestClient, engine: Engine
+) -> None:
     with engine.connect() as connection:  # the pool's only one, which is used again
         connection.exec_driver_sql("PRAGMA max_page_count = 1")
     order: dict[str, Any] = {"operator": "conv1d", "workload": {"M": 100, "N": 3}}
@@ -124,7 +128,7 @@ def test_a_database_on_a_full_disk(client: TestClient, engine: Engine) -> None:
     assert (shown.status_code, "must make room" in shown.text) == (503, True)
 
 
-def test_what_nobody_foresaw_is_a_problem_too(app: FastAPI, client: TestClient) -> None:
+def test_unexpected_exception_gets_500_without_its_text(app: FastAPI, client: TestClient) -> None:
     def fails() -> None:
         raise ZeroDivisionError("a secret of the inside")
 
@@ -161,7 +165,7 @@ def test_the_metrics_count_living_workers(client: TestClient, engine: Engine) ->
     assert samples["convtune_workers", "cpu", "working"] == 0
 
 
-def test_the_metrics(client: TestClient, engine: Engine) -> None:
+def test_metrics_count_jobs_trials_and_requests(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", {"M": 10, "N": 3})
     client.post("/jobs", json={"operator": "conv1d", "workload": {"M": 100, "N": 3}})
     client.get("/jobs/" + "0" * 32)

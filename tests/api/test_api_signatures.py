@@ -46,18 +46,22 @@ def refused(client: TestClient, link: dict[str, Any], says: str) -> None:
     assert "tune its workload again" in document["detail"]
 
 
-def test_who_signs(client: TestClient, links: dict[str, Any]) -> None:
+def test_signer_list_has_key_host_and_fingerprint(
+    client: TestClient, links: dict[str, Any]
+) -> None:
     [signer] = client.get("/signers").json()["items"]
     assert (signer["public_key"], signer["host"]) == (SIGNER.public_key, "gpu-host-1")
     assert signer["fingerprint"] == signed.fingerprint(SIGNER.public_key)
     assert signer["fingerprint"].startswith("SHA256:")
 
 
-def test_nobody_signs_yet(client: TestClient) -> None:
+def test_signer_list_is_empty_if_no_signer_is_registered(client: TestClient) -> None:
     assert client.get("/signers").json() == {"items": [], "next_cursor": None}
 
 
-def test_what_is_served_holds(client: TestClient, links: dict[str, Any]) -> None:
+def test_served_signature_is_valid_for_the_served_manifest(
+    client: TestClient, links: dict[str, Any]
+) -> None:
     """The served signature is valid for the served manifest and is by the registered signer."""
     got = {kind: client.get(link["url"]).content for kind, link in links.items()}
     signature = signed.parse(got["signature"])
@@ -68,7 +72,7 @@ def test_what_is_served_holds(client: TestClient, links: dict[str, Any]) -> None
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_flipped_bit_is_refused(
+def test_artifact_with_a_flipped_bit_is_refused(
     client: TestClient, engine: Engine, links: dict[str, Any], data: st.DataObject
 ) -> None:
     kind = data.draw(st.sampled_from(sorted(links)))
@@ -93,7 +97,7 @@ def stored(engine: Engine, made: bytes) -> dict[str, Any]:
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_flipped_bit_under_a_new_name_is_refused(
+def test_signature_with_a_flipped_bit_is_refused_under_its_new_name(
     client: TestClient, engine: Engine, links: dict[str, Any], data: st.DataObject
 ) -> None:
     made = bytearray(content(engine, links["signature"]["sha256"]))
@@ -102,14 +106,14 @@ def test_a_flipped_bit_under_a_new_name_is_refused(
     refused(client, stored(engine, bytes(made)), "are a signature ")
 
 
-def test_a_manifest_that_is_gone(client: TestClient, engine: Engine) -> None:
+def test_signature_over_a_missing_manifest_is_refused(client: TestClient, engine: Engine) -> None:
     *_, signature = files("alone")
     link = stored(engine, signature.content)
     signers.register(engine, SIGNER)
     refused(client, link, "over a manifest that is missing or damaged")
 
 
-def test_a_signer_whom_nobody_registered(
+def test_signature_of_an_unregistered_signer_is_refused(
     client: TestClient, engine: Engine, links: dict[str, Any]
 ) -> None:
     with writing(engine) as connection:
@@ -121,14 +125,16 @@ def test_a_signer_whom_nobody_registered(
     assert client.get(links["library"]["url"]).status_code == 200
 
 
-def test_a_best_of_before_has_none(client: TestClient, engine: Engine) -> None:
+def test_signature_link_of_a_best_is_null_if_no_signature_is_stored(
+    client: TestClient, engine: Engine
+) -> None:
     tuned(engine, "conv1d", SHAPE)
     with writing(engine) as connection:
         connection.exec_driver_sql("DELETE FROM best_artifacts WHERE kind = 'signature'")
     assert client.get(URL).json()["artifacts"]["signature"] is None
 
 
-def test_nothing_takes_a_binary(client: TestClient) -> None:
+def test_no_route_accepts_binary_data(client: TestClient) -> None:
     """No route takes binary data, so nobody can upload a library.
 
     Bodies are JSON or the text of a log.
@@ -148,7 +154,7 @@ def test_nothing_takes_a_binary(client: TestClient) -> None:
             assert "multipart" not in str(operation.get("requestBody"))
 
 
-def test_a_withdrawn_signature_is_not_said_to_be_unchanged(
+def test_withdrawn_signature_gets_404_instead_of_304(
     client: TestClient, engine: Engine, links: dict[str, Any]
 ) -> None:
     """A withdrawn signature is not confirmed with 304, and caches must ask before they serve it."""

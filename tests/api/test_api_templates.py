@@ -12,7 +12,7 @@ ORDER = {"operator": "conv1d", "workload": {"M": 4096, "N": 128}, "target": "cpu
 URL = "/best/conv1d?M=4096&N=128"
 
 
-def test_an_order_names_its_templates_and_where_its_best_will_be(client: TestClient) -> None:
+def test_job_shows_its_templates_and_links_to_their_best(client: TestClient) -> None:
     response = client.post("/jobs", json=ORDER | {"templates": ["fft", "direct", "fft"]})
     assert response.status_code == 201, response.text
     job = response.json()
@@ -35,7 +35,7 @@ def test_an_order_names_its_templates_and_where_its_best_will_be(client: TestCli
     ],
     ids=str,
 )
-def test_templates_of_one_kind_of_device_are_for_it(
+def test_auto_order_becomes_cuda_if_its_templates_are_cuda_only(
     client: TestClient, names: list[str] | None, target: str
 ) -> None:
     """Any worker takes an order for ``auto``, and one without these templates would fail it."""
@@ -61,14 +61,14 @@ def test_templates_of_one_kind_of_device_are_for_it(
         ),
     ],
 )
-def test_what_can_t_be_is_refused_with_what_can(
+def test_invalid_templates_are_refused_with_the_reason(
     client: TestClient, changes: dict[str, Any], field: str, says: str
 ) -> None:
     refused = problem(client.post("/jobs", json=ORDER | changes), 422, "invalid-request", field)
     assert says in refused["errors"][0]["message"]
 
 
-def test_a_best_is_asked_for_by_its_template(client: TestClient, engine: Engine) -> None:
+def test_best_can_be_requested_by_its_template(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", ORDER["workload"], HOST)  # its best is of the template direct
     assert client.get(f"{URL}&templates=direct").json()["template"] == "direct"
     assert client.get(f"{URL}&templates=direct,fft").json()["template"] == "direct"
@@ -79,7 +79,9 @@ def test_a_best_is_asked_for_by_its_template(client: TestClient, engine: Engine)
     assert "has 'ff', which conv1d does not have; choose from" in wrong["errors"][0]["message"]
 
 
-def test_the_nearest_is_of_the_templates_asked_for(client: TestClient, engine: Engine) -> None:
+def test_nearest_answer_has_one_of_the_requested_templates(
+    client: TestClient, engine: Engine
+) -> None:
     tuned(engine, "conv1d", ORDER["workload"], HOST)
     near = "/best/conv1d?M=4095&N=128&match=nearest"
     assert client.get(f"{near}&templates=fft").status_code == 404
@@ -89,7 +91,7 @@ def test_the_nearest_is_of_the_templates_asked_for(client: TestClient, engine: E
     assert (job.status_code, job.json()["templates"]) == (201, ["direct"])
 
 
-def test_the_form_takes_them_and_gives_them_back(client: TestClient) -> None:
+def test_order_form_takes_templates_and_keeps_them_in_a_duplicate(client: TestClient) -> None:
     sent = {"operator": "conv1d", "workload.M": "4096", "workload.N": "128"}
     here = {"sec-fetch-site": "same-origin", "accept": "text/html"}
     answer = client.post("/ui/jobs", data=sent | {"templates": "fft, direct"}, headers=here)

@@ -37,14 +37,14 @@ def numbers(client: TestClient, job: str, query: str = "") -> list[int]:
     return [int(found) for found in re.findall(r'data-label="Trial">(\d+)<', text)]
 
 
-def test_the_fastest_come_first(client: TestClient, job: str) -> None:
+def test_trial_table_lists_the_fastest_trials_first(client: TestClient, job: str) -> None:
     assert numbers(client, job) == list(range(30, 5, -1))
     assert numbers(client, job, "show=100")[-1] == 31
     text = client.get(f"/ui/jobs/{job}", headers=HTML).text
     assert "The first 25 of 31." in text
 
 
-def test_sorted_and_filtered(client: TestClient, job: str) -> None:
+def test_trial_table_is_sorted_and_filtered_by_its_query(client: TestClient, job: str) -> None:
     assert numbers(client, job, "sort=-number")[:2] == [31, 30]
     assert numbers(client, job, "sort=-time_us&show=100")[:2] == [1, 2]
     assert numbers(client, job, "status=build_error") == [31]
@@ -53,14 +53,14 @@ def test_sorted_and_filtered(client: TestClient, job: str) -> None:
     assert numbers(client, job, "knobs=threads%3D7+template%3Ddirect") == [7]
 
 
-def test_the_page_itself_is_filtered_too(client: TestClient, job: str) -> None:
+def test_job_page_filters_its_trial_table_by_the_query(client: TestClient, job: str) -> None:
     text = client.get(f"/ui/jobs/{job}?status=build_error&sort=number", headers=HTML).text
     assert "All 1." in text
     assert 'aria-sort="ascending"' in text
     assert "&lt;b&gt;" in text and "<b>" not in text
 
 
-def test_what_is_no_knob_is_named(client: TestClient, job: str) -> None:
+def test_trial_table_names_an_invalid_knob_filter(client: TestClient, job: str) -> None:
     text = client.get(f"/ui/jobs/{job}/trials?knobs=%3Cthreads%3E", headers=HTML).text
     assert "&lt;threads&gt; is no knob with its value" in text
     assert (
@@ -70,11 +70,13 @@ def test_what_is_no_knob_is_named(client: TestClient, job: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["sort=x", "show=7", "show=-1", "status=%00", "knobs=a%3D%00"])
-def test_nonsense_is_no_error(client: TestClient, job: str, query: str) -> None:
+def test_job_page_answers_200_to_an_invalid_query(client: TestClient, job: str, query: str) -> None:
     assert client.get(f"/ui/jobs/{job}?{query}", headers=HTML).status_code == 200
 
 
-def test_the_address_follows_the_reader_and_not_the_page(client: TestClient, job: str) -> None:
+def test_browser_address_changes_if_the_reader_sorts_not_if_the_page_refreshes(
+    client: TestClient, job: str
+) -> None:
     """The browser's address changes if the reader sorts, not if the page refreshes itself."""
     path = f"/ui/jobs/{job}/trials?sort=-number"
     assert client.get(path, headers=HTML).headers["hx-replace-url"] == (
@@ -92,7 +94,7 @@ def rows(client: TestClient, job: str, query: str = "") -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(answer.text)))
 
 
-def test_all_of_it_as_csv(client: TestClient, job: str) -> None:
+def test_csv_has_all_trials_of_a_job(client: TestClient, job: str) -> None:
     found = rows(client, job)
     assert [row["number"] for row in found] == [str(number) for number in range(1, 32)]
     assert found[0]["threads"] == "1" and found[0]["block"] == ""
@@ -100,19 +102,19 @@ def test_all_of_it_as_csv(client: TestClient, job: str) -> None:
     assert found[30]["status"] == "build_error" and found[30]["template"] == "fft"
 
 
-def test_a_spreadsheet_runs_nothing(client: TestClient, job: str) -> None:
+def test_csv_escapes_cells_that_a_spreadsheet_would_run(client: TestClient, job: str) -> None:
     """Cells of the CSV that a spreadsheet would run as formulas get an apostrophe."""
     (failed,) = rows(client, job, "status=build_error")
     assert (failed["error"], failed["block"]) == ("'@SUM(1) <b>", "'=1+1")
 
 
-def test_it_takes_turns_with_other_exports(client: TestClient, app: FastAPI, job: str) -> None:
+def test_csv_gets_503_if_too_many_exports_run(client: TestClient, app: FastAPI, job: str) -> None:
     app.state.export_limit = ConcurrencyLimit("exports", 0, 0.05)
     refused = client.get(f"/ui/jobs/{job}/trials.csv", headers=HTML)
     assert refused.status_code == 503
     assert "At most 0 exports are under way" in refused.text
 
 
-def test_of_no_job_there_is_none(client: TestClient) -> None:
+def test_trials_of_an_unknown_job_get_404(client: TestClient) -> None:
     for path in ("trials", "trials.csv"):
         assert client.get(f"/ui/jobs/{'0' * 32}/{path}", headers=HTML).status_code == 404

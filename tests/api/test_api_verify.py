@@ -60,7 +60,7 @@ def verified_as(
     )
 
 
-def test_the_answer_is_verified_once_the_job_has_succeeded(
+def test_nearest_answer_is_verified_once_its_job_has_succeeded(
     client: TestClient, engine: Engine
 ) -> None:
     tuned(engine, "conv1d", {"M": 4096, "N": 32}, time_us=1.6)
@@ -81,7 +81,9 @@ def test_the_answer_is_verified_once_the_job_has_succeeded(
     assert all(answer["artifacts"].values())
 
 
-def test_what_was_borrowed_is_not_lent_on(client: TestClient, engine: Engine) -> None:
+def test_verified_best_lends_its_configuration_to_no_other_shape(
+    client: TestClient, engine: Engine
+) -> None:
     """A verified best lends its configuration to no other shape."""
     far = tuned(engine, "conv1d", {"M": 8192, "N": 32})
     verified(engine, client.post("/jobs/nearest", json=ASKED).json())
@@ -96,13 +98,15 @@ def test_an_equal_order_is_the_same_job(client: TestClient, engine: Engine) -> N
     assert first.json()["id"] == second.json()["id"]
 
 
-def test_what_is_tuned_needs_no_verification(client: TestClient, engine: Engine) -> None:
+def test_nearest_order_of_a_tuned_shape_gets_its_tuning_job(
+    client: TestClient, engine: Engine
+) -> None:
     job = tuned(engine, "conv1d", {"M": 4000, "N": 32})
     response = client.post("/jobs/nearest", json=ASKED)
     assert (response.status_code, response.json()["id"]) == (200, job.id)
 
 
-def test_the_kind_of_device_is_the_lenders(client: TestClient, engine: Engine) -> None:
+def test_verification_job_has_the_target_of_its_lender(client: TestClient, engine: Engine) -> None:
     """The job's target is the kind of device on which the lender was tuned."""
     tuned(engine, "conv1d", {"M": 4096, "N": 32}, GPU, time_us=1.0)
     tuned(engine, "conv1d", {"M": 4096, "N": 32}, HOST, time_us=9.0)
@@ -124,7 +128,7 @@ def lender_of(client: TestClient, engine: Engine, filters: str) -> tuple[str, st
 
 
 @pytest.mark.parametrize("name", ["conv1d", "depthwise_conv2d"])
-def test_as_many_templates_as_an_order_takes(client: TestClient, name: str) -> None:
+def test_best_and_nearest_take_as_many_templates_as_an_order(client: TestClient, name: str) -> None:
     """Both routes take as many names of templates as an order, however long they are together."""
     asked = 32 * [max(template_names(name), key=len)]
     workload = operator(name).example
@@ -135,7 +139,7 @@ def test_as_many_templates_as_an_order_takes(client: TestClient, name: str) -> N
     assert problem(got, 404, "not-tuned")
 
 
-def test_a_lender_on_more_threads_than_asked_for_is_not_verified(
+def test_lender_on_more_threads_than_requested_is_not_used(
     client: TestClient, engine: Engine
 ) -> None:
     close = tuned(engine, "conv1d", {"M": 4001, "N": 32}, HOST, threads=8)
@@ -144,7 +148,7 @@ def test_a_lender_on_more_threads_than_asked_for_is_not_verified(
     assert lender_of(client, engine, "threads=8") == (close.id, close.id)
 
 
-def test_a_verified_best_hides_none_that_was_searched_for(
+def test_searched_best_lends_although_a_verified_one_of_its_shape_exists(
     client: TestClient, engine: Engine
 ) -> None:
     """If a shape has a verified best and a searched one, the searched one lends.
@@ -159,7 +163,7 @@ def test_a_verified_best_hides_none_that_was_searched_for(
     assert client.get("/best/conv1d?M=4001&N=32&match=nearest").json()["job"] == searched.id
 
 
-def test_a_best_on_more_threads_than_asked_for_is_no_answer(
+def test_nearest_order_ignores_an_own_best_on_too_many_threads(
     client: TestClient, engine: Engine
 ) -> None:
     own = tuned(engine, "conv1d", ASKED["workload"], HOST, threads=8)
@@ -175,7 +179,7 @@ def test_parallel_prefers_a_lender_on_several_threads(client: TestClient, engine
     assert client.get(f"{QUERY}&match=nearest").json()["job"] == serial.id
 
 
-def test_without_a_neighbour_there_is_nothing_to_verify(client: TestClient) -> None:
+def test_nearest_order_gets_404_if_no_tuned_shape_can_lend(client: TestClient) -> None:
     document = problem(client.post("/jobs/nearest", json=ASKED), 404, "not-tuned")
     assert "no tuned shape can lend" in document["detail"]
     assert document["tune"]["url"] == "/jobs"

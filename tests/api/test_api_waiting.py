@@ -36,7 +36,7 @@ def test_an_order_that_nobody_can_take_says_so(client: TestClient, engine: Engin
     assert "Waiting:" not in client.get(f"/ui/jobs/{job['id']}", headers=HTML).text
 
 
-def test_a_listener_hears_it_too(client: TestClient, engine: Engine) -> None:
+def test_event_stream_says_why_the_job_waits(client: TestClient, engine: Engine) -> None:
     job = client.post("/jobs", json=ORDER).json()
     with client.stream("GET", job["links"]["events"]) as stream:
         lines = stream.iter_lines()
@@ -47,9 +47,7 @@ def test_a_listener_hears_it_too(client: TestClient, engine: Engine) -> None:
     assert "no worker is alive" in json.loads(data.removeprefix("data: "))["waiting"]
 
 
-def test_the_404_of_a_best_names_the_job_that_will_answer(
-    client: TestClient, engine: Engine
-) -> None:
+def test_404_of_a_best_names_the_queued_job(client: TestClient, engine: Engine) -> None:
     assert "job" not in problem(client.get(BEST), 404, "not-tuned")
     job = client.post("/jobs", json=ORDER).json()
     document = problem(client.get(BEST), 404, "not-tuned")
@@ -66,7 +64,7 @@ def test_the_404_of_a_best_names_the_job_that_will_answer(
     assert f"/ui/jobs/{job['id']}" in page.text and "is queued" in page.text
 
 
-def test_the_404_names_the_job_that_runs(client: TestClient, engine: Engine) -> None:
+def test_404_of_a_best_names_the_running_job(client: TestClient, engine: Engine) -> None:
     job = running(engine, "conv1d", {"M": 100, "N": 3})
     document = problem(client.get(BEST), 404, "not-tuned")
     assert document["job"] == {
