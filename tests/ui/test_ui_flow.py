@@ -45,7 +45,9 @@ def wait_for(page: "Page", count: int) -> None:
     )
 
 
-def test_order_watch_take_and_run(page: "Page", worker: Worker, tmp_path: Path, root: Path) -> None:
+def test_job_is_ordered_watched_and_its_kernel_run_from_the_browser(
+    page: "Page", worker: Worker, tmp_path: Path, root: Path
+) -> None:
     order(page, 16, M=4096, N=16)
     wait_for(page, 1)
     first = points(page)
@@ -77,7 +79,7 @@ def test_order_watch_take_and_run(page: "Page", worker: Worker, tmp_path: Path, 
     assert done.stdout.startswith("(4111,) float32 ")
 
 
-def test_cancel_by_keyboard(page: "Page", worker: Worker) -> None:
+def test_job_is_cancelled_by_keyboard(page: "Page", worker: Worker) -> None:
     order(page, 100_000, M=300, N=5)
     wait_for(page, 1)
     page.get_by_role("button", name="Cancel").focus()
@@ -88,7 +90,7 @@ def test_cancel_by_keyboard(page: "Page", worker: Worker) -> None:
     assert page.locator('[name="trials"]').input_value() == "100000"
 
 
-def test_the_list_moves_and_keeps_the_focus(page: "Page", worker: Worker) -> None:
+def test_job_list_refreshes_without_losing_the_focus(page: "Page", worker: Worker) -> None:
     """The list of jobs renews itself without taking the keyboard's focus away."""
     page.goto("/")
     page.locator("#jobs tbody a").first.focus()
@@ -100,7 +102,9 @@ def test_the_list_moves_and_keeps_the_focus(page: "Page", worker: Worker) -> Non
 
 
 @pytest.mark.skipif(SCREENSHOTS is None, reason="TUNER_TEST_SCREENSHOTS names no folder")
-def test_a_picture_of_each_page(page: "Page", service: Service, worker: Worker, root: Path) -> None:
+def test_screenshot_of_each_page_is_written(
+    page: "Page", service: Service, worker: Worker, root: Path
+) -> None:
     """Write a screenshot of each page, with results of a real worker, to that folder."""
     order(page, 256, M=16384, N=32)
     job = page.url

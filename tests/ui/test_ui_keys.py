@@ -46,14 +46,18 @@ def order_and_cancel(page: "Page", secret: str) -> None:
     page.locator(".state.cancelled").first.wait_for()
 
 
-def test_a_key_is_given_and_used(page: "Page", secret: str) -> None:
+def test_key_entered_in_the_form_works_for_pages_orders_and_scripts(
+    page: "Page", secret: str
+) -> None:
     """Pages, orders and requests of scripts send the key's cookie, which scripts can't read."""
     order_and_cancel(page, secret)
     assert page.evaluate("document.cookie") == ""
     assert page.evaluate("fetch('/jobs').then(answer => answer.status)") == 200
 
 
-def test_without_scripts(browser: "Browser", service: Service, secret: str) -> None:
+def test_key_form_works_without_javascript(
+    browser: "Browser", service: Service, secret: str
+) -> None:
     context = browser.new_context(base_url=service.url, java_script_enabled=False)
     page = context.new_page()
     page.goto("/ui/best")
@@ -65,7 +69,7 @@ def test_without_scripts(browser: "Browser", service: Service, secret: str) -> N
     context.close()
 
 
-def test_swagger_ui_asks_with_a_key(page: "Page", secret: str) -> None:
+def test_swagger_ui_sends_requests_with_the_key_cookie(page: "Page", secret: str) -> None:
     """Swagger UI sends the cookie and breaks no Content-Security-Policy.
 
     The ``page`` fixture fails on every complaint in the console.
@@ -80,7 +84,7 @@ def test_swagger_ui_asks_with_a_key(page: "Page", secret: str) -> None:
     page.get_by_text("key (http, Bearer)").first.wait_for()
 
 
-def test_the_page_is_fit_for_screen_readers(page: "Page", secret: str) -> None:
+def test_key_page_has_no_serious_accessibility_violations(page: "Page", secret: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page.goto("/ui/key")
     found = axe.run(page).response["violations"]

@@ -91,7 +91,7 @@ def model(service: Service, job: Job) -> str:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
-def test_screen_readers_find_their_way(
+def test_page_has_no_serious_accessibility_violations(
     page: "Page", job: Job, model: str, name: str, scheme: str
 ) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
@@ -110,7 +110,9 @@ def test_screen_readers_find_their_way(
     assert serious == []
 
 
-def test_ten_thousand_trials_stay_smooth(page: "Page", service: Service, long_job: Job) -> None:
+def test_curve_of_10000_trials_is_thinned_and_updated(
+    page: "Page", service: Service, long_job: Job
+) -> None:
     page.goto(path_of("job", long_job))
     page.wait_for_function("() => document.querySelector('.curve').dataset.trials == '9999'")
     drawn = int(page.locator(".curve").first.get_attribute("data-points") or 0)
@@ -121,7 +123,7 @@ def test_ten_thousand_trials_stay_smooth(page: "Page", service: Service, long_jo
     page.get_by_text("10,000 of 10,000").wait_for()
 
 
-def test_another_jobs_curve_is_drawn_beside(page: "Page", job: Job) -> None:
+def test_another_jobs_curve_is_drawn_for_comparison(page: "Page", job: Job) -> None:
     page.goto(path_of("job", job))
     page.locator("#beside").select_option(index=1)
     page.get_by_role("button", name="Compare").click()
@@ -131,7 +133,9 @@ def test_another_jobs_curve_is_drawn_beside(page: "Page", job: Job) -> None:
     page.wait_for_url(re.compile(f"beside={job.id}"))
 
 
-def test_all_of_it_without_scripts(browser: "Browser", service: Service, job: Job) -> None:
+def test_job_is_ordered_and_cancelled_without_javascript(
+    browser: "Browser", service: Service, job: Job
+) -> None:
     """A job can be ordered, read and cancelled in a browser without JavaScript."""
     context = browser.new_context(base_url=service.url, java_script_enabled=False)
     page = context.new_page()
@@ -145,7 +149,7 @@ def test_all_of_it_without_scripts(browser: "Browser", service: Service, job: Jo
     context.close()
 
 
-def test_a_model_is_followed_and_cancelled_without_scripts(
+def test_model_is_followed_and_cancelled_without_javascript(
     browser: "Browser", service: Service, model: str
 ) -> None:
     context = browser.new_context(base_url=service.url, java_script_enabled=False)
@@ -158,7 +162,7 @@ def test_a_model_is_followed_and_cancelled_without_scripts(
     context.close()
 
 
-def test_the_operator_is_switched_in_place(page: "Page", job: Job) -> None:
+def test_order_form_switches_the_operator_in_place(page: "Page", job: Job) -> None:
     page.goto("/")
     page.get_by_role("link", name="depthwise_conv2d", exact=True).first.click()
     page.locator('[name="workload.K"]').wait_for()
@@ -177,7 +181,7 @@ def cut(page: "Page") -> list[str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_nothing_is_cut_on_a_phone(page: "Page", job: Job, model: str, name: str) -> None:
+def test_page_content_fits_on_a_phone(page: "Page", job: Job, model: str, name: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(path_of(name, job, model))
     if name == "job":
@@ -202,7 +206,7 @@ def test_trials_are_filtered_and_sorted_in_place(page: "Page", job: Job) -> None
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_document_of_the_api_follows_the_scheme_and_leads_back(
+def test_docs_page_follows_the_color_scheme_and_links_to_the_jobs(
     page: "Page", scheme: str
 ) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
