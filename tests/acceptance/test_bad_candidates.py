@@ -31,7 +31,7 @@ def error_of(database: Database, found: best.Best, folder: Path) -> float:
     return float(np.abs(load(paths["library"])(x, w) - expected).max() / np.abs(expected).max())
 
 
-def test_the_job_succeeds_with_the_right_ones(
+def test_job_succeeds_although_some_candidates_are_wrong_crash_or_hang(
     database: Database, bench: Bench, tmp_path: Path
 ) -> None:
     job = database.submit(SHAPE, trials=10, search="grid")
@@ -55,7 +55,9 @@ def test_the_job_succeeds_with_the_right_ones(
     assert error_of(database, found, tmp_path) < 1e-5
 
 
-def test_what_fails_to_build_is_stored_too(database: Database, bench: Bench) -> None:
+def test_candidates_that_fail_to_build_are_stored_with_their_status(
+    database: Database, bench: Bench
+) -> None:
     job = database.submit(SHAPE, trials=4, search="grid")
     ended = bench.run(database, job, among=[PlantedBuild()])
     assert (ended.state, ended.trials_measured, ended.trials_ok) == ("succeeded", 4, 1)
@@ -68,7 +70,7 @@ def test_what_fails_to_build_is_stored_too(database: Database, bench: Bench) -> 
     }
 
 
-def test_what_memory_was_lacking_for_is_tried_twice_and_again_by_the_next_job(
+def test_candidate_killed_for_memory_is_tried_twice_and_again_by_the_next_job(
     database: Database, bench: Bench, tmp_path: Path
 ) -> None:
     hungry = PlantedHungry(tmp_path)
@@ -89,7 +91,7 @@ def test_what_memory_was_lacking_for_is_tried_twice_and_again_by_the_next_job(
     assert (trial.config["behaviour"], trial.status) == (str(tmp_path), "ok")
 
 
-def test_a_default_that_crashes_the_finalists_does_not_take_the_job(
+def test_default_that_crashes_the_round_of_finalists_does_not_fail_the_job(
     database: Database, bench: Bench, tmp_path: Path
 ) -> None:
     job = database.submit(SHAPE, trials=2, search="grid", baselines="all")
@@ -104,7 +106,9 @@ def test_a_default_that_crashes_the_finalists_does_not_take_the_job(
     assert error_of(database, found, tmp_path) < 1e-5
 
 
-def test_where_nothing_works_the_reason_says_so(database: Database, bench: Bench) -> None:
+def test_job_without_a_working_configuration_fails_with_the_reason(
+    database: Database, bench: Bench
+) -> None:
     job = database.submit(SHAPE, trials=3)
     with pytest.raises(NothingWorked) as raised:
         bench.run(database, job, among=[Doomed()])

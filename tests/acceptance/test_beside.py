@@ -18,7 +18,7 @@ SHAPE = {"M": 512, "N": 8}
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_it_has_as_many_trials_and_a_line(
+def test_metaschedule_gets_as_many_trials_and_becomes_a_baseline(
     fails: bool, database: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []

@@ -71,7 +71,7 @@ def called(arguments: list[str], database: Database, capsys: pytest.CaptureFixtu
         return said(capsys, *arguments)
 
 
-def test_tune_is_stopped_and_goes_on(
+def test_stopped_tune_goes_on_if_the_command_is_repeated(
     shell: Shell, database: Database, capsys: pytest.CaptureFixture[str]
 ) -> None:
     process = shell.start(*TUNE)
@@ -106,7 +106,9 @@ def test_tune_is_stopped_and_goes_on(
         assert part in shown
 
 
-def test_files_of_the_user_are_no_modules(shell: Shell, database: Database) -> None:
+def test_python_files_of_the_user_are_not_imported_as_modules(
+    shell: Shell, database: Database
+) -> None:
     """The installed command does not search the folder that it runs in; nor do its processes."""
     for name in ("db", "queue", "random", "templates", "types"):
         (shell.folder / f"{name}.py").write_text("raise OSError('a file of the user')\n")
@@ -134,7 +136,7 @@ def test_tune_takes_over_from_a_worker_that_is_gone(database: Database, bench: B
     assert since() > 1.5
 
 
-def test_a_job_that_fails_is_one_line(shell: Shell) -> None:
+def test_failing_job_prints_one_line(shell: Shell) -> None:
     """The compiler links the empty library of the checks, but no candidate."""
     compiler = shell.folder / "compiler"
     compiler.write_text(
@@ -161,18 +163,18 @@ def refused(shell: Shell) -> str:
     return last
 
 
-def test_a_worker_with_nothing_to_do_ends_at_once(shell: Shell) -> None:
+def test_worker_with_once_ends_at_once_if_no_job_waits(shell: Shell) -> None:
     assert shell.run("--once", module="tuner.worker") == ""
 
 
-def test_the_worker_refuses_in_one_line(shell: Shell) -> None:
+def test_worker_refuses_an_unknown_option_in_one_line(shell: Shell) -> None:
     process = shell.start("--nosuch", module="tuner.worker")
     said, complained = process.communicate(timeout=SECONDS)
     assert (said, process.returncode) == ("", 2)
     assert complained == "tuner: No such option: --nosuch; see tuner worker --help\n"
 
 
-def test_doctor(shell: Shell) -> None:
+def test_doctor_reports_the_state_of_each_part(shell: Shell) -> None:
     found: list[dict[str, Any]] = json.loads(shell.run("doctor", "--json"))
     states = {each["what"]: each["state"] for each in found}
     assert [states[what] for what in ("TVM", "C++ compiler", "CPU", "database")] == ["ok"] * 4

@@ -42,7 +42,7 @@ def hurried(database: Database, bench: Bench) -> Iterator[worker.Worker]:
     engine.dispose()
 
 
-def test_an_idle_worker_asks_again(database: Database, tmp_path: Path) -> None:
+def test_idle_worker_survives_a_locked_database(database: Database, tmp_path: Path) -> None:
     waiting = Worker(
         database.url, tmp_path, module=["tests.acceptance.impatient_worker", database.url]
     )
@@ -59,7 +59,7 @@ def test_an_idle_worker_asks_again(database: Database, tmp_path: Path) -> None:
     assert queue.get(database.engine, job.id).state == "queued"
 
 
-def test_a_job_is_left_to_its_lease_and_goes_on(
+def test_worker_leaves_a_job_to_its_lease_if_the_database_is_locked(
     database: Database, hurried: worker.Worker, bench: Bench
 ) -> None:
     job = database.submit(SHAPE, trials=3)
@@ -88,7 +88,7 @@ def test_a_job_is_left_to_its_lease_and_goes_on(
     assert len({trial.config_key for trial in database.trials(job)}) == 2
 
 
-def test_a_worker_that_ends_gives_back_what_it_left(
+def test_ending_worker_gives_back_a_job_that_it_left_to_its_lease(
     database: Database, hurried: worker.Worker
 ) -> None:
     job = database.submit(SHAPE, trials=3)
@@ -102,13 +102,15 @@ def test_a_worker_that_ends_gives_back_what_it_left(
     assert (given_back.state, given_back.attempt, given_back.released) == ("queued", 1, 1)
 
 
-def test_once_does_not_wait(database: Database, hurried: worker.Worker) -> None:
+def test_worker_with_once_does_not_wait_for_the_database(
+    database: Database, hurried: worker.Worker
+) -> None:
     """With ``--once``, an unavailable database ends the worker at once."""
     with locked(database), pytest.raises(DatabaseUnavailable, match="locked"):
         hurried.run(once=True)
 
 
-def test_a_hold_outlives_a_failed_heartbeat(database: Database) -> None:
+def test_lease_is_renewed_after_a_failed_heartbeat(database: Database) -> None:
     """A lease whose heartbeat has failed once is renewed by the next one."""
     database.submit(SHAPE)
     held = queue.claim(database.engine, "one", ["cpu"], lease_seconds=0)

@@ -29,7 +29,7 @@ NOWHERE = "http://127.0.0.1:1"
 SHAPE = {"M": 512, "N": 8}
 
 
-def test_a_client_tunes_here_and_loads(
+def test_client_tunes_locally_and_loads_the_library(
     database: Database,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -60,7 +60,7 @@ def test_a_client_tunes_here_and_loads(
             local.tune("conv1d", SHAPE, search="luck")
 
 
-def test_what_another_key_signed_can_be_loaded_once_it_is_tuned_again_here(
+def test_best_signed_by_another_key_loads_after_it_is_tuned_again_here(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error says so. No search here beats the time that the other key's best has."""
@@ -81,7 +81,7 @@ def test_what_another_key_signed_can_be_loaded_once_it_is_tuned_again_here(
         local.load(again)
 
 
-def test_an_order_keeps_to_its_templates_and_a_worker_to_its_processes(
+def test_local_tunes_only_the_ordered_templates_and_keeps_its_processes(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TUNER_DATABASE_URL", database.url)
@@ -115,7 +115,7 @@ def trials_of(database: Database, job: str) -> list[trials.Trial]:
 
 
 @pytest.mark.parametrize("missing", ["tvm", "tuner.client.local"])
-def test_a_client_without_a_compiler(
+def test_client_without_a_compiler_raises_no_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
@@ -127,7 +127,7 @@ def test_a_client_without_a_compiler(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_url_is_no_settings() -> None:
+def test_local_refuses_a_url_as_settings() -> None:
     url: Any = "sqlite:///convtune.db"
     with pytest.raises(WrongArgument, match=r"settings is a str: give Settings\(database_url=…\)"):
         Local(url)

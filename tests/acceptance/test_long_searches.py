@@ -34,7 +34,7 @@ def test_a_cancel_is_seen_while_builds_are_awaited(database: Database, bench: Be
     assert database.trials(job) == []
 
 
-def test_an_order_does_not_fill_the_temporary_folder(
+def test_job_fails_if_it_needs_more_scratch_space_than_allowed(
     database: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A job fails if its inputs and references would take more than TUNER_SCRATCH_BYTES.
@@ -98,7 +98,9 @@ def test_retuning_measures_nothing_twice(database: Database, bench: Bench) -> No
     assert len({trial.config_key for trial in measured}) == 6
 
 
-def test_retuning_a_space_that_is_used_up_decides_anew(database: Database, bench: Bench) -> None:
+def test_retuning_an_exhausted_space_still_chooses_a_new_best(
+    database: Database, bench: Bench
+) -> None:
     """If all configurations are measured already, a new job still chooses a best of its own."""
     first = database.submit(SHAPE, trials=50)
     with pytest.raises(Cancelled):

@@ -41,7 +41,9 @@ def taken(database: Database, job: queue.Job) -> queue.Job:
 
 
 @pytest.mark.parametrize("after", [0, 1, 2], ids=["planned", "one trial", "all trials"])
-def test_the_run_ends_and_changes_nothing(database: Database, bench: Bench, after: int) -> None:
+def test_run_that_lost_its_lease_ends_and_changes_nothing(
+    database: Database, bench: Bench, after: int
+) -> None:
     job = database.submit(SHAPE, trials=2, search="grid")
     left: dict[str, Any] = {}
 
@@ -58,7 +60,7 @@ def test_the_run_ends_and_changes_nothing(database: Database, bench: Bench, afte
     assert queue.heartbeat(database.engine, job.id, other.attempt) is False
 
 
-def test_a_hold_notices_that_the_job_is_anothers(database: Database) -> None:
+def test_lease_taken_by_another_worker_raises_lease_lost(database: Database) -> None:
     """A lease that another worker has taken raises LeaseLost and writes nothing."""
     job = database.submit(SHAPE)
     held = queue.claim(database.engine, "one", ["cpu"])

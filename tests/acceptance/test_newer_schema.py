@@ -57,7 +57,9 @@ def other(tmp_path: Path, revision: str) -> Path:
     [("tuner.worker", "--target", "cpu", "--once"), ("tuner", "serve"), ("db.migrations",)],
     ids=["worker", "serve", "migrations"],
 )
-def test_processes_refuse_it(other: Path, revision: str, command: tuple[str, ...]) -> None:
+def test_processes_refuse_a_database_of_another_schema(
+    other: Path, revision: str, command: tuple[str, ...]
+) -> None:
     before = other.read_bytes()
     settings = {
         "TUNER_DATABASE_URL": f"sqlite:///{other}",
@@ -79,7 +81,7 @@ def test_processes_refuse_it(other: Path, revision: str, command: tuple[str, ...
 
 
 @pytest.mark.parametrize("command", ["jobs list", "tune conv1d --M 64 --N 3 --target cpu"])
-def test_commands_refuse_it(
+def test_commands_refuse_a_database_of_another_schema(
     called: Callable[..., str], other: Path, revision: str, command: str
 ) -> None:
     before = other.read_bytes()
@@ -87,7 +89,7 @@ def test_commands_refuse_it(
     assert other.read_bytes() == before
 
 
-def test_a_restore_refuses_it(
+def test_restore_refuses_a_database_of_another_schema(
     called: Callable[..., str], other: Path, revision: str, tmp_path: Path
 ) -> None:
     before, new = other.read_bytes(), tmp_path / "restored.db"
@@ -120,7 +122,7 @@ def is_refused(revision: str, complained: str) -> None:
     assert "Traceback" not in complained
 
 
-def test_a_service_whose_database_changes_under_it_is_not_ready(
+def test_service_is_not_ready_once_its_database_has_another_schema(
     database: Database, revision: str
 ) -> None:
     """A restore, or another release that is started on the database, changes it like this."""

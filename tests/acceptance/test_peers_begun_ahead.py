@@ -23,7 +23,9 @@ def worker(database: Database, bench: Bench) -> Worker:
     return Worker(database.engine, bench.device, Settings(build_workers=1))
 
 
-def test_each_job_takes_what_the_one_before_left(database: Database, worker: Worker) -> None:
+def test_each_job_uses_the_peer_process_that_the_job_before_started(
+    database: Database, worker: Worker
+) -> None:
     assert worker._peers is not None
     before = started()
     with closing(worker):
@@ -46,7 +48,7 @@ def test_each_job_takes_what_the_one_before_left(database: Database, worker: Wor
     until(lambda: started() <= before)
 
 
-def test_a_job_without_peers_begins_none(database: Database, worker: Worker) -> None:
+def test_job_without_peers_starts_no_peer_process(database: Database, worker: Worker) -> None:
     assert worker._peers is not None
     with closing(worker):
         for baselines in ("all", "none"):

@@ -17,7 +17,7 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNER_SETTLE_SECONDS", "0.01")
 
 
-def test_a_quiet_job_keeps_them_and_the_next_takes_them_over(
+def test_quiet_job_stores_its_peer_times_and_the_next_job_uses_them(
     database: Database, bench: Bench
 ) -> None:
     """Peers' times of a quiet job are stored, and the next job uses stored times."""

@@ -17,7 +17,7 @@ from tuner.errors import BadOrder
 from tuner.settings import Settings
 
 
-def test_a_worker_verifies_what_is_expected_to_be_fast(
+def test_predicted_job_measures_8_trials_and_a_rough_round(
     database: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The round of a prediction is rough, though a setting gives other jobs time to settle."""
@@ -39,7 +39,7 @@ def test_a_worker_verifies_what_is_expected_to_be_fast(
     assert {each["samples"] for each in answer["timing"]["finalists"]} == {ROUGH_TURNS}
 
 
-def test_a_search_takes_its_place(
+def test_searched_best_replaces_a_predicted_one(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A searched best replaces a predicted one, also for ``match="predicted"``."""

@@ -15,7 +15,9 @@ from tuner.settings import Settings
 SHAPE = {"M": 64, "N": 8}
 
 
-def test_a_job_tries_it_again_and_the_next_does_not(database: Database, bench: Bench) -> None:
+def test_only_a_job_with_a_larger_limit_repeats_a_timed_out_trial(
+    database: Database, bench: Bench
+) -> None:
     right_or_hang, tried = Planted(), []
     right_or_hang.behaviours = ("right", "hang")
     for seed, limit in enumerate((4.0, 4.0, 5.0, 5.0)):

@@ -61,7 +61,7 @@ def imported(database: Database, *lines: dict[str, Any]) -> queue.Job:
     return job
 
 
-def test_what_was_exported_is_measured_again(
+def test_imported_configurations_are_measured_again(
     tuned: Database, database: Database, bench: Bench
 ) -> None:
     [line] = log(tuned)
@@ -88,7 +88,7 @@ def test_the_naive_schedule_can_be_imported(
     assert (ended.state, trial.status, trial.config) == ("succeeded", "ok", naive["config"])
 
 
-def test_a_list_of_which_nothing_fits_fails_with_the_reason(
+def test_import_without_a_valid_configuration_fails_with_the_reason(
     tuned: Database, database: Database, bench: Bench
 ) -> None:
     [line] = log(tuned)
@@ -102,7 +102,7 @@ def misfits(line: dict[str, Any], count: int) -> list[dict[str, Any]]:
     return [line | {"config": {"template": line["template"], "flux": n}} for n in range(count)]
 
 
-def test_what_another_job_measured_meanwhile_counts(
+def test_trial_stored_meanwhile_by_another_job_is_used_and_not_repeated(
     tuned: Database, database: Database, bench: Bench
 ) -> None:
     """A trial that another job stores meanwhile is used, and not stored twice.
@@ -124,7 +124,7 @@ def test_what_another_job_measured_meanwhile_counts(
     assert database.trials(job) == []
 
 
-def test_a_cancel_is_heard_while_a_list_is_refused(
+def test_cancel_is_noticed_while_invalid_configurations_are_skipped(
     tuned: Database, database: Database, bench: Bench
 ) -> None:
     job = imported(database, *misfits(log(tuned)[0], 250))
@@ -145,7 +145,7 @@ def test_a_cancel_is_heard_while_a_list_is_refused(
     assert database.trials(job) == []
 
 
-def test_what_was_refused_before_is_not_stored_again(
+def test_configuration_skipped_by_an_earlier_job_is_not_stored_again(
     tuned: Database, database: Database, bench: Bench
 ) -> None:
     [line] = log(tuned)
@@ -177,7 +177,7 @@ def test_a_neighbours_configuration_is_built_and_checked(tuned: Database, bench:
         assert (trial["status"], trial["config"]) == ("ok", guess["config"])
 
 
-def test_metaschedule_applies_the_database(tuned: Database, tmp_path: Path) -> None:
+def test_metaschedule_applies_the_exported_database(tuned: Database, tmp_path: Path) -> None:
     import tvm
     import tvm_ffi
     from tvm import relax

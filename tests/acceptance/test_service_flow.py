@@ -115,7 +115,7 @@ def run(program: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ORDERS)
-def test_from_order_to_library(
+def test_library_ordered_over_http_works_in_a_plain_program(
     jobs: dict[str, dict[str, Any]],
     worker: Worker,
     service: Service,
@@ -145,7 +145,7 @@ def test_from_order_to_library(
     assert float(said.removeprefix("error:")) < 1e-4
 
 
-def test_reuse_answers_at_once(
+def test_equal_order_is_answered_with_the_finished_job(
     jobs: dict[str, dict[str, Any]], worker: Worker, http: httpx2.Client
 ) -> None:
     first = ended(http, jobs["conv1d"])

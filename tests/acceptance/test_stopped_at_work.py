@@ -90,7 +90,7 @@ def forks(pid: int) -> bool:
     [(SlowBuild(), 0), (PlantedHang(), 0), (HangsAtLast(), 1)],
     ids=["building", "measuring", "deciding"],
 )
-def test_sigterm_does_not_wait_for_it(
+def test_sigterm_does_not_wait_for_a_long_build_run_or_round(
     database: Database,
     bench: Bench,
     handlers: None,
@@ -138,7 +138,7 @@ def test_cancelling_does_not_wait_for_the_last_round(database: Database, bench: 
     assert time.monotonic() - asked[0] < 10
 
 
-def test_what_a_child_that_was_ended_first_comes_to_is_no_failure_of_the_job(
+def test_job_is_given_back_if_the_signal_kills_a_child_process_first(
     database: Database, bench: Bench, handlers: None
 ) -> None:
     """A job whose child process the signal killed first is given back, not failed."""
@@ -159,7 +159,9 @@ def test_what_a_child_that_was_ended_first_comes_to_is_no_failure_of_the_job(
     assert (given_back.state, given_back.released, given_back.error) == ("queued", 1, None)
 
 
-def test_it_does_not_wait_for_a_comparison(bench: Bench, handlers: None, tmp_path: Path) -> None:
+def test_sigterm_does_not_wait_for_a_comparison(
+    bench: Bench, handlers: None, tmp_path: Path
+) -> None:
     workload = Conv1dWorkload(**SHAPE)
     libraries = {}
     for name, template in {"empty": Planted(), "hanging": PlantedHang()}.items():
@@ -180,7 +182,7 @@ def test_it_does_not_wait_for_a_comparison(bench: Bench, handlers: None, tmp_pat
             runner.compare(libraries)
 
 
-def test_a_ladder_ends_and_says_that_nothing_is_stored(database: Database) -> None:
+def test_stopped_ladder_command_says_that_nothing_is_stored(database: Database) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "tuner", "ladder", "conv1d", "--M", "1001", "--N", "7"],
         cwd=database.path.parent,

@@ -64,7 +64,9 @@ def only_job(database: Database) -> queue.Job:
     return job
 
 
-def test_it_names_the_job_and_how_to_cancel_it(database: Database, other: None) -> None:
+def test_interrupted_tune_names_the_job_and_how_to_cancel_it(
+    database: Database, other: None
+) -> None:
     process = started(database, "-m", "tuner", *TUNE)
     said, complained = process.communicate(timeout=SECONDS)
     job = only_job(database)
@@ -76,7 +78,9 @@ def test_it_names_the_job_and_how_to_cancel_it(database: Database, other: None) 
 
 
 @pytest.mark.parametrize(("answer", "state"), [("y", "cancelled"), ("n", "queued")])
-def test_on_a_terminal_it_asks(database: Database, other: None, answer: str, state: str) -> None:
+def test_interrupted_tune_on_a_terminal_offers_to_cancel_the_job(
+    database: Database, other: None, answer: str, state: str
+) -> None:
     keyboard, terminal = pty.openpty()
     try:
         process = started(database, "-m", "tuner", *TUNE, stdin=terminal, stderr=terminal)
@@ -93,14 +97,16 @@ def test_on_a_terminal_it_asks(database: Database, other: None, answer: str, sta
     assert only_job(database).state == state
 
 
-def test_from_python_the_interruption_has_a_note(database: Database, other: None) -> None:
+def test_interrupted_local_tune_notes_how_to_cancel_the_job(
+    database: Database, other: None
+) -> None:
     """The KeyboardInterrupt from ``Local.tune`` has a note with the command that cancels."""
     said = started(database, "-c", LOCAL).communicate(timeout=SECONDS)[0]
     job = only_job(database)
     assert said == f"the job goes on elsewhere; to cancel it: tuner jobs cancel {job.id}\n"
 
 
-def test_where_nobody_else_lives_it_has_none(database: Database) -> None:
+def test_interrupted_local_tune_has_no_note_if_no_other_worker_is_alive(database: Database) -> None:
     """If no other worker is alive, nobody goes on, and the exception has no note."""
     said = started(database, "-c", LOCAL).communicate(timeout=SECONDS)[0]
     assert said == "nobody goes on\n"

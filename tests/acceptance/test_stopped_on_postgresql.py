@@ -37,7 +37,7 @@ def others(connection: Connection) -> list[tuple[str, str | None]]:
     return [(row.state, row.wait_event_type) for row in connection.execute(query)]
 
 
-def test_what_became_of_a_claim_is_known_once_it_is_stopped() -> None:
+def test_worker_stopped_during_a_claim_waits_for_its_outcome() -> None:
     """A worker that is stopped during a claim waits until it knows whether the claim succeeded.
 
     Otherwise PostgreSQL could carry out the claim later, when nobody is left to give the job back.

@@ -64,7 +64,7 @@ def lost(database: Database, bench: Bench, job: queue.Job, traces: list[str]) ->
     database.run_out(job)
 
 
-def test_a_job_goes_on_from_its_traces_and_one_is_the_best(
+def test_metaschedule_job_goes_on_from_its_traces_and_one_becomes_the_best(
     database: Database, bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(final.NAIVE_MAX_FLOPS, "cpu", 0)  # naive may be faster than so few trials
@@ -120,7 +120,9 @@ def metaschedule_applies_it(database: Database, found: best.Best, folder: Path) 
     assert tvm_ffi.structural_equal(kernel, wanted)
 
 
-def test_a_cancelled_job_ends_its_search(database: Database, bench: Bench) -> None:
+def test_cancelled_metaschedule_job_ends_its_search_process(
+    database: Database, bench: Bench
+) -> None:
     job = database.submit(SHAPE, trials=8, search="metaschedule")
     before = set(psutil.Process().children())
     with pytest.raises(Cancelled):

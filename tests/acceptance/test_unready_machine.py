@@ -126,7 +126,7 @@ def test_a_compiler_that_is_gone_for_a_moment_costs_no_job(
     assert events.count("machine_not_ready") == 1
 
 
-def test_nor_does_a_disk_that_is_full_for_a_while(
+def test_disk_that_is_full_for_a_while_costs_no_job(
     database: Database, worker: room.Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = database.submit(SHAPE, trials=1)
@@ -140,7 +140,7 @@ def test_nor_does_a_disk_that_is_full_for_a_while(
     assert events.index("job_released") < events.index("machine_not_ready")
 
 
-def test_nor_does_a_scratch_folder_that_is_removed_under_a_job(
+def test_scratch_folder_removed_during_a_job_costs_no_job(
     database: Database, worker: room.Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = database.submit(SHAPE, trials=1)
@@ -156,7 +156,7 @@ def test_nor_does_a_scratch_folder_that_is_removed_under_a_job(
     assert folder.exists()
 
 
-def test_once_does_not_wait(
+def test_worker_with_once_does_not_wait_for_a_ready_machine(
     database: Database, worker: room.Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = database.submit(SHAPE, trials=1)
@@ -170,7 +170,9 @@ def test_once_does_not_wait(
     assert queue.get(database.engine, job.id).state == "queued"
 
 
-def test_a_job_that_is_too_large_fails_by_itself(database: Database, worker: room.Worker) -> None:
+def test_too_large_job_fails_and_the_worker_goes_on(
+    database: Database, worker: room.Worker
+) -> None:
     jobs = [database.submit(SHAPE | {"M": size}, trials=1) for size in (5000, 20)]
     worker.run(once=True)
     large, small = (queue.get(database.engine, job.id) for job in jobs)

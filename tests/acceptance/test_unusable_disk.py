@@ -41,7 +41,7 @@ def run_on(
     )
 
 
-def test_they_are_tried_again_when_there_is_room(database: Database, disk: Path) -> None:
+def test_job_on_a_full_disk_is_given_back_and_runs_later(database: Database, disk: Path) -> None:
     """A job on a full disk stores no trials and is given back. The next command runs it."""
     tune = (*TUNE, "--target", "cpu")
     full = run_on(database, disk, "size=80k", *tune)
@@ -54,7 +54,7 @@ def test_they_are_tried_again_when_there_is_room(database: Database, disk: Path)
     assert queue.get(database.engine, job.id).state == "succeeded"
 
 
-def test_a_worker_gives_its_job_back_where_no_library_can_be_loaded(
+def test_worker_gives_its_job_back_if_no_library_can_be_loaded(
     database: Database, disk: Path
 ) -> None:
     job = database.submit({"M": 20, "N": 3}, trials=3)
@@ -70,7 +70,7 @@ def test_a_worker_gives_its_job_back_where_no_library_can_be_loaded(
 
 
 @pytest.mark.parametrize("order", [("doctor",), ("ladder", "conv1d", "--target", "cpu")])
-def test_other_commands_refuse_such_a_folder_at_once(
+def test_doctor_and_ladder_refuse_a_noexec_folder_at_once(
     database: Database, disk: Path, order: tuple[str, ...]
 ) -> None:
     refused = run_on(database, disk, f"{USABLE},noexec", *order)

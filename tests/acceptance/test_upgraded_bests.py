@@ -12,7 +12,7 @@ from tests.tuner.measure.planted import PlantedHungry
 SHAPE = {"M": 64, "N": 8}
 
 
-def test_a_best_of_another_tvm_takes_part_in_the_last_round(
+def test_best_of_another_tvm_version_is_rebuilt_for_the_last_round(
     database: Database, bench: Bench, tmp_path: Path
 ) -> None:
     """It is built anew although this search does not find it, so an unlucky one loses nothing."""

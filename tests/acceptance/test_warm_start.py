@@ -43,7 +43,7 @@ def test_patience_ends_the_search_after_trials_that_were_no_faster(
     assert times.index(min(times)) + 1 + 4 == len(times) == ended.trials_measured
 
 
-def test_the_time_to_go_is_at_most_what_patience_leaves(
+def test_eta_is_computed_with_the_patience_that_is_left(
     database: Database, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[dict[str, Any]] = []

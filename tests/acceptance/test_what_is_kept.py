@@ -17,7 +17,9 @@ SHAPE = {"M": 512, "N": 8}
 VERSIONS = {each.name: each.version for each in operator("conv1d").templates if each.kind == "cpu"}
 
 
-def test_a_best_with_its_evidence_and_its_files(database: Database, bench: Bench) -> None:
+def test_successful_job_stores_a_best_with_timings_baselines_and_files(
+    database: Database, bench: Bench
+) -> None:
     job = database.submit(SHAPE, trials=4, baselines="all")
     seen: list[Progress] = []
     ended = bench.run(database, job, watch=seen.append)

@@ -79,7 +79,7 @@ def test_a_job_for_another_kind_of_device_is_left_alone(database: Database, work
     assert queue.get(database.engine, job.id).state == "queued"
 
 
-def test_stopped_between_claim_and_run_it_gives_the_job_back(
+def test_worker_stopped_between_claim_and_run_gives_the_job_back(
     database: Database, bench: Bench, handlers: None
 ) -> None:
     stop_on_signals()
@@ -102,7 +102,7 @@ def test_stopped_between_claim_and_run_it_gives_the_job_back(
         (signal.SIGINT, interruptible, KeyboardInterrupt),
     ],
 )
-def test_so_does_one_that_runs_a_single_job(
+def test_process_of_a_single_job_stopped_before_the_run_gives_it_back(
     database: Database,
     bench: Bench,
     handlers: None,
@@ -125,7 +125,9 @@ def test_so_does_one_that_runs_a_single_job(
     assert queue.get(database.engine, others.id).state == "running"
 
 
-def test_a_job_that_was_lost_while_stopping_is_no_error(database: Database, worker: Worker) -> None:
+def test_worker_stopped_after_losing_its_lease_leaves_the_job_alone(
+    database: Database, worker: Worker
+) -> None:
     """A worker that is stopped after losing its lease leaves the job to its new holder."""
     job = database.submit(SHAPE, trials=1)
     held = queue.claim(database.engine, worker.name, ["cpu"])
@@ -141,7 +143,7 @@ def test_a_job_that_was_lost_while_stopping_is_no_error(database: Database, work
     assert queue.get(database.engine, job.id).worker == "other"
 
 
-def test_its_metrics_count_what_it_did(database: Database, bench: Bench) -> None:
+def test_worker_metrics_count_its_jobs_and_trials(database: Database, bench: Bench) -> None:
     done = database.submit(SHAPE, trials=2)  # cancelled after one trial, so there is no round
     failed = database.submit(SHAPE, search="annealing")
     settings = Settings(build_workers=1, metrics_port=0)
@@ -181,7 +183,7 @@ def test_its_metrics_count_what_it_did(database: Database, bench: Bench) -> None
         httpx2.get(worker.address)
 
 
-def test_its_metrics_count_all_trials_that_are_stored_before_a_report(
+def test_worker_metrics_count_all_trials_stored_between_reports(
     database: Database, bench: Bench
 ) -> None:
     """The metrics count all trials, even if many are stored before the next report.
@@ -204,7 +206,9 @@ def test_its_metrics_count_all_trials_that_are_stored_before_a_report(
         assert sample("convtune_worker_trials_total", {"status": "skipped"}) == count
 
 
-def test_a_port_that_is_taken_is_said_before_any_job(database: Database, bench: Bench) -> None:
+def test_worker_refuses_a_taken_metrics_port_before_any_job(
+    database: Database, bench: Bench
+) -> None:
     job = database.submit(SHAPE)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -61,7 +61,7 @@ def test_a_killed_workers_job_is_finished_by_the_next(
     assert ended.worker != held.worker
 
 
-def test_sigterm_gives_the_job_back_at_once_uncharged(
+def test_sigterm_gives_the_job_back_at_once_without_charging_an_attempt(
     database: Database, start: Start, bench: Bench
 ) -> None:
     job = database.submit(SHAPE, trials=10)
