@@ -61,7 +61,7 @@ def found(engine: Engine, diary: list[Line]) -> dict[str, Any]:
     }
 
 
-def test_what_was_confirmed_and_is_there_is_no_harm(engine: Engine, job: queue.Job) -> None:
+def test_confirmed_write_that_is_stored_is_no_harm(engine: Engine, job: queue.Job) -> None:
     diary = [
         line(job, "claimed", 1.0, since=0.9),
         line(job, "stored", 1.1, config={"knob": 0, "by": 1, "draw": 0.5}),
@@ -69,7 +69,7 @@ def test_what_was_confirmed_and_is_there_is_no_harm(engine: Engine, job: queue.J
     assert found(engine, diary) == {}
 
 
-def test_what_was_confirmed_and_is_not_there_is_lost(engine: Engine, job: queue.Job) -> None:
+def test_confirmed_write_that_is_not_stored_is_lost(engine: Engine, job: queue.Job) -> None:
     diary = [
         line(job, "stored", 1.0, config={"knob": 0, "by": 1, "draw": 0.25}),
         line(job, "ended", 2.0, state="succeeded"),
@@ -77,7 +77,7 @@ def test_what_was_confirmed_and_is_not_there_is_lost(engine: Engine, job: queue.
     assert found(engine, diary) == {"lost": 2}
 
 
-def test_a_trial_of_an_earlier_attempt_behind_a_later_ones_is_stale(
+def test_trial_of_an_earlier_attempt_stored_after_a_later_ones_is_stale(
     engine: Engine, job: queue.Job
 ) -> None:
     store(engine, job, {"knob": 2, "by": 2, "draw": 0.5})
@@ -91,7 +91,7 @@ def test_a_trial_that_is_there_twice_is_doubled(engine: Engine, job: queue.Job) 
     assert found(engine, []) == {"doubled": 1}
 
 
-def test_a_claim_under_a_lease_is_early_and_one_after_it_an_orphans_end(
+def test_claim_is_early_before_the_lease_ends_and_ends_an_orphan_after_it(
     engine: Engine, job: queue.Job
 ) -> None:
     """A claim while the lease is good is early; a later one ends an orphan's wait."""
@@ -116,7 +116,9 @@ def test_refusals_are_counted_and_crashes_are_harm(engine: Engine, job: queue.Jo
     }
 
 
-def test_jobs_are_looked_over(engine: Engine, job: queue.Job) -> None:
+def test_unended_jobs_and_successes_without_a_best_are_counted(
+    engine: Engine, job: queue.Job
+) -> None:
     damage = Damage()
     look_over(engine, damage)
     assert (damage.unended, damage.trials, damage.inconsistent) == (1, 2, [])
@@ -126,7 +128,7 @@ def test_jobs_are_looked_over(engine: Engine, job: queue.Job) -> None:
     assert (damage.unended, damage.without_best) == (0, 1)
 
 
-def test_a_stream_with_a_gap_a_repeat_or_no_end() -> None:
+def test_stream_with_a_gap_a_repeat_or_no_end_is_reported() -> None:
     def heard(*numbers: int, state: str = "succeeded") -> list[str]:
         events = [Event(f"{number}.", "trial", {"number": number}) for number in numbers]
         events.append(Event("end", "state", {"state": state}))
@@ -138,7 +140,7 @@ def test_a_stream_with_a_gap_a_repeat_or_no_end() -> None:
     assert heard(1, 2, 3, state="running") == ["job: states ['running'], and no end"]
 
 
-def test_a_wrong_clock_is_wrong_for_all_of_its_process() -> None:
+def test_wrong_clock_moves_every_clock_of_a_process_but_the_diarys() -> None:
     code = (
         "import time, db.upkeep.backup, db.sql.columns\n"
         "from datetime import UTC\n"

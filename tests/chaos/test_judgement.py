@@ -24,12 +24,12 @@ def damage(**changes: Any) -> Damage:
     return Damage(**usual | changes)
 
 
-def test_refused_writes_and_failed_jobs_are_none() -> None:
+def test_refused_writes_and_failed_jobs_are_no_harm() -> None:
     assert harm(damage(), BLOWS) == []
 
 
 @pytest.mark.parametrize("name", HARMS)
-def test_each_count_that_must_be_0(name: str) -> None:
+def test_each_count_that_must_be_0_is_harm_if_it_is_not(name: str) -> None:
     (said,) = harm(damage(**{name: 2}), BLOWS)
     assert said == f"{name}: 2 ({HARMS[name]})"
 
@@ -43,17 +43,19 @@ def test_each_count_that_must_be_0(name: str) -> None:
         ({"trials": 0}, "nothing was tried"),
     ],
 )
-def test_what_else_is_harm(changes: dict[str, Any], says: str) -> None:
+def test_findings_late_orphans_and_incomplete_storms_are_harm(
+    changes: dict[str, Any], says: str
+) -> None:
     (said,) = harm(damage(**changes), BLOWS)
     assert re.search(says, said)
 
 
-def test_a_disk_that_was_never_full() -> None:
+def test_filling_is_harm_if_the_disk_was_never_full() -> None:
     (said,) = harm(damage(blows={"filling": 1}, refused=0), {"filling": 1})
     assert said.startswith("no write was refused")
 
 
-def test_the_page_shows_it() -> None:
+def test_chaos_page_shows_counts_harm_and_refusals() -> None:
     storms = [
         {
             "storm": name,

@@ -10,7 +10,7 @@ from tests.chaos.service_storm import serve
 
 
 @pytest.mark.timeout(240)
-def test_a_service_that_is_killed_and_started_again(
+def test_killing_and_restarting_the_service_does_no_harm(
     blank_url: str, dialect: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "storm"

@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.timeout(240)
-def test_kills_and_pauses(blank_url: str, folder: Path) -> None:
+def test_killed_and_paused_hands_do_no_harm(blank_url: str, folder: Path) -> None:
     storm = Storm({"kill": 25, "pause": 2}, Habits(LEASE_SECONDS), seed=5, jobs=150)
     damage = rage(blank_url, folder, storm)
     assert harm(damage, {"kill": 25, "pause": 2}) == []
@@ -33,7 +33,7 @@ def test_kills_and_pauses(blank_url: str, folder: Path) -> None:
 
 
 @pytest.mark.timeout(240)
-def test_clocks_that_are_wrong_by_minutes(blank_url: str, folder: Path) -> None:
+def test_hands_with_clocks_wrong_by_5_minutes_do_no_harm(blank_url: str, folder: Path) -> None:
     habits = Habits(LEASE_SECONDS, clocks=(0.0, 300.0, -300.0))
     damage = rage(blank_url, folder, Storm({"kill": 4, "pause": 1}, habits, seed=6, jobs=60))
     assert harm(damage, {"kill": 4, "pause": 1}) == []
@@ -41,7 +41,9 @@ def test_clocks_that_are_wrong_by_minutes(blank_url: str, folder: Path) -> None:
 
 
 @pytest.mark.timeout(240)
-def test_sqlite_locked_for_longer_than_anybody_waits(tmp_path: Path, folder: Path) -> None:
+def test_sqlite_locked_longer_than_any_hand_waits_does_no_harm(
+    tmp_path: Path, folder: Path
+) -> None:
     path = str(tmp_path / "chaos.db")
     habits = Habits(LEASE_SECONDS, busy_seconds=0.3)
     storm = Storm({"lock": 4}, habits, seed=7, jobs=25, others={"lock": locking(path, 1.0)})
@@ -53,7 +55,7 @@ def test_sqlite_locked_for_longer_than_anybody_waits(tmp_path: Path, folder: Pat
 @pytest.mark.timeout(240)
 @pytest.mark.skipif(bool(disk.why_not()), reason=f"no small disk here: {disk.why_not()}")
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_full_disk(kind: str, folder: Path) -> None:
+def test_full_disk_does_no_harm(kind: str, folder: Path) -> None:
     damage: Damage = disk.fill(kind, folder, fillings=1, seed=8)
     assert harm(damage, {"filling": 1}) == []
     assert damage.refused > 0
