@@ -3,5 +3,5 @@
 import gc
 
 gc.set_threshold(20_000)
-"""How many objects Python allocates, net, between two garbage collections. Imported modules are
-never garbage, and searching them as often as Python does by default takes a tenth of the start."""
+"""Number of net allocations between two garbage collections. Imported modules are never garbage.
+With Python's default, searching them takes a tenth of the time to start."""

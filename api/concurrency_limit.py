@@ -1,4 +1,4 @@
-"""Limits on how many requests do the same thing at once. The others wait without a thread."""
+"""Limits on concurrent requests of one kind. Requests beyond a limit wait without a thread."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from api.problems.problems import Problem
 RETRY_SECONDS = 5
 
 MAX_WRITES = 8
-"""How many orders are written at once. Each waits for SQLite's only writer, in one of the forty
-threads that also answer reads."""
+"""Number of orders that may be written at once. Each order waits for SQLite's write lock in one of
+the 40 threads, which also answer reads."""
 WRITE_WAIT_SECONDS = 30.0
 MAX_EXPORTS = 2
-"""How many logs are exported at once. Each keeps the interpreter busy until all of it is sent."""
+"""Number of logs that may be exported at once. An export keeps the interpreter busy until the whole
+log is sent."""
 EXPORT_WAIT_SECONDS = 10.0
 
 
 class ConcurrencyLimit:
-    """A semaphore of ``max_concurrent`` slots. A caller waits for one for ``seconds`` at most.
+    """A semaphore of ``max_concurrent`` slots. A caller waits for a slot for at most ``seconds``.
 
-    ``what`` names what is limited in the error after that time, such as "orders"."""
+    ``what`` names the limited requests in the error message, such as "orders"."""
 
     def __init__(self, what: str, max_concurrent: int, seconds: float) -> None:
         self._what, self._limit, self._seconds = what, max_concurrent, seconds
@@ -30,7 +31,7 @@ class ConcurrencyLimit:
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[None]:
-        """Keep a slot within the context. Raise Problem (busy, 503) if none is free in time."""
+        """Keep a slot within the context. Raise Problem (busy, 503) if no slot is free in time."""
         try:
             async with asyncio.timeout(self._seconds):
                 await self._slots.acquire()

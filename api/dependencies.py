@@ -13,7 +13,7 @@ from api.concurrency_limit import ConcurrencyLimit
 from db.access.quota import orders_of
 
 
-async def _engine(request: Request) -> AsyncIterator[Engine]:  # a sync one would need a thread
+async def _engine(request: Request) -> AsyncIterator[Engine]:  # if sync, it would need a thread
     engine: Engine = request.app.state.engine
     if request.method == "GET":
         yield engine
@@ -26,19 +26,18 @@ async def _engine(request: Request) -> AsyncIterator[Engine]:  # a sync one woul
 
 
 async def _export(request: Request) -> AsyncIterator[None]:
-    """Take a slot for an export. Raise Problem if none is free in time."""
+    """Take a slot for an export. Raise Problem if no slot is free in time."""
     limit: ConcurrencyLimit = request.app.state.export_limit
     async with limit.acquire():
         yield
 
 
 EngineDep = Annotated[Engine, Depends(_engine, scope="function")]
-"""The database. For methods other than GET it comes with a slot for a write, which is free again
-after the route's function, and with the caller as the orderer of new jobs. Among a route's
-arguments it stands after those that read the body, so that a client that sends slowly holds no
-slot."""
+"""The database. For methods other than GET, the route holds a write slot until its function
+returns, and the caller is the orderer of new jobs. This argument must come after those that read
+the body. Otherwise a client that sends slowly would hold a slot."""
 ExportSlot = Depends(_export)
-"""A slot for an export, which is free again when the whole answer is sent."""
+"""A slot for an export. The slot is free again when the whole answer is sent."""
 IfNoneMatch = Annotated[
     str | None, Header(alias="If-None-Match", description="an ETag that was answered before")
 ]

@@ -51,13 +51,13 @@ class Caller:
         return f"address {self.address}" if self.key is None else f"key {self.key.id}"
 
     def may(self, scope: KeyScope) -> bool:
-        """Return whether the caller has this scope; without any key in the database, all have."""
+        """Return whether the caller has this scope. While there is no key, every caller has it."""
         return not self.needs_key or (self.key is not None and self.key.may(scope))
 
     @property
     def is_limited(self) -> bool:
-        """Whether the limits on requests and unfinished jobs apply: to all but keys of scope
-        admin."""
+        """Whether the limits on requests and unfinished jobs apply. Keys of scope admin have no
+        limits."""
         return self.key is None or not self.key.may("admin")
 
 
@@ -75,7 +75,7 @@ class Access:
     def needs_check(self, scope: Scope) -> bool:
         """Return whether the request must pass :meth:`authorize`.
 
-        If reading needs no key, almost no read must, and this check is all that it costs."""
+        If reading needs no key, nearly all reads skip it and cost no more than this check."""
         path: str = scope["path"]
         if scope["method"] not in SAFE_METHODS or path == KEY_PAGE:
             return True
@@ -144,7 +144,7 @@ class Access:
         return any(key.id == caller.key.id and not key.expired for key in found.values())
 
     def needs_key(self, method: str, path: str) -> KeyScope | None:
-        """Return the scope that the route needs, by the keys as last read. None: it needs none."""
+        """Return the scope that the route needs by the keys as last read; None: it needs no key."""
         if not self.keyring.known or is_public(path):
             return None
         if method.upper() in SAFE_METHODS:
@@ -158,8 +158,9 @@ class Access:
     def _address(self, request: Request) -> str:
         """Return the caller's IP address, or UNKNOWN_ADDRESS.
 
-        It is unknown if a proxy passed on text that is no address, or if the request has an
-        X-Forwarded-For header though no proxy is trusted: the server may have believed it."""
+        The address is unknown if a proxy passed on a text that is not an address. It is unknown,
+        too, if no proxy is trusted but the request has an X-Forwarded-For header: the server may
+        have believed the header."""
         if request.client is None or (
             "x-forwarded-for" in request.headers and not self._trusts_proxies
         ):

@@ -19,9 +19,9 @@ FRESH_SECONDS = 1.0
 
 
 class Keyring:
-    """The keys that are not revoked; expired ones are among them.
+    """The keys that are not revoked, including expired keys.
 
-    There are few keys, so all are held in memory, and a guessed key costs no query."""
+    There are few keys, so all are in memory, and a guessed key costs no query."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -38,8 +38,8 @@ class Keyring:
     async def current(self) -> Mapping[str, Key]:
         """Return the keys by their digests, at most FRESH_SECONDS old.
 
-        Raise DatabaseUnavailable. A failure is kept for as long as keys are, so that all callers
-        who wait fail at once, not one after another."""
+        Raise DatabaseUnavailable. A failure is kept as long as keys are, so that all waiting
+        callers fail at once, not one after another."""
         if not self._fresh():
             async with self._reading:
                 if not self._fresh():

@@ -1,4 +1,4 @@
-"""Checks that only this machine can reach an address."""
+"""Checks whether an address is loopback, which only this machine can reach."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def binds_loopback(host: str) -> bool:
 def came_by_loopback(scope: Scope) -> bool:
     """Return whether the request came to a loopback address, and names loopback as its host.
 
-    The address alone does not do: a page of another site may let its own name resolve to this
-    machine (DNS rebinding). Requests by a Unix socket, or by a test in this process, have no
-    server address; they come from this machine."""
+    The address alone is not enough: another site may let its own name resolve to this machine (DNS
+    rebinding). Requests over a Unix socket, or of a test in this process, have no server address;
+    they come from this machine."""
     server = scope.get("server")
     if server is None or _address(server[0]) is None:
         return True
@@ -54,7 +54,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _address(host: str) -> IPv4Address | IPv6Address | None:
-    """Return the address that the text is, without its zone; None if it is none."""
+    """Return the text as an address without its zone, or None if it is not an address."""
     try:
         return ip_address(host.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Checks of which site a browser says that a request comes from."""
+"""Checks of the site from which a request comes, as the browser says."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Feeds of jobs: the database is read once for all listeners.
 
 One poll of the database serves every job that has a listener, and only jobs that changed are read
-further. Nothing is queued for a listener. Whenever it has sent one page of trials, it takes the
-page after its own place, so a slow listener holds one page of trials at most and nothing else.
+further. Nothing is queued for a listener. After each page of trials, a listener reads the page that
+follows its own place. So a slow listener holds at most one page of trials, and nothing else.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from templates import parse_key
 
 POLL_SECONDS = 0.5
 PAGE = 100  # trials
-THREADS = 4  # of the feeds' own, so that the routes' forty stay free
+THREADS = 4  # for the feeds alone, so that the 40 threads of the routes stay free
 
 _log = structlog.get_logger("api.events.feeds")
 
@@ -42,7 +42,7 @@ class TrialEvents:
 
 
 class Feed:
-    """One job, as all of its listeners read it."""
+    """One job's state and trials, which all of its listeners share."""
 
     def __init__(self, engine: Engine, limiter: CapacityLimiter, now: Snapshot) -> None:
         self.snapshot = now
@@ -60,7 +60,7 @@ class Feed:
         """Read the job again, wake the listeners if it changed, and return whether it did.
 
         Raise NotFound, DatabaseUnavailable."""
-        async with self._reading:  # one at a time, so that the latest reading stays
+        async with self._reading:  # one read at a time, so that the latest result stays
             now = await run_sync(
                 events.snapshot, self._engine, self.snapshot.job.id, limiter=self._limiter
             )
@@ -129,7 +129,7 @@ class Feeds:
 
     @asynccontextmanager
     async def listen(self, job_id: str) -> AsyncIterator[Feed]:
-        """Yield the job's feed, as new as the database. Raise NotFound, DatabaseUnavailable."""
+        """Yield the job's feed, up to date. Raise NotFound, DatabaseUnavailable."""
         now = await run_sync(events.snapshot, self._engine, job_id, limiter=self._limiter)
         feed = self._feeds.get(now.seq)
         if feed is None:
@@ -140,7 +140,7 @@ class Feeds:
             if self._closed:
                 feed.end()
             elif self._polling is None or self._polling.done():
-                # in its own context: the first request's would log that request's id
+                # in its own context: that of the first request would log that request's id
                 self._polling = asyncio.create_task(self._poll(), context=Context())
             yield feed
         finally:
@@ -157,13 +157,13 @@ class Feeds:
             self._polling.cancel()
 
     async def _poll(self) -> None:
-        """Look every ``poll_seconds``, for as long as there are feeds; log the first failure."""
+        """Poll every ``poll_seconds`` while there are feeds; log the first of several failures."""
         stalled = False
         while self._feeds:
             try:
                 await self._refresh_changed()
                 stalled = False
-            except Exception as error:  # whatever failed, the next look may succeed
+            except Exception as error:  # whatever failed, the next poll may succeed
                 if not stalled:
                     _log.warning("feeds_stalled", reason=str(error))
                 stalled = True
@@ -177,5 +177,5 @@ class Feeds:
             if seq not in marks:
                 feed.end()
             elif feed.mark != marks[seq]:
-                # what was read may be newer than the mark, and change back before the next poll
+                # what was read may be newer than this mark, and change back before the next poll
                 feed.mark = None if await feed.refresh() else marks[seq]

@@ -1,4 +1,4 @@
-"""Middleware that asks for keys before any route runs."""
+"""Middleware that checks keys before any route runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from db.sql.errors import StorageError
 class AccessMiddleware:
     """Middleware that refuses requests without the key they need.
 
-    It stands around all routes, so that none can be left unguarded."""
+    It wraps all routes, so that no route can be left unguarded."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -41,9 +41,9 @@ class AccessMiddleware:
 
 
 def _refusal(request: Request, problem: Problem) -> Response:
-    """Return the problem; for a client that takes HTML, a page.
+    """Return the problem, as a page if the client accepts HTML.
 
-    People give their key on it, unless the service is at fault."""
+    The page has a form for a key, unless the service is at fault."""
     if "text/html" not in request.headers.get("accept", ""):
         return problem.response(request)
     if problem.status >= 500:
@@ -55,7 +55,7 @@ def _refusal(request: Request, problem: Problem) -> Response:
 
 
 def _privately(send: Send) -> Send:
-    """Return a ``send`` that lets no shared cache keep the answer, because it needs a key."""
+    """Return a ``send`` that keeps the answer out of shared caches, because it needs a key."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

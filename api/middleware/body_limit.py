@@ -14,8 +14,8 @@ MAX_MODEL_BYTES = 256 * 1024
 MAX_LOG_BYTES = 8 * 1024 * 1024
 LINGER_BYTES = 16 * 1024 * 1024
 LINGER_SECONDS = 1.0
-"""How much more of a body is read, and for how long, if an answer does not wait for it. A client
-that sends the whole body before it reads would else see a reset connection, not the answer."""
+"""Limits for reading the rest of a body that the answer does not need. Otherwise a client that
+sends the whole body before it reads would see a reset connection instead of the answer."""
 
 _MORE = {("POST", "/models"): MAX_MODEL_BYTES, ("POST", "/records"): MAX_LOG_BYTES}
 """The routes that take larger bodies: orders of many workloads, and logs."""
@@ -66,7 +66,7 @@ class BodyLimitMiddleware:
         async def answering(message: Message) -> None:
             is_start = message["type"] == "http.response.start"
             if is_start and coming and not await _is_discarded(request, receive):
-                # otherwise the rest of the body would be read, however long the client sends
+                # otherwise the server would read the rest, however long the client sends
                 MutableHeaders(scope=message)["Connection"] = "close"
             await send(message)
 
@@ -74,8 +74,8 @@ class BodyLimitMiddleware:
 
 
 async def _is_discarded(request: Request, receive: Receive) -> bool:
-    """Read on, up to the limits above, and return whether that was the rest of the body."""
-    left = 0 if "expect" in request.headers else LINGER_BYTES  # to read asks for what is expected
+    """Discard the rest of the body, up to the limits above. Return whether its end was reached."""
+    left = 0 if "expect" in request.headers else LINGER_BYTES  # reading would send 100 Continue
     with move_on_after(LINGER_SECONDS):
         while left > 0:
             message = await receive()

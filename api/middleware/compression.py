@@ -1,7 +1,7 @@
 """Middleware that compresses answers of 1 KiB and more for clients that ask for it.
 
-Artifacts stay as they are, because their ETags and ranges are those of the bytes themselves.
-Starlette leaves event streams alone, too: each event is to arrive at once."""
+Artifacts are not compressed, because their ETags and ranges are those of the stored bytes.
+Starlette does not compress event streams either, so that each event arrives at once."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class CompressionMiddleware:
 
 
 def _accepts_gzip(headers: Headers) -> bool:
-    """Return whether the client accepts gzip, and at least as gladly as an uncompressed answer.
+    """Return whether the client gives gzip at least the weight of an uncompressed answer.
 
-    Starlette would look for the word gzip alone, and ignore the weights."""
+    Starlette looks only for the word gzip and ignores the weights."""
     weights = dict[str, float]()
     for part in headers.get("accept-encoding", "").lower().split(","):
         coding, _, weight = part.partition(";")

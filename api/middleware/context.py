@@ -19,7 +19,7 @@ from api.problems.problems import Problem
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 CLIENT_LEFT = 499
-"""nginx's status, for log and metrics, of a client that left without an answer."""
+"""The status, in log and metrics, of a client that left before its answer. It is nginx's."""
 CANCELLED = 500
 """The status with which uvicorn answers a request that it cancels, because the service stops."""
 _PROBES = {"/healthz", "/readyz", "/metrics"}
@@ -29,7 +29,8 @@ _log = structlog.get_logger("api.request")
 class ContextMiddleware:
     """Middleware that identifies, logs and times each request.
 
-    A well-formed ``X-Request-ID`` is taken over, otherwise one is made. Every answer has it."""
+    A well-formed ``X-Request-ID`` is kept. Otherwise the middleware makes an id. Every answer has
+    the id."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self.app = app
@@ -92,7 +93,7 @@ def _listener_left(error: Exception) -> bool:
 
 
 def _route(scope: Scope) -> str:
-    """Return the path as it was declared, or "unmatched": each id in a path would be a label."""
+    """Return the path as declared, or "unmatched": with ids in it, each path would be a label."""
     return getattr(scope.get("route"), "path", "unmatched")
 
 

@@ -41,7 +41,7 @@ _FIELDS = {
         field="cursor", message="was not made by this list; start again without one"
     ),
 }
-# The caller must not learn the database's URL and host, which are in the error's own words.
+# The errors' own texts name the database's URL and host, which the caller must not learn.
 _UNAVAILABLE = {
     "database-unavailable": "the database did not answer; try again shortly",
     "database-full": "the database has no room left; whoever runs the service must make room",
@@ -55,7 +55,7 @@ _UNKNOWN = {
 
 
 def install(app: FastAPI) -> None:
-    """Let the application answer each exception with its problem, as a page if its route is one."""
+    """Let the application answer each exception with its problem, on routes of pages as a page."""
     for kind in _TO_PROBLEM:
         app.add_exception_handler(kind, _answer)
 
@@ -80,7 +80,7 @@ def to_problem(request: Request, error: Exception) -> Problem:
 def _invalid(request: Request, error: RequestValidationError) -> Problem:
     """Return the problem of a request that FastAPI could not validate."""
     found = error.errors()
-    if isinstance(error.body, bytes) and error.body:  # FastAPI parsed nothing: it is not JSON
+    if isinstance(error.body, bytes) and error.body:  # unparsed: its type is not JSON
         return Problem(
             "unsupported-media-type",
             "the body must be JSON and say so; send it with content-type: application/json",
@@ -151,7 +151,7 @@ def _allowed(request: Request) -> list[str]:
         scope = {**request.scope, "method": method}
         return any(route.matches(scope)[0] is Match.FULL for route in request.app.router.routes)
 
-    # The route of a job matches GET /jobs/nearest, too, but the document has only its POST.
+    # GET /jobs/nearest matches the route of a job, too, but the OpenAPI document has only its POST.
     written_out = request.app.openapi()["paths"].get(request.scope["path"])
     methods = _METHODS if written_out is None else map(str.upper, written_out)
     taken = {method for method in methods if takes(method)}

@@ -1,6 +1,6 @@
 """Middleware that adds the security headers of every answer.
 
-There are no CORS headers: pages of other origins get nothing."""
+It adds no CORS headers, so pages of other origins can't read any answer."""
 
 from __future__ import annotations
 

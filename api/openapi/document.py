@@ -1,6 +1,6 @@
-"""The OpenAPI document: FastAPI's own, completed with what FastAPI can't know.
+"""FastAPI's OpenAPI document, with additions that FastAPI can't know.
 
-That is problem documents, a job's events, links, and which routes need a key at present."""
+They are problem documents, a job's events, links, and which routes need a key at present."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ _lock = Lock()
 
 
 def install(app: FastAPI) -> None:
-    """Let ``app.openapi()`` return the completed document, with the keys that are needed then."""
+    """Let ``app.openapi()`` return the completed document, with the scopes that routes need.
+
+    The scopes depend on the keys at the time of the call."""
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -74,7 +76,7 @@ def _complete(document: dict[str, Any]) -> None:
 def _with_security(document: dict[str, Any], access: Access) -> dict[str, Any]:
     """Return a copy of the document that says which scope each route needs.
 
-    The document itself is kept and shared, while keys come and go."""
+    The shared document stays as it is, because keys come and go."""
     paths = {
         path: {
             method: _with_scope(said, access.needs_key(method, path))

@@ -34,8 +34,8 @@ def field_errors(
     """Return pydantic's errors with the fields in the caller's own words.
 
     ``place`` is the part of the request that they are about, such as "body"; None if each error's
-    location begins with it. ``of`` has the type that each place takes: with it, errors of unknown
-    fields name similar ones, up to MAX_LISTED_ERRORS."""
+    location begins with it. ``of`` has the type that each place takes. If it is given, the first
+    MAX_LISTED_ERRORS errors suggest similar names for unknown fields."""
     placed = [{**e, "loc": e["loc"] if place is None else (place, *e["loc"])} for e in errors]
     return [
         FieldError(

@@ -75,7 +75,7 @@ class Problem(HTTPException):
 
     ``kind`` is a key of :data:`KINDS`. ``detail`` is a sentence that names the limit and the way
     out. ``extra`` becomes members of the document. The class is an HTTPException because FastAPI
-    lets only that pass while it reads a body."""
+    lets no other exception pass while it reads a body."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Problem(HTTPException):
         }
         if self.errors:
             document["errors"] = [error.model_dump() for error in self.errors]
-        # ASCII, because quotes of what the caller sent may hold lone surrogates.
+        # ASCII, because text quoted from the request may contain lone surrogates.
         body = json.dumps(document | self.extra).encode()
         return Response(body, self.status, self.headers, MEDIA_TYPE)
 

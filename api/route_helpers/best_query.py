@@ -69,8 +69,8 @@ class BestFilters(BaseModel):
     def read(cls, operator: Operator, query: QueryParams) -> tuple[Workload, Self]:
         """Return the workload and the filters. Raise Problem, which names every wrong field.
 
-        An empty field of the workload counts as not given. An empty filter is refused, because it
-        may be a script's unset variable, whose author does not want any device's best."""
+        An empty field of the workload counts as not given. An empty filter is refused: it may come
+        from an unset variable in a script whose author does not want the best of any device."""
         given = {name: text for name, text in query.items() if text != ""}
         filters = {name: given.pop(name) for name in cls.model_fields if name in given}
         fields = operator.workload.model_fields
@@ -138,7 +138,7 @@ def _unknown_templates(filters: BestFilters, operator: Operator) -> list[FieldEr
 
 
 def _validated(model: type[Model], values: dict[str, Any], wrong: list[FieldError]) -> Model | None:
-    """Return the values as a model; if they are wrong, add the errors to ``wrong``, return None."""
+    """Return the values as a model, or add their errors to ``wrong`` and return None."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -147,9 +147,9 @@ def _validated(model: type[Model], values: dict[str, Any], wrong: list[FieldErro
 
 
 def _value(field: FieldInfo, text: str) -> Any:
-    """Return the JSON value that the text stands for in this field.
+    """Return the text as a JSON value of this field.
 
-    If it stands for none, return the text, which the strict model then refuses by name."""
+    If it is none, return the text. The strict model then refuses it and names the field."""
     choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
     whole = is_extent(field.annotation) or any(isinstance(choice, int) for choice in choices)
     if whole and _INTEGER.fullmatch(text):

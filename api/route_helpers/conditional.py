@@ -15,7 +15,7 @@ def weak_etag(digest: str) -> str:
 
 
 def matches(if_none_match: str | None, etag: str) -> bool:
-    """Return whether the caller has what ``etag`` names already, by RFC 9110's weak comparison."""
+    """Return whether the caller already has this ``etag``, by RFC 9110's weak comparison."""
     if if_none_match is None:
         return False
     sent = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
@@ -23,10 +23,10 @@ def matches(if_none_match: str | None, etag: str) -> bool:
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """Return the first byte of a range, and the one after its last.
+    """Return the first byte of a range, and the byte after its last.
 
     Return None if all ``size`` bytes are to be sent: there is no range, there are several, or it is
-    malformed. Raise Problem if the range lies outside."""
+    malformed. Raise Problem if the range lies outside the artifact."""
     found = _RANGE.fullmatch(header or "")
     if found is None or found.groups() == ("", ""):
         return None

@@ -1,4 +1,4 @@
-"""Views of jobs, with their devices and, if no worker can take one, with the reason."""
+"""Views of jobs with their devices and, for a job that no worker can take, the reason."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The reader of an order's body: one JSON value, of which nothing is lost.
+"""The reader of an order's body: one JSON value, no part of which is dropped silently.
 
-FastAPI would keep the last of two members with the same name. Of a body that is no text, or that is
-compressed, it would only say that it can't parse it."""
+FastAPI would keep only the last of two members with the same name. If a body is compressed or is
+not text, FastAPI would say only that it can't parse the body."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from templates.records.members import DuplicateMember, unique_members
 
 
 class JsonRoute(APIRoute):
-    """A route whose body, if it has one, is read as this module says."""
+    """A route that reads its body, if there is one, by the rules of this module."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()

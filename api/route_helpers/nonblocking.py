@@ -1,8 +1,8 @@
 """Short reads of the database on the event loop, without a thread.
 
 SQLite answers a look-up by an index in a fifth of a millisecond; handing it to a thread and back
-takes longer. So it runs on the event loop, on a connection that waits for no lock. If there is a
-lock, and always on PostgreSQL, which may take long to answer, it runs in a thread.
+takes longer. So a short read runs on the event loop, on a connection that never waits for a lock.
+It runs in a thread if the file is locked, and always on PostgreSQL, which may take long to answer.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ T = TypeVar("T")
 
 
 def open_nonblocking_engine(engine: Engine) -> Engine | None:
-    """Return a second engine on the same SQLite file, which never waits. None on PostgreSQL."""
+    """Return a second engine on the same SQLite file that waits for no lock; None on PostgreSQL."""
     if engine.dialect.name != "sqlite":
         return None
     return open_engine(engine.url.render_as_string(hide_password=False), busy_seconds=0)
 
 
 async def read_nonblocking(app: FastAPI, read: Callable[[Engine], T]) -> T:
-    """Return what ``read`` returns. As a rule it must take less than a millisecond."""
+    """Return the result of ``read``, which as a rule must take less than a millisecond."""
     if app.state.nonblocking_engine is not None:
         try:
             return read(app.state.nonblocking_engine)

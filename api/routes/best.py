@@ -126,7 +126,7 @@ def verify_nearest(
 
 
 def _on_device(found: list[Best], name: str | None) -> list[Best]:
-    """Return those bests that are of a device of this name. None: any."""
+    """Return the bests on a device of this name, or all of them if ``name`` is None."""
     return [best for best in found if name in (None, best.device.name)]
 
 
@@ -141,7 +141,7 @@ def _exact_view(engine: Engine, workload: Workload, filters: BestFilters) -> Bes
 def _nearest_view(engine: Engine, workload: Workload, filters: BestFilters) -> BestView:
     """Return the view of the nearest shape's bests.
 
-    Raise Problem if no nearest match is asked for, or there is none."""
+    Raise Problem if the request does not ask for a nearest match, or if there is none."""
     if filters.match != "nearest":
         raise _not_tuned(engine, workload, filters)
     lenders = _lenders(engine, workload, filters)
@@ -215,8 +215,8 @@ def _not_tuned(
 ) -> Problem:
     """Return the problem of a shape without a best.
 
-    Its members are the request that orders the tuning, for ``for_device`` or the device of the
-    filters, and, if one was ordered, the job."""
+    It has the request that orders the tuning for ``for_device`` or the device of the filters. If a
+    job was ordered already, it has that job, too."""
     asked = workload.model_dump()
     order = {"operator": workload.operator, "workload": asked, "target": filters.target}
     if filters.match == PREDICTED:

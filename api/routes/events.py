@@ -60,7 +60,7 @@ async def _listener(
                 f"to go on after {at}; start without Last-Event-ID and after",
             )
         if now.job.ended and at.stage == now.stage:
-            response.status_code = 204  # tells an EventSource not to come again
+            response.status_code = 204  # tells an EventSource not to reconnect
         yield Listener(
             feed, at, getattr(request.state, "headers_only", False), _permission_check(request)
         )

@@ -80,8 +80,8 @@ class BestView(BestShown):
     ) -> Self:
         """Return the view of a workload's bests, which are sorted fastest first and not empty.
 
-        ``lender`` is the neighbour that the first one's configuration was borrowed from; None if
-        it was searched for."""
+        ``lender`` is the neighbour that lent the first best its configuration; None if a search
+        found it."""
         told = best_fields(bests, _arithmetic(bests[0])) | {"workload": workload}
         if lender is not None:
             told["match"] = "nearest"

@@ -15,14 +15,14 @@ from typing import Literal
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 DEADLINE_SECONDS: dict[str, float] = {"request": 10.0, "body": 60.0}
-"""How long to wait. ``request``: from the connection's start, or the end of the last answer, to the
-end of a request's headers. ``body``: from there to the end of the body."""
+"""Deadlines. ``request`` runs from the start of the connection, or the end of the last answer, to
+the end of a request's headers. ``body`` runs from there to the end of the body."""
 STALLED_SECONDS = 60.0
-"""How long a client may read nothing of what is to be sent before its connection is aborted."""
+"""Time after which a connection is aborted if its client has read none of the unsent bytes."""
 BACKLOG = 64
 """How many connections are accepted at once, before any of them can be refused."""
 RESERVED_DESCRIPTORS = 6 * BACKLOG
-"""File descriptors that are kept for a backlog, for the database and for the log."""
+"""File descriptors that are kept free for a backlog, the database and the log."""
 REQUEST_TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 Awaited = Literal["request", "body"]
@@ -43,8 +43,7 @@ def max_connections() -> int:
 class BoundedProtocol(H11Protocol):
     """HTTP/1.1 with deadlines and a limit on connections.
 
-    If a new connection exceeds the limit, the one that has waited longest for a request, or to be
-    closed, ends."""
+    If a new connection exceeds the limit, the connection that has waited longest is aborted."""
 
     _awaited: Awaited | None = None
     _awaited_since = 0.0
@@ -53,7 +52,7 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        # so that pause_writing is called for any unsent byte: there is no other notice of them
+        # so that any unsent byte causes a call of pause_writing: nothing else reports unsent bytes
         transport.set_write_buffer_limits(high=0)
         self._set_deadline()
         if len(self.connections) > max_connections():
@@ -93,9 +92,9 @@ class BoundedProtocol(H11Protocol):
             self.transport.abort()
 
     def _set_deadline(self) -> None:
-        """Set the deadline of what the client has to send next: a request, a body or nothing.
+        """Set the deadline for the next request or body; set none if the client owes neither.
 
-        If the same is awaited as before, its deadline stays as it was."""
+        While the client owes the same as before, its deadline stays as it was."""
         awaited: Awaited | None = None
         if self.cycle is None or self.cycle.response_complete:
             awaited = "request"
@@ -119,8 +118,9 @@ class BoundedProtocol(H11Protocol):
         self.transport.close()
 
     def _evict_longest_waiting(self) -> None:
-        """If there are too many connections, abort the one that has waited longest for a request,
-        or to be closed."""
+        """If there are too many connections, abort the one that has waited longest.
+
+        It must wait for a request or to be closed; if no connection does, abort this one."""
         there = [
             each for each in self.connections if isinstance(each, BoundedProtocol) and each._is_open
         ]

@@ -14,10 +14,10 @@ from types import FrameType
 def called_on_exit_signals(act: Callable[[], None]) -> Iterator[None]:
     """Within the context, let SIGTERM and SIGINT call ``act`` in the running loop.
 
-    The handlers that were set before are called, too. A signal without one stays as it is.
+    The handlers that were set before are called, too. A signal without a handler stays as it is.
 
-    A server waits for its open responses before it ends the lifespan, so a stream that only the end
-    of the lifespan would end keeps the process up for ever. ``act`` can end it in time."""
+    A server ends the lifespan only after its open responses. A stream that ends only with the
+    lifespan would keep the process alive for ever; ``act`` can end the stream in time."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers
         return

@@ -72,7 +72,7 @@ def lifespan_of(
 
 
 def read_settings() -> Settings:
-    """Return the settings of the environment. Raise StartupError, which names what is wrong."""
+    """Return the settings from the environment. Raise StartupError, which names wrong variables."""
     try:
         return Settings()
     except ValidationError as error:
@@ -84,7 +84,7 @@ def read_settings() -> Settings:
 
 
 def _open(settings: Settings) -> Engine:
-    """Open the database and bring it to its schema.
+    """Open the database and migrate it to the schema of this release.
 
     Raise StartupError if that fails, or if there is no key and the host is not loopback."""
     try:

@@ -13,8 +13,8 @@ def configure_malloc() -> None:
     """Let glibc's malloc return large blocks to the system, and use one heap for all threads.
 
     By default each of the forty threads that serve requests has a heap of its own, and freeing a
-    large block raises the size up to which blocks come from a heap. A page or an export would leave
-    holes in these heaps that stay. With another C library, do nothing."""
+    large block raises the size up to which blocks come from a heap. Pages and exports would leave
+    permanent holes in these heaps. With another C library, do nothing."""
     with suppress(AttributeError):  # another C library
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)

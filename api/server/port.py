@@ -1,4 +1,4 @@
-"""A check, before anything else is done, that the service can listen on its port."""
+"""A check, as the first step of the start, that the service can listen on its port."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from api.server.lifespan import StartupError
 
 
 def check_port_free(host: str, port: int) -> None:
-    """Raise StartupError if nobody can listen on this host and port.
+    """Raise StartupError if the service can't listen on this host and port.
 
-    uvicorn would find out after the startup, and report it among the lines of its log."""
+    uvicorn would notice only after the startup, and would report it among its log lines."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, kind, protocol, _, address in found:

@@ -76,7 +76,7 @@ def _out(workload: Workload) -> str:
 def _limits(engine: Engine, best: Best) -> dict[str, Any]:
     """Return the device's limits as they were measured when this best was tuned.
 
-    Stored limits may be newer: a CPU's are measured again at each start of a worker."""
+    The stored limits may be newer: each start of a worker measures a CPU's limits again."""
     if "manifest" not in best.artifacts:
         return best.device.limits
     manifest = json.loads(artifacts.get(engine, best.artifacts["manifest"]).content)

@@ -15,8 +15,8 @@ MOST_STEPS = 200
 def thinned(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
     """Return the points; if there are more than ``most``, those that keep the curve's envelope.
 
-    They are the :func:`steps` of the best time, and the fastest, the slowest and the first failure
-    of each run of neighbours. ``most`` is at least 4."""
+    The kept points are the :func:`steps` of the best time and, of each run of neighbours, the
+    fastest, the slowest and the first failure. ``most`` is at least 4."""
     if len(points) <= most:
         return list(points)
     kept = {point.number: point for point in steps(points, most // 4)}

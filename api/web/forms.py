@@ -62,7 +62,7 @@ class OrderForm:
     workload: list[FormField]
     options: list[FormField]
     more: list[FormField]
-    errors: list[FieldError]  # that are about none of the fields
+    errors: list[FieldError]  # that belong to no field of the form
 
     @property
     def wrong(self) -> list[FormField]:
@@ -101,10 +101,10 @@ def shape_fields(
     *,
     blank: bool = False,
 ) -> list[FormField]:
-    """Return the fields of the operator's workload, its own before those that all operators have.
+    """Return the workload's fields: the operator's own, then those that all operators have.
 
-    ``prefix`` precedes each name in ``values``, ``errors`` and the form. With ``blank``, which is
-    for searches, a field may be empty, and is empty unless a value is given."""
+    ``prefix`` precedes each name in ``values``, ``errors`` and the form. ``blank`` is for searches:
+    a field may be empty, and is empty unless a value is given."""
     model = operator.workload
     properties = _properties(model)
     if blank:  # nobody searches for a list of numbers
@@ -124,7 +124,7 @@ def shape_fields(
 
 
 def read_order(operator: str, values: Mapping[str, str]) -> OrderBase | list[FieldError]:
-    """Return the order of a form that was sent, or its errors. An empty field is not sent."""
+    """Return the order of a sent form, or its errors. An empty field counts as not sent."""
     order: dict[str, Any] = {"operator": operator, "workload": {}}
     terms = _properties(TermsIn)
     for name, text in values.items():
@@ -143,7 +143,7 @@ def read_order(operator: str, values: Mapping[str, str]) -> OrderBase | list[Fie
 def prediction_fields(
     workload: Workload, target: str, device: str | None, names: Sequence[str] | None
 ) -> dict[str, str]:
-    """Return the fields of a form that orders the job behind an answer of ``match=predicted``."""
+    """Return the fields of a form that orders the job that ``match=predicted`` waits for."""
     shape = {f"workload.{name}": value for name, value in workload.explicit_fields.items()}
     terms = {**PREDICTION, "target": target, "for_device": device, "templates": names}
     return {name: in_text(value) for name, value in (shape | terms).items() if value is not None}
@@ -205,7 +205,7 @@ def _is_list(schema: Mapping[str, Any]) -> bool:
 
 
 def parse_value(text: str) -> Any:
-    """Return the JSON value that a form's text stands for, or the text if it stands for none."""
+    """Return a form's text as a number or a boolean, or as it is if it is neither."""
     text = text.strip()
     if _INTEGER.fullmatch(text):
         return int(text)
@@ -233,7 +233,7 @@ def form_field(
     low = merged.get("minimum", merged.get("exclusiveMinimum"))
     high = merged.get("maximum", merged.get("exclusiveMaximum"))
     short = name.rpartition(".")[2]
-    free = short == "max_error"  # its default depends on the dtype: blank is the default
+    free = short == "max_error"  # blank means its default, which depends on the dtype
     shown = value if value is not None else "" if default is None or free else in_text(default)
     return FormField(
         name=name,

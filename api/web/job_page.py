@@ -67,7 +67,7 @@ def job_context(engine: Engine, job: Job) -> dict[str, Any]:
 
 
 def comparison(engine: Engine, job: Job, other_id: str) -> dict[str, Any]:
-    """Return the job to compare this one with, the jobs to choose from, and a row for each of both.
+    """Return the other job, the jobs to choose from, and a row for each of the two jobs.
 
     ``other_id`` is empty if no other job is chosen. The jobs to choose from are the newest of the
     same workload. Raise NotFound."""
@@ -136,7 +136,7 @@ def curve(engine: Engine, job_id: str) -> dict[str, Any]:
 
 
 def started_at(job: Job) -> float:
-    """Return when the job started or, if it has not, was ordered, in seconds since 1970."""
+    """Return when the job started, or was ordered if it has not started, in s since 1970."""
     return (job.started_at or job.created_at).timestamp()
 
 

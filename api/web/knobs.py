@@ -19,10 +19,11 @@ Sample = tuple[dict[str, Any], str, float | None]
 def knob_tables(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     """Return a table for each knob that has several values.
 
-    A table has a row for each value, fastest first: how many trials have it, how many of them
-    failed, their best and their median time. The first table is that of the templates, over all
-    trials. The others are about the fastest trial's template alone, because a knob of the same name
-    may mean something else in another; the knob that explains the most comes first.
+    A table has a row for each value, fastest first. A row has the number of trials with this value,
+    how many of them failed, and their best and median times. The first table is that of the
+    templates and covers all trials. The others cover only the template of the fastest trial,
+    because a knob of the same name may mean something else in another template. Of them, the knob
+    that explains the most comes first.
     """
     timed = [sample for sample in samples if sample[1] == "ok" and sample[2]]
     if timed:
@@ -39,8 +40,8 @@ def knob_tables(samples: Sequence[Sample]) -> list[dict[str, Any]]:
 def explained(groups: Sequence[Sequence[float]]) -> float | None:
     """Return the share of the variance of log times that lies between the groups.
 
-    What random groups would explain is subtracted: it is Kelley's epsilon squared,
-    1 - (within / (n - k)) / (total / (n - 1)) for n times in k groups, or 0 if that is negative.
+    The share that random groups would explain is subtracted. The result is Kelley's epsilon
+    squared, 1 - (within / (n - k)) / (total / (n - 1)) for n times in k groups, or 0 if negative.
     Return None if there are too few times to tell, or all are equal."""
     logs = [[math.log(time) for time in group] for group in groups if group]
     every = [each for group in logs for each in group]

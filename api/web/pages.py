@@ -47,8 +47,7 @@ def duration(seconds: float | None) -> str:
 def shape(workload: dict[str, Any], operator: str) -> str:
     """Return a workload in short: its extents, then its other fields in words.
 
-    Left out are ``max_error``, and fields that came with later releases if they are at their
-    default."""
+    ``max_error`` is left out. So is each field of a later release that has its default."""
     known = {each.name: each.defaults_of_added_fields for each in operators()}
     defaults = known.get(operator, {})
     extents, words = [], []

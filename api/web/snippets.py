@@ -32,8 +32,8 @@ def snippets(
 ) -> dict[str, str]:
     """Return complete programs by name: Python, PyTorch and curl.
 
-    Python, which means NumPy's arrays, is left out for a GPU's best. ``narrowed`` has the other
-    filters by which the best was asked for: templates, threads, parallel."""
+    The Python program uses NumPy's arrays, so it is left out for a best on a GPU. ``narrowed`` has
+    the other filters of the request: templates, threads, parallel."""
     shape = workload.explicit_fields
     asked = {**shape, "target": device["kind"], **narrowed}
     arguments = ", ".join(

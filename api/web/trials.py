@@ -1,4 +1,4 @@
-"""The table of a job's trials: what is asked for, the rows, and an export as CSV."""
+"""The table of a job's trials: its query, its rows, and an export as CSV."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FIRST_COLUMNS = ("number", "status", "time_us", "max_error", "seconds", "templa
 
 @dataclass(frozen=True)
 class TrialTableQuery:
-    """What a reader asks to see of a job's trials. A value without meaning becomes the default."""
+    """A reader's query for a job's trials. An invalid ``sort`` or ``show`` becomes the default."""
 
     sort: str = "time_us"
     status: str = ""
@@ -43,7 +43,7 @@ class TrialTableQuery:
 
     @classmethod
     def read(cls, query: Mapping[str, str]) -> TrialTableQuery:
-        """Return what the query of a URL asks for."""
+        """Return the query that a URL has."""
         sort, show = query.get("sort", ""), query.get("show", "")
         return cls(
             sort=sort if sort in SORTS else cls.sort,
@@ -65,7 +65,7 @@ class TrialTableQuery:
         return _KNOB.sub("", self.knobs).strip()
 
     def toggled_sort(self, sort: str) -> str:
-        """Return the order that a column's heading asks for: ``sort``, reversed if already so."""
+        """Return the order after a click on a heading: ``sort``, or its reverse if it is in use."""
         opposite = sort.removeprefix("-") if sort.startswith("-") else f"-{sort}"
         return opposite if self.sort == sort else sort
 
@@ -78,7 +78,7 @@ class TrialTableQuery:
 
 
 def table(engine: Engine, job_id: str, query: TrialTableQuery) -> dict[str, Any]:
-    """Return the rows that are asked for, how many there are in all, and the form's choices."""
+    """Return the requested rows, the number of matching trials, and the form's choices."""
     column, descending = query.sort.removeprefix("-"), query.sort.startswith("-")
     rows, count = trial_table.find_trials(
         engine, job_id, query.filter, column, descending, int(query.show)

@@ -29,5 +29,5 @@ def docs(request: Request) -> Response:
 @router.get(DOCUMENT)
 async def document(request: Request) -> Response:
     access: Access = request.app.state.access
-    await access.keyring.current()  # so that the document says which routes need one
+    await access.keyring.current()  # so that the document says which routes need a key
     return JSONResponse(request.app.openapi())

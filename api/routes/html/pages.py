@@ -106,7 +106,7 @@ def job_trials(request: Request, job_id: str, engine: EngineDep) -> Response:
     job = queue.get(engine, job_id)
     table = trials.table(engine, job_id, query)
     answer = render(request, "parts/trials.html", job=job, table=table)
-    if request.headers.get("HX-Trigger") != "trials":  # else the page only renews itself
+    if request.headers.get("HX-Trigger") != "trials":  # otherwise the page refreshes itself
         answer.headers["HX-Replace-Url"] = f"/ui/jobs/{job_id}?{query.url_query()}".removesuffix(
             "?"
         )
@@ -222,7 +222,7 @@ def ladder(
 
 
 def _listing(engine: Any, query: Mapping[str, str], cursor: str) -> dict[str, Any]:
-    """Return what the list of jobs shows."""
+    """Return the contents of the list of jobs."""
     wanted = replace(JobFilter.of(query), operator=None)  # the query's operator is the form's
     page = queue.list_jobs(engine, wanted, LISTED, cursor or None)
     devices = {device.id: device for device in list_devices(engine)}

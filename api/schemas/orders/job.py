@@ -31,8 +31,10 @@ class OrderBase(TermsIn):
 
 
 def order_of(said: Terms, operator: str, workload: Workload) -> JobOrder:
-    """Return the order of a workload on these terms. If all its templates are for one kind of
-    device, it is for that kind: a worker of another kind would take it, and fail."""
+    """Return the order of a workload on these terms.
+
+    If all its templates are for one kind of device, the order is for that kind. Otherwise a worker
+    of the other kind might claim the job, and fail."""
     names = restricted(said, operator)
     is_open = said.target == "auto" and said.for_device is None
     kind = only_kind(names, operator) if is_open else None
