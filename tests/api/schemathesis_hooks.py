@@ -76,7 +76,7 @@ def map_case(context: HookContext, case: Case) -> Case:
 def before_call(context: HookContext, case: Case, kwargs: dict[str, Any]) -> None:
     """Give each order of a model its own Idempotency-Key.
 
-    Nearly all come with the key of the example, which a job has used, too.
+    Nearly all orders come with the key of the example, which a job has used already.
     """
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
@@ -155,7 +155,7 @@ def signals(shape: dict[str, Any]) -> dict[str, Any]:
 
 
 def smooth(shape: dict[str, Any]) -> dict[str, Any]:
-    """Return a shape whose gradients one program computes all.
+    """Return a shape for which one program computes all gradients.
 
     Its channels are separate, and its activation has a derivative without jumps.
     """
@@ -206,7 +206,7 @@ def of_this_release(line: dict[str, Any]) -> dict[str, Any]:
 
 @schemathesis.check
 def refuses_what_fits_for_a_reason(context: CheckContext, response: Response, case: Case) -> None:
-    """Fail if data that fits the schema is refused for none of REASONS."""
+    """Fail if data that fits the schema is refused for a reason that is not in REASONS."""
     if case.meta is None or not case.meta.generation.mode.is_positive:
         return
     if response.status_code not in {400, 422}:

@@ -1,4 +1,4 @@
-"""API keys: which routes need one of which scope, and how requests without one are refused."""
+"""API keys: which scope each route needs, and how requests without a valid key are refused."""
 
 import asyncio
 import re
@@ -212,7 +212,6 @@ def test_keys_are_read_again_after_a_second(
 def test_read_that_needs_no_key_does_not_look_up_keys(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If reading needs no key, a read does not look at the keys."""
     made(client, "admin")
     app: Any = client.app
     monkeypatch.setattr(app.state, "access", NeverAsked(app.state.access))
@@ -381,7 +380,6 @@ def test_key_cookie_authorizes_reading(guarded: TestClient) -> None:
 
 @pytest.mark.parametrize("back", ["//evil", "https://evil", "/\\evil", "evil", "/\nevil", ""])
 def test_key_form_redirects_only_to_paths_of_the_service(client: TestClient, back: str) -> None:
-    """The form for a key redirects only to paths of this service."""
     answer = client.post("/ui/key", data={"back": back}, headers=OWN, follow_redirects=False)
     assert answer.headers["location"] == "/"
 

@@ -1,4 +1,4 @@
-"""Every order that can't be taken is refused with the name of the field; nothing is written."""
+"""Every invalid order is refused with the name of its field, and nothing is written."""
 
 import gzip
 import json
@@ -201,7 +201,7 @@ def test_a_query_of_many_unknown_names_has_a_short_refusal(client: TestClient) -
 
 
 def test_repeated_json_member_is_refused(client: TestClient) -> None:
-    """A repeated name is refused: a parser takes one of the two values, and not always the same."""
+    """A repeated name is refused, because parsers differ in which of the two values they take."""
     for text, name in (
         ('{"operator": "conv1d", "workload": {"M": 100, "M": 200, "N": 3}}', "workload.M"),
         (

@@ -100,7 +100,7 @@ def test_best_is_of_the_fastest_device_and_names_all_devices(
 def test_parallel_and_threads_choose_the_best_by_its_thread_count(
     client: TestClient, engine: Engine
 ) -> None:
-    """``parallel`` asks for the best on several threads, ``threads`` for one on so many at most."""
+    """``parallel`` asks for a best on several threads, ``threads`` for one on at most so many."""
     tuned(engine, "conv1d", SHAPE, HOST, time_us=5.0, threads=1)
     tuned(engine, "conv1d", SHAPE, HOST, time_us=9.0, threads=2)
     assert client.get(URL).json()["time_us"] == 5.0

@@ -42,7 +42,6 @@ def test_pages_name_a_faster_peer(client: TestClient, engine: Engine) -> None:
 
 
 def test_best_page_dates_peer_times_of_an_earlier_job(client: TestClient, engine: Engine) -> None:
-    """Peers' times that were taken over from an earlier job are shown with their date."""
     row = {"name": "numpy", "time_us": 900.0, "speedup": 1.8}
     one, _, _ = pages_of(client, engine, time_us=487.0, baselines=[row])
     assert "timed by an earlier job" not in one

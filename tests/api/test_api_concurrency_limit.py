@@ -63,7 +63,6 @@ def test_orders_waiting_for_the_write_lock_do_not_block_readers(
     ],
 )
 def test_client_that_sends_slowly_holds_no_write_slot(url: str, path: str, kind: str) -> None:
-    """Clients that send bodies slowly take none of the slots for writing orders."""
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n"
     head += f"Content-Type: {kind}\r\nContent-Length: 100\r\n\r\na"
     with ExitStack() as stack:
@@ -98,7 +97,6 @@ def test_export_beyond_the_limit_waits_or_gets_503(url: str, app: FastAPI) -> No
 
 
 def test_slot_is_released_after_an_error_or_a_lost_client(database_url: str) -> None:
-    """A slot is free again after an error, and after a client that has left."""
     app = create_app(Settings(database_url=database_url))
     with served(app) as url:
         app.state.export_limit = ConcurrencyLimit("exports", 1, READ_SECONDS)

@@ -79,7 +79,6 @@ def test_client_that_does_not_finish_its_request_gets_408(
 
 
 def test_sending_byte_by_byte_does_not_extend_the_deadline(hurried: tuple[str, int]) -> None:
-    """A client that sends byte by byte does not move its deadline."""
     with socket.create_connection(hurried) as stranger, pytest.raises(OSError, match=r"\[Errno"):
         for byte in iter(lambda: b"x", None):
             stranger.sendall(byte)
@@ -104,8 +103,8 @@ def test_client_that_reads_slowly_gets_the_whole_answer(
 ) -> None:
     """A slow reader is not dropped as long as it reads.
 
-    The unsent rest does not shrink to the buffer's low-water mark within STALLED_SECONDS, so that
-    mark must not be the measure.
+    The unsent rest does not shrink to the buffer's low-water mark within STALLED_SECONDS, so the
+    deadline must not depend on that mark.
     """
     monkeypatch.setattr(connections, "STALLED_SECONDS", 1.0)
     content, parts = bytes(48 << 20), 5
@@ -167,7 +166,6 @@ def unread(
 def test_server_drops_a_client_that_never_reads_the_end_of_its_answer(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch, connection: str
 ) -> None:
-    """A client that does not read the end of its answer is disconnected."""
     monkeypatch.setitem(connections.DEADLINE_SECONDS, "request", 0.3)
     monkeypatch.setattr(connections, "STALLED_SECONDS", 0.3)
     with unread(app, connection) as (_, _, lost):
@@ -191,7 +189,6 @@ def test_closed_connection_with_unsent_bytes_is_dropped_for_a_new_client(
 def test_deadline_adds_no_408_to_the_answer_of_a_closing_connection(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A deadline that passes while a connection closes adds no 408 to the answer."""
     monkeypatch.setitem(connections.DEADLINE_SECONDS, "request", 0.3)
     with unread(app, "keep-alive", timeout_keep_alive=0) as (_, client, _):
         time.sleep(0.6)  # longer than the deadline of 0.3 s for the next request
@@ -199,7 +196,7 @@ def test_deadline_adds_no_408_to_the_answer_of_a_closing_connection(
 
 
 def test_listener_to_events_has_no_deadline(hurried: tuple[str, int], app: FastAPI) -> None:
-    """No deadline applies to a listener that has sent its request and takes what comes."""
+    """No deadline applies to a listener that has sent its request and reads its events."""
     job = running(app.state.engine, "conv1d", {"M": 100, "N": 3})
     with Stream(f"http://{hurried[0]}:{hurried[1]}", job.id) as stream:
         events = iter(stream)

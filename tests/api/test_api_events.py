@@ -116,7 +116,7 @@ class Tuning:
 
 
 def complete(got: list[Event], tuning: Tuning) -> None:
-    """Assert that the events tell all that happened, once and in order, up to the job's end."""
+    """Assert that the events report everything once and in order, up to the job's end."""
     told = [(event.kind, event.data["number"]) for event in got if event.kind in {"trial", "best"}]
     bests = tuning.bests()
     assert told == [

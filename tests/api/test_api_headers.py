@@ -1,4 +1,4 @@
-"""Security headers that every answer has, and CORS headers that none has."""
+"""Security headers, which every answer has, and CORS headers, which no answer has."""
 
 import pytest
 from fastapi import FastAPI

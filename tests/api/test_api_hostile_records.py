@@ -62,5 +62,4 @@ def test_mangled_export_gets_jobs_or_a_problem(
 def test_refusal_of_long_unknown_names_stays_short(
     client: TestClient, engine: Engine, name: str
 ) -> None:
-    """A refusal stays short, however long the unknown names in the log are."""
     assert sent(client, engine, (f'{{"{name}": 1}}\n' * 30).encode()).status_code == 422

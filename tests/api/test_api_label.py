@@ -88,7 +88,6 @@ def test_job_list_page_filters_by_label(client: TestClient) -> None:
 
 
 def test_order_form_keeps_a_label_of_digits_as_text(client: TestClient) -> None:
-    """A label of digits stays text on its way through the form."""
     sent = {"operator": "conv1d", "workload.M": "100", "workload.N": "3", "label": "2024"}
     own = {"sec-fetch-site": "same-origin"}
     answer = client.post("/ui/jobs", data=sent, headers=own, follow_redirects=False)

@@ -1,6 +1,6 @@
 """Clients that leave while they listen or send a body: the log shows no failure.
 
-If there is one, its traceback in the log shows no values of variables, which may be keys.
+If a request fails, its traceback in the log shows no values of variables, which may be keys.
 """
 
 import json

@@ -84,9 +84,9 @@ def test_forwarded_for_header_counts_only_from_trusted_proxies(
     settings = Settings(database_url=database_url, requests_per_second=0.1, trusted_proxies=told)
 
     def status(name: str) -> int:
-        """Return the status of a request from ``name``, which its header names, too.
+        """Return the status of a request from ``name`` whose X-Forwarded-For is ``name``, too.
 
-        Uvicorn would take the client from the header.
+        Uvicorn would take the client from that header.
         """
         asking = TestClient(client.app, client=(name, 0))
         return asking.get("/operators", headers={"x-forwarded-for": name}).status_code

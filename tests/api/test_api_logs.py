@@ -1,4 +1,4 @@
-"""Messages of libraries in the service's log: they have the format of its own events."""
+"""Messages of libraries in the service's log have the format of its own events."""
 
 import json
 import subprocess

@@ -55,7 +55,7 @@ def test_nearest_configuration_is_valid_for_the_requested_shape(
 def test_distance_counts_an_extent_that_the_key_leaves_out(
     client: TestClient, engine: Engine
 ) -> None:
-    """Batch 1, the default, which the key leaves out, is closer to 4 than batch 64."""
+    """The key leaves out batch 1, the default; it still is closer to batch 4 than batch 64 is."""
     signals = {"M": 512, "N": 9, "C": 8}
     one = tuned(engine, "conv1d", signals)
     tuned(engine, "conv1d", signals | {"B": 64})

@@ -69,7 +69,6 @@ def test_people_get_a_page_and_programs_the_index(client: TestClient) -> None:
 def test_pages_leave_out_default_fields_of_a_shape(
     client: TestClient, engine: Engine, shape: dict[str, Any], told: str
 ) -> None:
-    """Pages leave out the fields of a shape that have their default."""
     job = running(engine, "conv1d", shape)
     assert f'<span class="shape">{told}</span>' in page(client, f"/ui/jobs/{job.id}")
 
@@ -218,7 +217,6 @@ def test_snippets_of_a_best_include_its_padding(client: TestClient, engine: Engi
 
 
 def test_invalid_host_header_does_not_get_into_snippets(client: TestClient, engine: Engine) -> None:
-    """A Host header that is no valid host does not get into the snippets."""
     tuned(engine, "conv1d", {"M": 100, "N": 3})
     answer = client.get(CONV1D, headers=HTML | {"host": "a.b;rm -rf"})
     assert "http://localhost:8000" in answer.text

@@ -215,7 +215,7 @@ CHUNK = b"1000\r\n" + b" " * 4096 + b"\r\n"
 
 
 def unfinished(url: str, path: str, kind: str, chunks: int) -> bytes:
-    """Send so many chunks of a body without its end; return the answer.
+    """Send this number of chunks of a body, but not its end; return the answer.
 
     The service must close the connection after the answer.
     """
@@ -275,7 +275,6 @@ def test_connection_closes_after_the_answer_to_an_unread_body(
 def test_failure_to_start_prints_one_line(
     tmp_path: Path, settings: dict[str, str], says: str
 ) -> None:
-    """A failure to start prints one line; the next test checks it for uvicorn's command."""
     _is_one_line(tmp_path, [sys.executable, "-m", "api"], settings, says)
 
 
@@ -289,7 +288,6 @@ def test_failure_to_start_prints_one_line(
 def test_failure_to_start_under_uvicorn_prints_one_line(
     tmp_path: Path, settings: dict[str, str], says: str
 ) -> None:
-    """A failure to start prints one line under uvicorn's command, too."""
     _is_one_line(tmp_path, SERVE, settings, says)
 
 

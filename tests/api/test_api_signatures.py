@@ -32,7 +32,7 @@ def content(engine: Engine, sha256: str) -> bytes:
 
 
 def written(engine: Engine, sha256: str, changed: bytes) -> None:
-    """Overwrite the bytes of a stored artifact, though not its name."""
+    """Overwrite the bytes of a stored artifact, but keep its name."""
     with writing(engine) as connection:
         row = update(table).where(table.c.sha256 == sha256)
         connection.execute(row.values(content=changed))

@@ -77,7 +77,6 @@ def test_job_page_answers_200_to_an_invalid_query(client: TestClient, job: str, 
 def test_browser_address_changes_if_the_reader_sorts_not_if_the_page_refreshes(
     client: TestClient, job: str
 ) -> None:
-    """The browser's address changes if the reader sorts, not if the page refreshes itself."""
     path = f"/ui/jobs/{job}/trials?sort=-number"
     assert client.get(path, headers=HTML).headers["hx-replace-url"] == (
         f"/ui/jobs/{job}?sort=-number"

@@ -84,7 +84,6 @@ def test_nearest_answer_is_verified_once_its_job_has_succeeded(
 def test_verified_best_lends_its_configuration_to_no_other_shape(
     client: TestClient, engine: Engine
 ) -> None:
-    """A verified best lends its configuration to no other shape."""
     far = tuned(engine, "conv1d", {"M": 8192, "N": 32})
     verified(engine, client.post("/jobs/nearest", json=ASKED).json())
     assert client.get("/best/conv1d?M=4001&N=32&match=nearest").json()["job"] == far.id
@@ -129,7 +128,7 @@ def lender_of(client: TestClient, engine: Engine, filters: str) -> tuple[str, st
 
 @pytest.mark.parametrize("name", ["conv1d", "depthwise_conv2d"])
 def test_best_and_nearest_take_as_many_templates_as_an_order(client: TestClient, name: str) -> None:
-    """Both routes take as many names of templates as an order, however long they are together."""
+    """Both routes take as many names as an order, however long the names are together."""
     asked = 32 * [max(template_names(name), key=len)]
     workload = operator(name).example
     order = {"operator": name, "workload": workload, "templates": asked}

@@ -1,4 +1,4 @@
-"""A job that no living worker can take says so; a 404 of GET /best names the job to wait for."""
+"""A job says if no living worker can take it; a 404 of GET /best names the job to wait for."""
 
 import json
 from typing import Any
