@@ -91,7 +91,6 @@ def test_job_is_cancelled_by_keyboard(page: "Page", worker: Worker) -> None:
 
 
 def test_job_list_refreshes_without_losing_the_focus(page: "Page", worker: Worker) -> None:
-    """The list of jobs renews itself without taking the keyboard's focus away."""
     page.goto("/")
     page.locator("#jobs tbody a").first.focus()
     held = page.evaluate("document.activeElement.id")

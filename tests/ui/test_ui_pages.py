@@ -1,5 +1,4 @@
-"""Pages with content: accessible, in light and dark, on a phone, without scripts, with 10,000
-trials."""
+"""Pages with content: accessible, light and dark, on a phone, without scripts, of 10,000 trials."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -136,7 +135,6 @@ def test_another_jobs_curve_is_drawn_for_comparison(page: "Page", job: Job) -> N
 def test_job_is_ordered_and_cancelled_without_javascript(
     browser: "Browser", service: Service, job: Job
 ) -> None:
-    """A job can be ordered, read and cancelled in a browser without JavaScript."""
     context = browser.new_context(base_url=service.url, java_script_enabled=False)
     page = context.new_page()
     page.goto("/?operator=depthwise_conv2d")
