@@ -22,8 +22,10 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def start(database: Database, tmp_path: Path) -> Iterator[Start]:
-    """A function that starts a worker with options and TMPDIR in ``tmp_path``; workers still alive
-    are killed in the end."""
+    """A function that starts a worker with options and with ``tmp_path`` as TMPDIR.
+
+    Workers that are still alive in the end are killed.
+    """
     started: list[Worker] = []
 
     def one(*options: str) -> Worker:

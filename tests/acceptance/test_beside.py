@@ -1,6 +1,6 @@
 """If a setting asks for it, MetaSchedule searches after the job and becomes one of the baselines.
 
-The search is a stand-in here; the real one has a test of its own.
+The search is a stand-in here; the real search has a test of its own.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A database that does not answer for a while: no worker ends for it, and no job is lost."""
+"""A database that does not answer for a while ends no worker and loses no job."""
 
 import sqlite3
 import time
@@ -78,7 +78,7 @@ def test_worker_leaves_a_job_to_its_lease_if_the_database_is_locked(
     assert (left.state, left.error, left.trials_measured) == ("running", None, 1)
     assert said[-1]["event"] == "job_left_to_its_lease"
     assert "locked" in said[-1]["reason"]
-    others = hurried.claim("cpu")  # before that it gives back the job that it left
+    others = hurried.claim("cpu")  # first it gives back the job that it left to its lease
     assert others is not None
     given = queue.get(database.engine, job.id)
     assert (given.id, given.attempt, given.released) == (others.id, 2, 1)

@@ -63,7 +63,7 @@ def test_client_tunes_locally_and_loads_the_library(
 def test_best_signed_by_another_key_loads_after_it_is_tuned_again_here(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error says so. No search here beats the time that the other key's best has."""
+    """The error says so. No search here is faster than the best that the other key signed."""
     monkeypatch.setenv("TUNER_BUILD_WORKERS", "2")
     options = {"target": "cpu", "trials": 2, "search": "random", "baselines": "none"}
     settings = Settings(database_url=database.url)

@@ -72,5 +72,5 @@ def test_lease_taken_by_another_worker_raises_lease_lost(database: Database) -> 
         rows = everything(database)
         with pytest.raises(LeaseLost):
             lease.check()
-        time.sleep(0.2)  # the heartbeat's thread notices it, too, and just ends
+        time.sleep(0.2)  # the heartbeat's thread notices the loss, too, and ends silently
     assert everything(database) == rows

@@ -125,7 +125,7 @@ def is_refused(revision: str, complained: str) -> None:
 def test_service_is_not_ready_once_its_database_has_another_schema(
     database: Database, revision: str
 ) -> None:
-    """A restore, or another release that is started on the database, changes it like this."""
+    """A restore changes the schema like this, and so does another release on the same database."""
     with TestClient(create_app(Settings(database_url=database.url))) as client:
         assert client.get("/readyz").status_code == 200
         with writing(database.engine) as connection:

@@ -20,7 +20,6 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_quiet_job_stores_its_peer_times_and_the_next_job_uses_them(
     database: Database, bench: Bench
 ) -> None:
-    """Peers' times of a quiet job are stored, and the next job uses stored times."""
     job = database.submit(SHAPE, trials=2, baselines="all")
     bench.run(database, job)
     mine = job.workload_key, bench.device_id(database), job.baselines
@@ -35,7 +34,7 @@ def test_quiet_job_stores_its_peer_times_and_the_next_job_uses_them(
         assert kept is None
 
     peer_times.store(database.engine, *mine, ours, [ROW])
-    # another selection of templates has a best of its own, which no faster one keeps out
+    # an order with other templates has a best of its own, which a faster best does not keep out
     other = database.submit(SHAPE, trials=2, baselines="all", templates=["direct"])
     bench.run(database, other)
     stored = best.bests_on_device(database.engine, job.workload_key, bench.device_id(database))

@@ -1,4 +1,4 @@
-"""What was killed at a limit is tried again by another job whose limit is larger."""
+"""A trial that was killed at a time limit is repeated by another job with a larger limit."""
 
 import pytest
 from processes import Database
@@ -64,4 +64,4 @@ def test_each_limit_counts_for_its_own_timeouts(
     assert known_under(30, 30)
     assert known_under(61, 60) == (status == "run_timeout")
     assert known_under(60, 61) == (status == "build_timeout")
-    assert known_under(61, 61, to=job)  # a job repeats none of its own
+    assert known_under(61, 61, to=job)  # a job does not repeat its own trials

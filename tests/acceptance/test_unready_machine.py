@@ -31,7 +31,7 @@ def ended(database: Database, job: queue.Job) -> queue.Job:
 def test_a_scratch_folder_that_was_cleaned_away_is_made_anew(
     database: Database, start: Start, tmp_path: Path
 ) -> None:
-    """systemd-tmpfiles removes what lies unused in /tmp for ten days, if its worker idles."""
+    """systemd-tmpfiles removes files in /tmp that an idle worker has not used for ten days."""
     worker = start()
     assert ended(database, database.submit(SHAPE, trials=1)).state == "succeeded"
     made = set(tmp_path.glob(f"{PREFIX}*"))
@@ -76,9 +76,9 @@ Mend = Callable[[], None]
 
 
 def run_until_idle(worker: room.Worker, monkeypatch: pytest.MonkeyPatch, mend: Mend) -> list[str]:
-    """Run the worker, mend the machine if it waits for that, and stop it once no job is left.
+    """Run the worker, mend the machine if the worker waits, and stop the worker once it is idle.
 
-    Return its log's events.
+    Return the events of its log.
     """
     waits: list[float] = []
 

@@ -1,5 +1,7 @@
-"""On a temporary folder that is full, or from which no library can be loaded, no configuration
-fails, and the job waits for another folder."""
+"""A full temporary folder, or one from which no library can be loaded, fails no configuration.
+
+The job waits for another folder.
+"""
 
 import os
 import subprocess

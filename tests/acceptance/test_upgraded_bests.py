@@ -15,7 +15,10 @@ SHAPE = {"M": 64, "N": 8}
 def test_best_of_another_tvm_version_is_rebuilt_for_the_last_round(
     database: Database, bench: Bench, tmp_path: Path
 ) -> None:
-    """It is built anew although this search does not find it, so an unlucky one loses nothing."""
+    """The best is built anew although the new search does not find it.
+
+    So an unlucky search loses no best.
+    """
     (tmp_path / "enough").touch()
     template = PlantedHungry(tmp_path)
     job = database.submit(SHAPE, trials=2, search="grid")
