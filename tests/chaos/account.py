@@ -21,10 +21,10 @@ Line = dict[str, Any]
 
 
 def look_over(engine: Engine, damage: Damage) -> None:
-    """Add to ``damage`` what the database alone shows.
+    """Add to ``damage`` the findings from the database alone.
 
-    That is how the jobs ended, whether trials are missing or there twice, and what
-    ``tuner db check`` finds.
+    They are the jobs' states, trials that are missing or stored twice, and the findings of
+    ``tuner db check``.
     """
     with reading(engine) as connection:
         rows = connection.execute(select(jobs)).all()
@@ -47,7 +47,7 @@ def look_over(engine: Engine, damage: Damage) -> None:
 
 
 def hold_against(engine: Engine, diary: list[Line], lease_seconds: float, damage: Damage) -> None:
-    """Add to ``damage`` what the hands' diaries show in comparison with the database.
+    """Add to ``damage`` the findings from comparing the hands' diaries with the database.
 
     A write that a diary calls stored must be there. A trial of an older attempt must not come after
     one of a newer attempt. A job must not be claimed while its lease is good.

@@ -36,16 +36,16 @@ class Crew:
         self._hands[which] = self._start()
 
     def pause(self, which: int) -> None:
-        """Stop a hand for longer than its lease, so that another takes its job; let it go on."""
+        """Stop a hand for longer than its lease, so that another takes its job; then resume it."""
         pid = self._hands[which].pid
         os.kill(pid, signal.SIGSTOP)
         time.sleep(1.2 * self._habits.lease_seconds)
         os.kill(pid, signal.SIGCONT)
 
     def finish(self, engine: Engine) -> None:
-        """Wait until all jobs have ended, or none has for three leases and 30 s; let the hands end.
+        """Wait until all jobs have ended, then let the hands end.
 
-        A hand ends once it finds no job.
+        Give up if no job has ended for three leases and 30 s. A hand ends once it finds no job.
         """
         wait_for_ends(engine, 3 * self._habits.lease_seconds + 30)
         self._stop.touch()

@@ -26,8 +26,8 @@ class Memory:
 
     ``orders`` are its orders and ``answered`` the ids of their jobs, both by Idempotency-Key.
     ``lost`` are the keys of orders whose answer never came. ``cancelled`` are ids of jobs.
-    ``refused`` are the types of answers with status 503, ``wrong`` the answers that must not be, in
-    words.
+    ``refused`` are the types of answers with status 503. ``wrong`` says in words what must not
+    happen but did.
     """
 
     orders: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Customer(threading.Thread):
                 self._draw.choice(acts)()
 
     def leave(self) -> None:
-        """Stop, and send the orders again whose answers were lost; the service must be up then."""
+        """Stop, and repeat the orders whose answers were lost. The service must be up."""
         self._leaving.set()
         self.join(60)
         assert not self.is_alive()

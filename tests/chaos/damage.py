@@ -1,4 +1,4 @@
-"""What a storm did and what its damage is, and which of the damage is harm."""
+"""What a storm did, its damage, and which damage counts as harm."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Damage:
 def harm(damage: Damage, asked: dict[str, int]) -> list[str]:
     """Return a sentence for each harm.
 
-    A storm that did not strike all blows that were ``asked`` for proves nothing; that is a harm,
-    too, and so is a disk that was never full or a storm without trials.
+    A storm that did not strike all blows that were ``asked`` for proves nothing, so that is harm,
+    too. So are a disk that was never full and a storm without trials.
     """
     found = [
         f"{name}: {count} ({meaning})"

@@ -11,7 +11,7 @@ from typing import Any
 from db.queue import Job
 
 clock = time.time
-"""The host's clock, taken before :mod:`tests.chaos.wrong_clock` can move that of a hand."""
+"""The host's clock, taken before :mod:`tests.chaos.wrong_clock` can move the clock of a hand."""
 
 
 class Diary:

@@ -45,9 +45,9 @@ def why_not() -> str | None:
 
 
 def fill(kind: str, folder: Path, fillings: int, seed: int) -> Damage:
-    """Run a storm over a ``sqlite`` or ``postgresql`` database on a disk that is filled so often.
+    """Run a storm over a ``sqlite`` or ``postgresql`` database on a disk that is filled repeatedly.
 
-    The folder must be empty; the diaries are written into it.
+    The disk is filled ``fillings`` times. The folder must be empty; it gets the diaries.
     """
     command = [*ALONE, sys.executable, "-m", "tests.chaos.disk", kind, str(folder)]
     done = subprocess.run(

@@ -80,7 +80,7 @@ class Listener(threading.Thread):
     def _newest(self) -> str | None:
         """Return the newest id told so far, or None if the thread is to end.
 
-        Older ids are skipped, because their jobs may be over; a None among them is not.
+        Older ids are skipped, because their jobs may be over. A None is never skipped.
         """
         job_id = self.told.get()
         while job_id is not None:

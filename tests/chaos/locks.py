@@ -14,7 +14,7 @@ from tests.chaos.crew import FORK
 def locking(path: str, longest_seconds: float) -> Callable[[random.Random], None]:
     """Return a blow that locks the file with BEGIN IMMEDIATE or EXCLUSIVE.
 
-    It holds the lock for a tenth of ``longest_seconds`` up to all of them.
+    It holds the lock for 0.1 to 1 times ``longest_seconds``.
     """
 
     def lock(draw: random.Random) -> None:

@@ -90,8 +90,8 @@ def marked(mark: str) -> list[int]:
 def said(folder: Path) -> list[dict[str, Any]]:
     """Return the lines of all workers' logs in the folder, oldest first.
 
-    What follows the last newline of a log is left out: it is the line that a killed worker was
-    writing. A line that is no JSON becomes an event without a time.
+    Text after the last newline of a log is left out: a killed worker was still writing that line. A
+    line that is not JSON becomes an event without a time.
     """
     lines = []
     for path in folder.glob(LOG):

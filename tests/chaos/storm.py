@@ -48,7 +48,7 @@ def rage(url: str, folder: Path, storm: Storm) -> Damage:
     draw = random.Random(storm.seed)  # noqa: S311  # repeatable
     for number in range(storm.jobs):
         submitted(engine, 64 + number, target="cpu", trials=draw.randint(*TRIALS))
-    engine.dispose()  # a connection must not be shared with what is forked
+    engine.dispose()  # forked processes must not share a connection
     crew = Crew(url, folder, storm.habits, storm.seed, HANDS)
     own = {
         "kill": lambda draw: crew.kill(draw.randrange(HANDS)),

@@ -1,5 +1,4 @@
-"""The accounts of a storm find harm that is planted, so that a storm without findings means
-something."""
+"""The accounts of a storm find planted harm, so a storm without findings means something."""
 
 import subprocess
 import sys
@@ -53,7 +52,7 @@ def line(job: queue.Job, event: str, at: float, attempt: int = 1, **more: Any) -
 
 
 def found(engine: Engine, diary: list[Line]) -> dict[str, Any]:
-    """Return the fields of the damage that differ from those of a storm without any."""
+    """Return the fields of the damage that differ from those of a storm without damage."""
     damage = Damage()
     hold_against(engine, diary, LEASE_SECONDS, damage)
     return {

@@ -45,9 +45,9 @@ def strike(
     """Run a storm over two real workers on a new database, and return the damage.
 
     ``kill`` and ``pause`` hit a worker, ``child`` a process that a worker started. A kill comes up
-    to ``calm`` seconds after its worker has started to take jobs. The lease of a paused worker's
-    job is let run out, so that a pause need not last longer than 30 s. With ``hurry``, the lease of
-    a killed worker's job is, too, and there is one job at a time, which times no peers.
+    to ``calm`` seconds after its worker has started to take jobs. The storm ends the lease of a
+    paused worker's job, so that a pause need not last longer than 30 s. With ``hurry``, it also
+    ends the lease of a killed worker's job, and there is one job at a time, which times no peers.
     """
     engine = open_engine(url)
     migrate(engine)
@@ -193,7 +193,7 @@ def _order(engine: Engine, length: int, baselines: Baselines) -> None:
 
 
 def _run_out(engine: Engine, worker: RealWorker) -> tuple[str, int] | None:
-    """Let the lease of the worker's job run out now; return the job's id and its attempt.
+    """End the lease of the worker's job now; return the job's id and its attempt.
 
     Return None if the worker has no job or was stopped while it was writing.
     """
