@@ -1,5 +1,7 @@
-"""The query of a job's events, and the JSON of ``best`` and ``progress``; the others carry jobs and
-trials."""
+"""The query of a job's events, and the JSON of the events ``best`` and ``progress``.
+
+The other events carry jobs and trials.
+"""
 
 from __future__ import annotations
 
