@@ -43,9 +43,7 @@ def of_system(number: int) -> OSError:
         of_system(errno.ENOSPC),
     ],
 )
-def test_on_a_machine_that_could_run_another_job_it_is_the_jobs(
-    own: Scratch, error: Exception
-) -> None:
+def test_job_is_blamed_if_the_machine_could_run_another_job(own: Scratch, error: Exception) -> None:
     blame_job(error)
 
 
@@ -56,13 +54,13 @@ def test_on_a_machine_that_could_run_another_job_it_is_the_jobs(
         *map(of_system, (errno.EMFILE, errno.ENFILE, errno.EIO)),
     ],
 )
-def test_what_no_job_brings_about_is_the_machines(own: Scratch, error: Exception) -> None:
+def test_machine_is_blamed_for_errors_that_no_job_causes(own: Scratch, error: Exception) -> None:
     with pytest.raises(NotReady) as raised:
         blame_job(error)
     assert str(error) in str(raised.value)
 
 
-def test_a_trial_of_a_machine_that_lacks_something_is_not_stored(
+def test_failed_trial_is_not_stored_if_the_machine_lacks_compiler_or_scratch(
     own: Scratch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for status in ("ok", "build_error", "run_error", "machine_error"):
@@ -77,18 +75,20 @@ def test_a_trial_of_a_machine_that_lacks_something_is_not_stored(
             blame_candidate(status)
 
 
-def test_a_disk_that_is_full_without_the_jobs_files_is_the_machines(full_disk: None) -> None:
+def test_machine_is_blamed_for_a_disk_that_is_full_without_the_jobs_files(full_disk: None) -> None:
     with pytest.raises(NotReady, match="make room there, or set TMPDIR to a larger disk"):
         blame_job(of_system(errno.ENOSPC))
 
 
-def test_so_is_a_compiler_that_is_gone(own: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_is_blamed_for_a_missing_compiler(
+    own: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CXX", "/nowhere/c++")
     with pytest.raises(NotReady, match="CXX is '/nowhere/c\\+\\+'"):
         blame_job(TunerError("no configuration worked"))
 
 
-def test_so_is_a_scratch_folder_that_is_gone_and_is_then_made_anew(own: Scratch) -> None:
+def test_machine_is_blamed_for_a_missing_scratch_folder_until_it_is_remade(own: Scratch) -> None:
     own.folder.rmdir()
     with pytest.raises(NotReady, match=rf"{own.folder}.*TMPDIR"):
         blame_job(TunerError("no configuration worked"))
@@ -96,7 +96,7 @@ def test_so_is_a_scratch_folder_that_is_gone_and_is_then_made_anew(own: Scratch)
     blame_job(TunerError("no configuration worked"))
 
 
-def test_what_can_not_be_made_anew_is_told(own: Scratch) -> None:
+def test_error_asks_to_remove_a_file_in_place_of_the_scratch_folder(own: Scratch) -> None:
     own.folder.rmdir()
     own.folder.touch()
     with pytest.raises(NotReady, match="remove it"):
@@ -104,7 +104,7 @@ def test_what_can_not_be_made_anew_is_told(own: Scratch) -> None:
     own.folder.unlink()
 
 
-def test_a_folder_whose_path_no_build_order_can_name_is_the_machines(
+def test_machine_is_blamed_for_a_scratch_path_that_is_not_utf8(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Orders cross to the children as JSON, which is UTF-8."""

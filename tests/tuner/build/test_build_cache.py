@@ -37,7 +37,7 @@ def ordered(library: Path) -> BuildOrder:
     return BuildOrder(WORKLOAD.key, program_of(template), config, device.target, library)
 
 
-def test_the_same_is_taken_and_anything_else_is_built(
+def test_equal_build_is_read_from_the_cache_and_any_other_is_compiled(
     builder: Builder, folder: Path, tmp_path: Path
 ) -> None:
     first = builder.submit(ordered(tmp_path / "first.so")).result()
@@ -65,7 +65,7 @@ def test_the_same_is_taken_and_anything_else_is_built(
     assert len([*folder.iterdir()]) == 3 + len(LINKED["llvm"])
 
 
-def test_what_is_linked_into_each_library_is_compiled_once(
+def test_sources_linked_into_every_library_are_compiled_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, again, cache = (tmp_path / name for name in ("first", "again", "cache"))
@@ -82,7 +82,9 @@ def test_what_is_linked_into_each_library_is_compiled_once(
         compiling._object_files(sources, tmp_path, cache)
 
 
-def test_what_is_not_whole_is_built(builder: Builder, folder: Path, tmp_path: Path) -> None:
+def test_library_with_a_truncated_cache_entry_is_built_again(
+    builder: Builder, folder: Path, tmp_path: Path
+) -> None:
     builder.submit(ordered(tmp_path / "first.so")).result()
     for entry in folder.iterdir():
         entry.write_bytes(entry.read_bytes()[:-1])
@@ -91,13 +93,13 @@ def test_what_is_not_whole_is_built(builder: Builder, folder: Path, tmp_path: Pa
     assert built.order.library.read_bytes()[:4] == b"\x7fELF"
 
 
-def test_a_folder_that_takes_nothing_stops_no_build(tmp_path: Path) -> None:
+def test_build_succeeds_if_the_cache_folder_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with Builder(1, cache=tmp_path / "file" / "built") as builder:
         assert builder.submit(ordered(tmp_path / "first.so")).result().status == "ok"
 
 
-def test_what_cant_be_marked_as_used_is_read(
+def test_cache_entry_is_read_even_if_it_cannot_be_marked_as_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_cache.write(tmp_path, "library", OTHER)
@@ -109,7 +111,7 @@ def test_what_cant_be_marked_as_used_is_read(
     assert build_cache.read(tmp_path, "library") == OTHER
 
 
-def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
+def test_least_recently_used_cache_entries_are_removed_first(tmp_path: Path) -> None:
     for age, name in enumerate(("new", "read", "old")):
         build_cache.write(tmp_path, name, build_cache.Entry(bytes(1000), "source"))
         os.utime(tmp_path / name, (1e9 - age, 1e9 - age))
@@ -120,7 +122,7 @@ def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"read"}
 
 
-def test_what_cant_be_removed_stops_nothing(tmp_path: Path) -> None:
+def test_making_room_skips_entries_that_cannot_be_removed(tmp_path: Path) -> None:
     build_cache.write(tmp_path, "new", build_cache.Entry(bytes(1000), "source"))
     (tmp_path / "a folder").mkdir()
     os.utime(tmp_path / "a folder", (1e9, 1e9))
@@ -128,7 +130,7 @@ def test_what_cant_be_removed_stops_nothing(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"a folder"}
 
 
-def test_each_part_makes_another_key() -> None:
+def test_cache_keys_differ_if_parts_are_split_differently() -> None:
     made = {
         build_cache.key(*parts) for parts in (("ab", "c"), ("a", "bc"), ("abc",), ("ab", "c", ""))
     }

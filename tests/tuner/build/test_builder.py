@@ -51,7 +51,7 @@ def planted(device: Device, folder: Path, behaviour: str) -> BuildOrder:
     return order(device, folder, template, template.config(behaviour))
 
 
-def test_a_configuration_becomes_a_library(
+def test_builder_compiles_a_configuration_to_a_library(
     builder: Builder, device: Device, tmp_path: Path
 ) -> None:
     template = CpuDirect()
@@ -81,7 +81,7 @@ def test_a_configuration_becomes_a_library(
         ("build_crash", ("build_error", "the process died (signal SIGABRT)")),
     ],
 )
-def test_what_fails_is_a_value_with_its_reason(
+def test_failed_build_returns_its_status_and_reason(
     builder: Builder, device: Device, tmp_path: Path, behaviour: str, came_of_it: tuple[str, str]
 ) -> None:
     asked = planted(device, tmp_path, behaviour)
@@ -99,7 +99,7 @@ def test_a_configuration_that_is_not_in_the_space_is_a_schedule_error(
     assert (built.status, built.error) == ("schedule_error", "KeyError: 'lanes'")
 
 
-def test_a_module_that_can_not_be_imported_blames_the_machine(
+def test_template_module_that_cannot_be_imported_is_a_machine_error(
     builder: Builder, device: Device, tmp_path: Path
 ) -> None:
     """While convtune or TVM is upgraded, files are missing that are there a moment later."""
@@ -111,7 +111,9 @@ def test_a_module_that_can_not_be_imported_blames_the_machine(
     )
 
 
-def test_a_build_that_hangs_is_killed_and_the_next_goes_on(device: Device, tmp_path: Path) -> None:
+def test_hanging_build_is_killed_and_the_next_runs_in_a_new_process(
+    device: Device, tmp_path: Path
+) -> None:
     """The next build runs in a new process. It is no build here: on a busy machine one could take
     longer than the timeout of 0.5 s."""
     with Builder(workers=1, timeout=0.5) as builder:
@@ -146,7 +148,9 @@ def test_builds_run_side_by_side(builder: Builder, tmp_path: Path) -> None:
         assert list(met) == [True, True]
 
 
-def test_closing_ends_what_runs_and_drops_what_waits(device: Device, tmp_path: Path) -> None:
+def test_closing_the_builder_kills_running_builds_and_cancels_waiting_ones(
+    device: Device, tmp_path: Path
+) -> None:
     builder = Builder(workers=1, timeout=60)
     waiting: list[Any] = []
     try:
@@ -164,7 +168,7 @@ def test_closing_ends_what_runs_and_drops_what_waits(device: Device, tmp_path: P
     assert (running.status, running.error) == ("build_error", "the process died (signal SIGKILL)")
 
 
-def test_a_folder_that_is_left_is_removed_with_what_was_built_into_it(device: Device) -> None:
+def test_leaving_a_builder_folder_removes_it_and_ends_its_builds(device: Device) -> None:
     """At the exception one build has made its library, one runs, and one waits for a process. The
     running one is killed, the waiting one is cancelled, and the builder remains usable."""
     with Builder(workers=1, timeout=60) as builder:
@@ -182,7 +186,7 @@ def test_a_folder_that_is_left_is_removed_with_what_was_built_into_it(device: De
             assert builder.submit(planted(device, folder, "right")).result().status == "ok"
 
 
-def test_what_a_linker_writes_last_hides_no_error(tmp_path: Path) -> None:
+def test_late_file_of_a_killed_linker_does_not_hide_the_error(tmp_path: Path) -> None:
     """A linker is killed with its build but may live and write for a moment longer. A failure to
     remove the folder because of such a file must not replace the error that ended the block."""
     over = threading.Event()
@@ -206,14 +210,16 @@ def test_what_a_linker_writes_last_hides_no_error(tmp_path: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_leaving_a_folder_ends_no_build_elsewhere(device: Device, tmp_path: Path) -> None:
+def test_leaving_a_builder_folder_does_not_end_builds_elsewhere(
+    device: Device, tmp_path: Path
+) -> None:
     with Builder(workers=1, timeout=60) as builder:
         with builder.folder("convtune-test-"):
             build = builder.submit(planted(device, tmp_path, "right"))
         assert build.result().status == "ok"
 
 
-def test_without_a_linker_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_linker_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     for named in ("/nowhere/c++", f"{linker()} -O2"):
         monkeypatch.setenv("CXX", named)
         with pytest.raises(NoLinker, match=rf"CXX is '{re.escape(named)}', .* without options"):
@@ -224,7 +230,7 @@ def test_without_a_linker_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -
         Builder(workers=1)
 
 
-def test_the_linker_is_tried_where_temporary_files_go(
+def test_linker_is_tried_successfully_if_tmpdir_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python passes over a TMPDIR that can't be written, as on a full disk; a compiler does not."""

@@ -8,7 +8,7 @@ KERNEL = 'extern "C" __global__ void main_kernel(float* y) { y[threadIdx.x] = bl
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
-def test_source_becomes_an_elf_file_for_cuda(arch: str) -> None:
+def test_nvrtc_compiles_cuda_source_to_an_elf_file(arch: str) -> None:
     binary = cubin(KERNEL, arch)
     assert binary[:4] == b"\x7fELF"
     assert b"main_kernel" in binary
@@ -27,7 +27,7 @@ extern "C" __global__ void main_kernel(half* y, const half* x) {
     assert cubin(source, arch)[:4] == b"\x7fELF"
 
 
-def test_an_error_comes_with_the_compilers_words() -> None:
+def test_compile_error_contains_the_compilers_message() -> None:
     with pytest.raises(RuntimeError, match='identifier "nonsense" is undefined'):
         cubin(KERNEL.replace("blockIdx.x", "nonsense"), "sm_90")
 

@@ -54,7 +54,7 @@ def kernel(body: str) -> str:
 
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("body", "does"), PATHS)
-def test_it_is_told_whether_memory_is_used_before_the_wait_on_any_path(
+def test_memory_use_before_the_wait_is_found_on_every_path(
     body: str, does: bool, arch: str
 ) -> None:
     code, _ = compile_with(kernel(body), arch, OPTIONS)
@@ -62,16 +62,16 @@ def test_it_is_told_whether_memory_is_used_before_the_wait_on_any_path(
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_code_that_would_use_memory_first_is_compiled_again(arch: str) -> None:
+def test_code_that_uses_memory_before_the_wait_is_compiled_again(arch: str) -> None:
     first = f"#ifdef NOTHING_IS_CONSTANT\n {WAIT} {LOAD}\n#else\n {LOAD} {WAIT}\n#endif"
     assert not uses_memory_before_wait(cubin(kernel(first), arch))
 
 
-def test_code_that_always_would_is_refused() -> None:
+def test_code_that_always_uses_memory_before_the_wait_is_refused() -> None:
     with pytest.raises(RuntimeError, match="before it waits for the launch before"):
         cubin(kernel(LOAD + WAIT), "sm_90")
 
 
-def test_older_devices_do_not_wait() -> None:
+def test_code_for_older_devices_contains_no_wait() -> None:
     text = kernel("v = x[0];")
     assert all(0x82E not in opcodes(code) for code in kernels(cubin(text, "sm_75")))

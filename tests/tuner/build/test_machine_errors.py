@@ -48,7 +48,7 @@ def refuse(compiler: Path, how: str, said: str) -> None:
     compiler.write_text("\n".join([works[0], how.format(said=said), works[1], ""]))
 
 
-def test_a_compiler_that_is_gone_for_a_moment_is_the_machines(
+def test_compiler_that_is_briefly_missing_is_a_machine_error(
     compiler: Path, build: Build, tmp_path: Path
 ) -> None:
     """While a distribution upgrades its compiler, there is none."""
@@ -62,7 +62,7 @@ def test_a_compiler_that_is_gone_for_a_moment_is_the_machines(
 
 
 @pytest.mark.parametrize("missed_by", ["the sources of each library", "the library"])
-def test_so_is_a_linker_that_is_gone(compiler: Path, build: Build, missed_by: str) -> None:
+def test_missing_linker_is_a_machine_error(compiler: Path, build: Build, missed_by: str) -> None:
     said = "collect2: fatal error: cannot find ld"
     if missed_by == "the library":
         assert build().status == "ok"  # the sources are compiled now
@@ -80,7 +80,7 @@ def test_so_is_a_linker_that_is_gone(compiler: Path, build: Build, missed_by: st
         ("ld: relocation truncated to fit", "build_error"),
     ],
 )
-def test_what_is_refused_while_other_links_work_tells_by_its_words(
+def test_linker_message_decides_the_status_if_other_links_work(
     compiler: Path, build: Build, said: str, status: str
 ) -> None:
     """Other programs may have given descriptors back by the time that an empty library is linked.

@@ -14,7 +14,7 @@ from tuner.device import cpu_facts
         (set(), set()),  # the system does not list the CPU's features
     ],
 )
-def test_hidden_instructions_are_left_out(
+def test_cpu_target_leaves_out_hidden_instructions(
     monkeypatch: pytest.MonkeyPatch, flags: set[str], hidden: set[str]
 ) -> None:
     monkeypatch.setattr(cpu_facts, "_flags", lambda: flags)

@@ -10,7 +10,7 @@ from tuner.device.gpus import chosen
     ("named", "visible"),
     [("0,-1,1", ["0"]), ("3, 1", ["3", "1"]), ("", ["0", "1"]), (None, ["0", "1"])],
 )
-def test_what_cuda_does_not_see_is_not_chosen(
+def test_gpus_that_cuda_does_not_see_are_not_chosen(
     named: str | None, visible: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CUDA ignores the first invalid entry of CUDA_VISIBLE_DEVICES and all entries after it."""
