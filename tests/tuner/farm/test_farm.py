@@ -84,7 +84,7 @@ def runner(farm: Farm) -> Iterator[FarmRunner]:
         yield runner
 
 
-def test_its_device_is_the_servers(farm: Farm) -> None:
+def test_farm_has_the_device_of_its_servers(farm: Farm) -> None:
     """The farm's device is the one that its servers report."""
     here = cpu_facts.device()
     assert (farm.device.name, farm.device.arch, farm.device.target) == (
@@ -95,7 +95,7 @@ def test_its_device_is_the_servers(farm: Farm) -> None:
 
 
 class TestOneRunner:
-    def test_every_behaviour_is_told_and_a_deadly_one_costs_one_trial(
+    def test_each_library_gets_its_status_and_a_crash_costs_one_trial(
         self, runner: FarmRunner, libraries: dict[str, Path]
     ) -> None:
         wanted = ["right", "crash", "wrong", "hang", "partial", "right", "right"]
@@ -119,7 +119,7 @@ class TestOneRunner:
         until(lambda: all(future.running() for future in hanging), LIMIT)
         assert {future.result(60).status for future in hanging} == {"run_timeout"}
 
-    def test_the_round_and_the_last_look_are_made_there(
+    def test_round_and_delivery_run_on_the_server(
         self, runner: FarmRunner, libraries: dict[str, Path]
     ) -> None:
         chosen = {name: libraries[name] for name in ("right", "wrong", EMPTY_NAME)}
@@ -137,7 +137,7 @@ class TestOneRunner:
         with pytest.raises(ChildFailed, match="signal SIGABRT"):
             runner.compare(chosen | {"crash": libraries["crash"]})
 
-    def test_what_nobody_waits_for_is_not_measured(
+    def test_cancelled_libraries_are_not_measured(
         self, runner: FarmRunner, libraries: dict[str, Path]
     ) -> None:
         first = [runner.submit(libraries["right"]) for _ in range(2)]
@@ -149,7 +149,7 @@ class TestOneRunner:
         assert all(future.result(60).status == "ok" for future in first)
 
 
-def test_a_session_leaves_nothing_behind(
+def test_ended_session_leaves_no_process_and_no_folder(
     farm: Farm, servers: list[Server], libraries: dict[str, Path], folder: Path
 ) -> None:
     with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
@@ -160,7 +160,9 @@ def test_a_session_leaves_nothing_behind(
     farm.await_free()
 
 
-def test_what_is_under_way_at_the_end_ends_too(farm: Farm, libraries: dict[str, Path]) -> None:
+def test_libraries_in_flight_fail_when_the_runner_closes(
+    farm: Farm, libraries: dict[str, Path]
+) -> None:
     with farm.runner(WORKLOAD.key, 3, LIMIT) as runner:
         runner.submit(libraries["right"]).result(60)
         hanging = [runner.submit(libraries["hang"]) for _ in range(4)]
@@ -170,7 +172,7 @@ def test_what_is_under_way_at_the_end_ends_too(farm: Farm, libraries: dict[str, 
             future.result(0)
 
 
-def test_where_no_process_can_be_started_what_waits_is_told(
+def test_waiting_library_fails_if_no_session_process_can_be_started(
     farm: Farm, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
     """If the worker cannot start a process for a session, waiting libraries get the error."""
@@ -183,9 +185,7 @@ def test_where_no_process_can_be_started_what_waits_is_told(
             runner.submit(libraries["right"]).result(60)
 
 
-def test_a_connection_that_is_reset_ends_its_session_alone(
-    tmp_path: Path, tracker: Tracker
-) -> None:
+def test_reset_connection_ends_only_its_own_session(tmp_path: Path, tracker: Tracker) -> None:
     """A worker that dies with an unread answer resets its connection. The server goes on."""
     server = Server(tmp_path, "server", tracker, "reset").ready()
     child = Child(lanes.ENVIRONMENT)
@@ -203,7 +203,7 @@ def test_a_connection_that_is_reset_ends_its_session_alone(
         server.stop()
 
 
-def test_a_server_that_is_stopped_takes_its_sessions_along(
+def test_stopped_server_ends_its_sessions(
     folder: Path, tracker: Tracker, libraries: dict[str, Path]
 ) -> None:
     server = Server(folder, "stopped", tracker, "stopped").ready()
@@ -220,7 +220,7 @@ def test_a_server_that_is_stopped_takes_its_sessions_along(
         farm.close()
 
 
-def test_a_server_that_draws_inputs_is_waited_for_and_kept(
+def test_runner_waits_for_a_server_that_draws_inputs_and_keeps_its_session(
     folder: Path, tracker: Tracker, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that draws inputs is waited for longer than one that is not free, even if another
@@ -270,7 +270,7 @@ def test_another_server_takes_over_from_one_that_is_lost(
         survivor.stop()
 
 
-def test_without_any_server_what_waits_is_given_back(
+def test_waiting_library_fails_if_no_server_is_left(
     folder: Path, tracker: Tracker, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lanes, "PATIENCE_SECONDS", 1.0)
@@ -345,7 +345,7 @@ def test_a_server_that_can_not_draw_the_inputs_is_left_out(
             assert future.result(60).status == "ok"
 
 
-def test_a_server_that_answers_nonsense_is_lost(
+def test_library_fails_if_its_only_server_answers_nonsense(
     folder: Path, tracker: Tracker, libraries: dict[str, Path]
 ) -> None:
     """If there is no other server, the library that was sent to it fails with the reason."""
@@ -360,7 +360,7 @@ def test_a_server_that_answers_nonsense_is_lost(
     assert "the RPC server's answer is not as agreed (timing: " in (measured.error or "")
 
 
-def test_tvms_own_server_is_named_as_such(folder: Path, tracker: Tracker) -> None:
+def test_tvms_own_rpc_server_is_refused_with_the_reason(folder: Path, tracker: Tracker) -> None:
     host, port = tracker.address
     stock = Process(
         folder,
@@ -376,7 +376,7 @@ def test_tvms_own_server_is_named_as_such(folder: Path, tracker: Tracker) -> Non
         stock.kill()
 
 
-def test_without_a_tracker_the_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tracker_is_reported_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.farm.farm.ASK_SECONDS", 3.0)
     port = free_port()
     told = rf"127.0.0.1:{port} \(the tracker did not answer.*--tracker 127.0.0.1:{port}"

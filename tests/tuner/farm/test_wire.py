@@ -41,7 +41,7 @@ def carried(value: dict[str, Any]) -> dict[str, Any]:
     ),
     st.floats(min_value=1e-9, max_value=1e9),
 )
-def test_a_measurement_arrives(measured: Measured, time_us: float) -> None:
+def test_measurement_arrives_unchanged(measured: Measured, time_us: float) -> None:
     worked = replace(measured, status="ok", timing={"warm": {"median_us": time_us, "samples": 9}})
     for each in (measured, worked):
         assert wire.read(Measured, carried(asdict(each))) == each
@@ -58,7 +58,7 @@ def test_a_measurement_arrives(measured: Measured, time_us: float) -> None:
         ({"seconds": {"check": "long"}}, "seconds.check"),
     ],
 )
-def test_a_measurement_that_is_none_is_refused(wrong: dict[str, Any], says: str) -> None:
+def test_malformed_measurement_is_refused(wrong: dict[str, Any], says: str) -> None:
     right: dict[str, Any] = {"status": "ok", "timing": {"warm": {"median_us": 1.0}}}
     wire.read(Measured, carried(right))
     with pytest.raises(ForeignServer, match=says):
@@ -66,7 +66,7 @@ def test_a_measurement_that_is_none_is_refused(wrong: dict[str, Any], says: str)
 
 
 @pytest.mark.parametrize("said", [{}, {"entries": 1, "dropped": {}}, {"entries": {"a": {}}}])
-def test_a_round_that_is_none_is_refused(said: dict[str, Any]) -> None:
+def test_malformed_round_is_refused(said: dict[str, Any]) -> None:
     with pytest.raises(ForeignServer, match="not as agreed"):
         wire.read(Comparison, carried(said))
 
@@ -77,7 +77,7 @@ def test_a_round_that_is_none_is_refused(said: dict[str, Any]) -> None:
     st.dictionaries(texts, numbers, max_size=3),
     st.lists(texts, max_size=3),
 )
-def test_a_round_arrives(
+def test_round_arrives_unchanged(
     entries: dict[str, Entry],
     dropped: dict[str, str],
     clocks: dict[str, float],
@@ -96,12 +96,12 @@ def introduction(device: Device) -> dict[str, Any]:
     return {"server": "one", "device": asdict(device), "same": wire.REQUIRED_VERSIONS}
 
 
-def test_a_device_arrives(device: Device) -> None:
+def test_device_arrives_unchanged(device: Device) -> None:
     assert wire.read_introduction(carried(introduction(device))) == wire.Introduction("one", device)
 
 
 @pytest.mark.parametrize("absent", ["server", "device", "same"])
-def test_a_server_that_does_not_say_what_it_is_is_refused(device: Device, absent: str) -> None:
+def test_server_with_a_malformed_introduction_is_refused(device: Device, absent: str) -> None:
     said = introduction(device)
     for wrong in ({k: v for k, v in said.items() if k != absent}, said | {absent: [1]}):
         with pytest.raises(ForeignServer):
@@ -109,7 +109,7 @@ def test_a_server_that_does_not_say_what_it_is_is_refused(device: Device, absent
 
 
 @pytest.mark.parametrize("name", sorted(wire.REQUIRED_VERSIONS))
-def test_other_versions_are_refused_by_name(name: str) -> None:
+def test_server_of_another_version_is_refused_with_what_differs(name: str) -> None:
     wire.check_versions(carried(wire.REQUIRED_VERSIONS))
     for other in (
         carried(wire.REQUIRED_VERSIONS) | {name: "0"},
