@@ -55,12 +55,12 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch
     return monkeypatch
 
 
-def test_a_kernel_longer_than_its_signal_is_refused_by_name(builder: Builder) -> None:
+def test_kernel_longer_than_its_signal_is_refused(builder: Builder) -> None:
     with pytest.raises(NothingWorked, match="N is at most M"):
         climb(Conv1dWorkload(M=10, N=32), detect("cpu"), builder, [])
 
 
-def test_the_command_climbs_draws_and_stores(
+def test_ladder_command_climbs_draws_and_stores(
     shell: pytest.MonkeyPatch,
     libraries: dict[str, Path],
     tmp_path: Path,
@@ -109,7 +109,7 @@ def test_the_command_climbs_draws_and_stores(
         ("nosuch", "No such command 'nosuch'"),
     ],
 )
-def test_a_refusal_is_one_line(
+def test_ladder_command_refuses_bad_options_in_one_line(
     shell: pytest.MonkeyPatch,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -126,7 +126,7 @@ def test_a_refusal_is_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_rung_that_fails_is_a_line_with_its_reason(builder: Builder) -> None:
+def test_failing_rung_is_a_row_with_its_reason(builder: Builder) -> None:
     names = ("right", "wrong", "crash", "unschedulable", "right_again")
     rungs = [planted(name) for name in names]
     climbed = climb(SMALL, detect("cpu"), builder, rungs, settle_seconds=0)
@@ -148,7 +148,7 @@ def test_a_rung_that_fails_is_a_line_with_its_reason(builder: Builder) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_stopped_it_ends_what_is_built() -> None:
+def test_stopped_ladder_kills_the_build_in_progress() -> None:
     """A build in progress is killed if the command is stopped. If it ran on, it would write into a
     folder that is being removed, and the builder's single process would not be free."""
     stop_on_signals()
@@ -176,7 +176,7 @@ def searched(template: str, trials: int) -> Rung:
     return Rung("000 search", document, "a search", template, 40.5, trials=trials)
 
 
-def test_a_rung_may_be_the_best_of_a_template(builder: Builder, alone: None) -> None:
+def test_rung_may_be_the_best_of_a_search(builder: Builder, alone: None) -> None:
     rung = searched("templates.conv1d.cpu.direct:CpuDirect", trials=3)
     (row, *_) = climb(SMALL, detect("cpu"), builder, [rung], settle_seconds=0).rows
     assert row.time_us
@@ -192,7 +192,7 @@ def test_a_rung_may_be_the_best_of_a_template(builder: Builder, alone: None) -> 
         ("tests.tuner.ladder.planted_rungs:NeverRight", "none of 2 trials worked"),
     ],
 )
-def test_a_search_that_finds_nothing_says_so(
+def test_rung_whose_search_finds_nothing_gives_the_reason(
     builder: Builder, alone: None, template: str, says: str
 ) -> None:
     (row, *_) = climb(
@@ -203,7 +203,7 @@ def test_a_search_that_finds_nothing_says_so(
 
 
 @pytest.mark.parametrize("name", ["conv1d", "depthwise_conv2d"])
-def test_rungs_by_document(name: str) -> None:
+def test_rungs_are_selected_by_document(name: str) -> None:
     rungs = operator(name).rungs
     assert rungs_of(name) == rungs
     known = {rung.document.number for rung in rungs}
@@ -226,7 +226,7 @@ def drawn() -> Ladder:
     return Ladder(SMALL, detect("cpu"), rows, (document,), {}, {})
 
 
-def test_the_table_says_what_was_not_timed_and_where_figures_are_from() -> None:
+def test_ladder_table_explains_untimed_rungs_and_the_t4_column() -> None:
     console = Console(width=160, file=io.StringIO())
     show_ladder(drawn(), console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
