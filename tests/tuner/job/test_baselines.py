@@ -60,7 +60,7 @@ def rows_of_all() -> list[dict[str, Any]]:
     return baseline_rows(ROUND, ROUND.entries["finalist 0"], PEERS, TIMING, 1e-5)
 
 
-def test_the_wrong_and_the_failed_are_listed_as_such() -> None:
+def test_wrong_and_failed_baselines_are_listed_with_their_errors() -> None:
     rows = {row["name"]: row for row in rows_of_all()}
     assert list(rows) == ["quick and wrong", "all NaN", "right", "naive", "default", "cupy"]
     assert rows["quick and wrong"]["error"] == "wrong: error 0.0003, allowed 1e-05"
@@ -76,14 +76,14 @@ def test_the_wrong_and_the_failed_are_listed_as_such() -> None:
     }
 
 
-def test_like_is_compared_with_like() -> None:
+def test_speedup_compares_calls_with_calls_and_kernels_with_kernels() -> None:
     """A peer's call from Python is compared with the best's call; a kernel with its kernel."""
     rows = {row["name"]: (row["speedup"], row["level"]) for row in rows_of_all()}
     assert rows["right"] == (2.0, "call")
     assert rows["naive"] == (20.0, "kernel")
 
 
-def test_a_nan_is_wrong_and_can_be_stored_as_json() -> None:
+def test_nan_error_counts_as_wrong_and_is_stored_as_none() -> None:
     row = next(row for row in rows_of_all() if row["name"] == "all NaN")
     assert (row["max_error"], row["error"]) == (None, "wrong: error nan, allowed 1e-05")
 
@@ -111,7 +111,7 @@ def shown(**changes: Any) -> dict[str, str]:
     return {line.split("  ")[0].strip(): line for line in written.getvalue().splitlines()}
 
 
-def test_people_are_told_too() -> None:
+def test_printed_best_lists_baselines_with_errors_and_dates() -> None:
     lines = shown()
     assert lines["quick and wrong"].split() == [
         *("quick", "and", "wrong", "1.00", "0.5", "3.0e-04"),
@@ -127,7 +127,7 @@ def test_people_are_told_too() -> None:
     assert not any("was faster" in line for line in lines)
 
 
-def test_a_faster_peer_and_a_noisy_machine_are_told_in_words() -> None:
+def test_printed_best_names_a_faster_peer_and_a_noisy_machine() -> None:
     noise = {"quiet": False, "reason": "other programs kept 1.0 of 2 CPUs busy; end them"}
     faster = {"name": "pytorch NHWC", "time_us": 1.0, "speedup": 0.5, "level": "call"}
     lines = shown(baselines=[faster], timing={"noise": noise, "call": {"median_us": 2.5}})
@@ -137,7 +137,7 @@ def test_a_faster_peer_and_a_noisy_machine_are_told_in_words() -> None:
     assert "call from Python 2.50 µs" in lines
 
 
-def test_the_roofline_is_told_in_words() -> None:
+def test_printed_best_explains_the_roofline() -> None:
     near = {"bound": "memory", "floor_us": 1.5, "fraction": 0.75}
     assert "75% of what a GPU allows, which is 1.50 µs, bound by memory" in shown(roofline=near)
     beyond = near | {"floor_us": 3.0, "fraction": 1.5}
@@ -186,7 +186,7 @@ BUILDS: Any = {
         (("peer", "default"), {"empty", "finalist 0"}, {"peers", "default"}),
     ],
 )
-def test_what_takes_a_gpu_s_round_down_is_named(
+def test_library_or_peers_that_would_crash_a_gpus_round_are_dropped(
     crashing: tuple[str, ...], measured: set[str], dropped: set[str]
 ) -> None:
     runner: Any = Runner(*crashing)
@@ -235,7 +235,7 @@ class Compiled(Planted):
         return self.prepare(*self._given)
 
 
-def test_what_was_compiled_before_is_not_compiled_again(
+def test_peer_compiled_ahead_is_not_compiled_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A peer that failed to compile ahead is prepared in the round, whatever the reason was."""
@@ -255,7 +255,9 @@ def test_what_was_compiled_before_is_not_compiled_again(
     assert stage._compiled == {}
 
 
-def test_a_peer_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_peer_does_not_affect_other_peers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     work = Conv1dWorkload(M=64, N=8)
     write_cases(work.key, tmp_path, 0)
     planted = [Planted(step or "right", step) for step in ("prepare", "output", "call", "wrong")]

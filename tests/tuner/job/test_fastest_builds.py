@@ -19,7 +19,7 @@ def built(folder: Path, number: int) -> tuple[dict[str, Any], Built]:
 
 
 @given(times=st.lists(st.floats(1, 1e6), max_size=3 * KEPT, unique=True))
-def test_the_fastest_are_kept_each_with_its_own_library(
+def test_fastest_builds_are_kept_each_with_its_own_library(
     times: list[float], tmp_path_factory: Any
 ) -> None:
     folder = tmp_path_factory.mktemp("builds")

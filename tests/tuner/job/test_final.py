@@ -156,7 +156,7 @@ def decision(
     )
 
 
-def test_the_fastest_of_the_round_wins_and_the_rest_are_its_baselines(tmp_path: Path) -> None:
+def test_fastest_finalist_wins_and_gets_the_rounds_baselines(tmp_path: Path) -> None:
     runner = Runner()
     winner = decided(tmp_path, runner)
     assert (winner.config, winner.time_us, winner.max_error) == (CHOSEN[1], 5.0, 2e-7)
@@ -174,12 +174,12 @@ def test_the_fastest_of_the_round_wins_and_the_rest_are_its_baselines(tmp_path: 
     assert runner.rounds == [(["finalist 1"], ["host", "pytorch"])]
 
 
-def test_what_was_overtaken_does_not_win_by_its_few_turns(tmp_path: Path) -> None:
+def test_overtaken_finalist_does_not_win_by_its_few_turns(tmp_path: Path) -> None:
     winner = decided(tmp_path, Runner(overtaken=["finalist 1"]))
     assert winner.time_us == TIMES["default"]
 
 
-def test_all_that_could_win_is_told_with_its_times(tmp_path: Path) -> None:
+def test_timing_lists_all_finalists_with_their_times(tmp_path: Path) -> None:
     told = decided(tmp_path, Runner()).timing["finalists"]
     assert [(each["name"], each["median_us"]) for each in told] == [
         ("finalist 1", 5.0),
@@ -239,7 +239,7 @@ def test_a_winner_on_one_thread_is_followed_by_the_fastest_on_several(tmp_path: 
     assert runner.rounds == [(["finalist 1", "finalist 0"], ["host", "pytorch"])]
 
 
-def test_what_was_searched_beside_the_job_is_a_baseline_and_never_wins(tmp_path: Path) -> None:
+def test_metaschedules_library_is_a_baseline_and_never_wins(tmp_path: Path) -> None:
     order = BuildOrder("", "", None, {}, tmp_path / "metaschedule.so")
     failed = Built("build_error", order, error="none")
     beside = {"metaschedule": Built("ok", order), "other": failed}
@@ -261,14 +261,14 @@ KEPT_ROW = {
 }
 
 
-def test_peers_are_told_as_later_jobs_take_them_over(tmp_path: Path) -> None:
+def test_decision_has_the_peer_times_that_later_jobs_reuse(tmp_path: Path) -> None:
     beside = {"metaschedule": Built("ok", BuildOrder("", "", None, {}, tmp_path / "meta.so"))}
     found = decision(tmp_path, Runner(), beside=beside)
     assert "metaschedule" in {row["name"] for row in found.winners[0].baselines}
     assert found.peers == [KEPT_ROW]
 
 
-def test_peers_that_might_be_timed_another_time_are_not_kept(tmp_path: Path) -> None:
+def test_peer_times_are_not_kept_if_a_peer_failed_for_a_passing_reason(tmp_path: Path) -> None:
     failed = {"scipy.oaconvolve": "MemoryError: 8 GiB"}
     assert decision(tmp_path, Runner(dropped=failed)).peers == []
     lasting = {"scipy.oaconvolve": "TooSlow: a call would take about 2 s; at most 1 is timed"}
@@ -276,7 +276,7 @@ def test_peers_that_might_be_timed_another_time_are_not_kept(tmp_path: Path) -> 
     assert [row["name"] for row in kept] == ["numpy.convolve", "scipy.oaconvolve"]
 
 
-def test_nothing_is_kept_of_a_noisy_round(tmp_path: Path) -> None:
+def test_peer_times_of_a_noisy_round_are_not_kept(tmp_path: Path) -> None:
     assert decision(tmp_path, Runner(load=1.5)).peers == []
 
 
@@ -295,7 +295,7 @@ def test_kept_peers_are_not_timed_again(tmp_path: Path) -> None:
     assert "measured_at" not in rows["naive"]
 
 
-def test_one_that_is_wrong_from_disk_gives_way_to_the_next(tmp_path: Path) -> None:
+def test_finalist_that_is_wrong_from_disk_loses_to_the_next_fastest(tmp_path: Path) -> None:
     """If the fastest finalist is wrong when its delivered file is loaded, the next fastest wins."""
     winner = decided(tmp_path, Runner("finalist 1"))
     assert (winner.config, winner.time_us) == (Planted().config("right"), 7.0)
@@ -303,11 +303,11 @@ def test_one_that_is_wrong_from_disk_gives_way_to_the_next(tmp_path: Path) -> No
     assert decided(tmp_path, Runner("finalist 1", "default")).config == CHOSEN[0]
 
 
-def test_one_that_can_not_be_built_again_takes_no_part(tmp_path: Path) -> None:
+def test_finalist_that_cannot_be_built_again_takes_no_part(tmp_path: Path) -> None:
     assert decided(tmp_path, Runner(), Builder("finalist-1")).time_us == 7.0
 
 
-def test_where_none_holds_the_reason_names_them(tmp_path: Path) -> None:
+def test_error_gives_each_finalists_reason_if_none_works(tmp_path: Path) -> None:
     runner = Runner("finalist 0", "default", dropped={"finalist 1": "error 2", "naive": "error 3"})
     with pytest.raises(NothingWorked) as raised:
         decided(tmp_path, runner)
@@ -316,12 +316,12 @@ def test_where_none_holds_the_reason_names_them(tmp_path: Path) -> None:
     )
 
 
-def test_without_the_empty_program_there_is_no_round(tmp_path: Path) -> None:
+def test_round_fails_if_the_empty_program_cannot_be_built(tmp_path: Path) -> None:
     with pytest.raises(NothingWorked, match=r"not even the empty program.*no such register"):
         decided(tmp_path, Runner(), Builder("empty"))
 
 
-def test_what_the_search_kept_is_neither_built_nor_measured_again(tmp_path: Path) -> None:
+def test_library_kept_by_the_search_is_neither_built_nor_measured_again(tmp_path: Path) -> None:
     class Counting(Builder):
         built: ClassVar[list[str]] = []
 
@@ -344,7 +344,7 @@ def test_what_the_search_kept_is_neither_built_nor_measured_again(tmp_path: Path
 
 
 @pytest.mark.parametrize(("batch", "naive"), [(128, False), (1, True)])
-def test_what_adds_up_millions_one_after_the_other_is_left_out(
+def test_naive_schedule_that_adds_millions_in_sequence_is_left_out(
     batch: int, naive: bool, tmp_path: Path
 ) -> None:
     layer = {"B": batch, "C": 32, "H": 112, "W": 112, "K": 3, "dtype": "bfloat16"}

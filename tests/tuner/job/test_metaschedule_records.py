@@ -38,7 +38,7 @@ APPLYING = [
 
 
 @pytest.mark.parametrize(("name", "template"), APPLYING)
-def test_the_record_gives_the_same_kernel(
+def test_metaschedule_record_reproduces_the_kernel(
     tmp_path: Path, name: str, template: Template[Any]
 ) -> None:
     workload = templates.operator(name).workload(**SHAPES[name])

@@ -96,7 +96,9 @@ def run(
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-def test_results_come_in_order_and_libraries_go(kind: str, tmp_path: Path) -> None:
+def test_results_come_in_order_and_measured_libraries_are_removed(
+    kind: str, tmp_path: Path
+) -> None:
     events: list[str] = []
     results = run(kind, tmp_path, 20, Builder(events), Runner(events, kind))
     assert [result[0] for result in results] == [f"right {n}" for n in range(20)]
@@ -125,14 +127,14 @@ def test_on_a_cpu_nothing_is_built_while_a_kernel_is_timed(tmp_path: Path) -> No
     assert events[first_of_second_batch - 1] == f"run {BATCH - 1}"
 
 
-def test_on_a_gpu_the_next_batch_is_built_meanwhile(tmp_path: Path) -> None:
+def test_on_a_gpu_the_next_batch_is_built_while_kernels_are_timed(tmp_path: Path) -> None:
     events: list[str] = []
     run("cuda", tmp_path, SIZE, Builder(events), Runner(events, "cuda"))
     assert min(ahead(events)[: SIZE - 2 * BATCH]) >= BATCH - 1
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-def test_a_library_is_there_until_its_result_is_taken(kind: str, tmp_path: Path) -> None:
+def test_library_file_is_kept_until_its_result_is_taken(kind: str, tmp_path: Path) -> None:
     events: list[str] = []
     results = measured_candidates(
         plan(kind), Builder(events), Runner(events, kind), tmp_path,
@@ -144,7 +146,7 @@ def test_a_library_is_there_until_its_result_is_taken(kind: str, tmp_path: Path)
     results.close()
 
 
-def test_a_slow_build_keeps_nobody_waiting_on_a_gpu(tmp_path: Path) -> None:
+def test_slow_build_does_not_delay_other_candidates_on_a_gpu(tmp_path: Path) -> None:
     """Other candidates are proposed, built and measured meanwhile; the slow one's result comes
     last."""
     events: list[str] = []
@@ -163,7 +165,7 @@ def test_a_slow_build_keeps_nobody_waiting_on_a_gpu(tmp_path: Path) -> None:
     assert results[-1][1] == "build_timeout"
 
 
-def test_when_no_more_is_wanted_what_waits_is_dropped(tmp_path: Path) -> None:
+def test_waiting_candidates_are_dropped_when_no_more_are_wanted(tmp_path: Path) -> None:
     events: list[str] = []
     builder = Builder(events, late="right 5")
     wanted = iter([20, 20, 0])
@@ -181,7 +183,7 @@ class Busy(Runner):
         return future
 
 
-def test_what_runs_when_no_more_is_wanted_ends_first(tmp_path: Path) -> None:
+def test_runs_in_flight_end_before_the_pipeline_does(tmp_path: Path) -> None:
     """The pipeline waits for the runs in flight: the round that follows needs the device alone."""
     runner, builder = Busy([], "cuda", max_in_flight=SIZE), Builder([], late="right 0")
     wanted = iter([20, 0])
@@ -227,7 +229,7 @@ class Starved(Builder):
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-def test_what_memory_was_lacking_for_is_built_again_alone(kind: str, tmp_path: Path) -> None:
+def test_build_that_lacked_memory_is_repeated_alone(kind: str, tmp_path: Path) -> None:
     events: list[str] = []
     builder = Starved(events, late="right 7")
 
@@ -245,13 +247,13 @@ def test_what_memory_was_lacking_for_is_built_again_alone(kind: str, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-def test_a_space_that_runs_out_ends_it(kind: str, tmp_path: Path) -> None:
+def test_pipeline_ends_when_the_space_is_exhausted(kind: str, tmp_path: Path) -> None:
     events: list[str] = []
     assert len(run(kind, tmp_path, 1000, Builder(events), Runner(events, kind))) == SIZE
 
 
 @pytest.mark.parametrize("max_in_flight", [2, 6, 12])
-def test_a_farm_is_given_several_at_once(max_in_flight: int, tmp_path: Path) -> None:
+def test_farm_is_given_several_libraries_at_once(max_in_flight: int, tmp_path: Path) -> None:
     """Up to ``max_in_flight`` libraries run at once, and results come in the order of proposals."""
     events: list[str] = []
     runner = Runner(events, "cuda", max_in_flight)

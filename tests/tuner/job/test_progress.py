@@ -22,10 +22,12 @@ from tuner.job.progress import eta_seconds
         ({"left": 0, "patience_left": 15}, 0.0),
     ],
 )
-def test_after_ten_trials_in_twenty_seconds(known: dict[str, Any], seconds: float) -> None:
+def test_eta_follows_from_ten_trials_in_twenty_seconds(
+    known: dict[str, Any], seconds: float
+) -> None:
     assert eta_seconds(elapsed=20.0, fresh=10, **known) == seconds
 
 
-def test_before_the_first_trial_only_a_budget_says_anything() -> None:
+def test_eta_before_the_first_trial_comes_only_from_a_budget() -> None:
     assert eta_seconds(elapsed=3.0, fresh=0, left=40, patience_left=5) is None
     assert eta_seconds(elapsed=3.0, fresh=0, left=40, budget_seconds=10.0) == 7.0

@@ -3,13 +3,13 @@
 from tuner.job.tally import Tally
 
 
-def test_nothing_to_try_is_said() -> None:
+def test_empty_tally_says_that_the_space_is_empty() -> None:
     tally = Tally()
     assert tally.best(flops=10) is None
     assert tally.why_nothing_worked() == "there is no configuration to try: the space is empty"
 
 
-def test_failures_of_all_jobs_are_told_with_the_first_reason() -> None:
+def test_tally_counts_failures_of_all_jobs_and_gives_the_first_reason() -> None:
     tally = Tally()
     tally.add({"knob": 1}, "build_error", None, "no\n  such thing", own=False)
     tally.add({"knob": 2}, "wrong_answer", None, "off by one", own=True)
@@ -20,7 +20,7 @@ def test_failures_of_all_jobs_are_told_with_the_first_reason() -> None:
     )
 
 
-def test_a_larger_error_is_the_way_out_if_all_are_inexact() -> None:
+def test_tally_suggests_a_larger_max_error_if_all_trials_are_inexact() -> None:
     tally = Tally()
     for knob in (1, 2):
         tally.add({"knob": knob}, "wrong_answer", None, "error 2e-05, allowed 1e-05", own=True)
@@ -30,7 +30,7 @@ def test_a_larger_error_is_the_way_out_if_all_are_inexact() -> None:
     )
 
 
-def test_the_fastest_of_all_jobs_is_the_best() -> None:
+def test_tally_best_is_the_fastest_trial_of_all_jobs() -> None:
     tally = Tally()
     tally.add({"knob": 1}, "ok", 4.0, None, own=False)
     tally.add({"knob": 2}, "ok", 5.0, None, own=True)
