@@ -34,7 +34,7 @@ SHAPE = {"M": 16384, "N": 32}
 OTHER = {"M": 100, "N": 3}
 
 
-def test_a_job_is_ordered_and_looked_at(client: Client) -> None:
+def test_submitted_job_has_its_terms_and_can_be_read_back(client: Client) -> None:
     job = client.submit(
         "conv1d", OTHER, trials=7, target="cpu", search="random", seed=3, kind="correlate"
     )
@@ -65,13 +65,13 @@ def test_a_job_is_ordered_and_looked_at(client: Client) -> None:
         setattr(job, "state", "succeeded")  # noqa: B010  # mypy refuses the plain form
 
 
-def test_an_equal_order_is_the_same_job(client: Client) -> None:
+def test_equal_orders_give_the_same_job(client: Client) -> None:
     first, again = (client.submit("conv1d", OTHER, trials=9) for _ in range(2))
     assert first.id == again.id
     assert client.submit("conv1d", OTHER, trials=10).id != first.id
 
 
-def test_what_is_tuned_is_not_tuned_again_unless_asked(client: Client) -> None:
+def test_tuned_shape_is_not_tuned_again_without_retune(client: Client) -> None:
     tuned = client.submit("conv1d", SHAPE, trials=3)
     assert (tuned.state, tuned.ended) == ("succeeded", True)
     assert client.wait(tuned) == tuned
@@ -90,7 +90,9 @@ def test_a_cancelled_job_ends_the_wait(client: Client) -> None:
     assert (raised.value.status, raised.value.type) == (409, "urn:convtune:problem:job-ended")
 
 
-def test_the_trials_of_all_pages(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_lists_the_trials_of_all_pages(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "TRIALS_PER_PAGE", 2)
     job = client.submit("conv1d", SHAPE, trials=3)
     trials = list(client.trials(job))
@@ -100,7 +102,7 @@ def test_the_trials_of_all_pages(client: Client, monkeypatch: pytest.MonkeyPatch
     assert [trial.number for trial in client.trials(job.id, status="build_error")] == [2]
 
 
-def test_the_best_of_a_shape(client: Client) -> None:
+def test_client_returns_the_best_of_a_shape(client: Client) -> None:
     best = client.best("conv1d", SHAPE)
     assert (best.match, best.template, best.time_us) == ("exact", "direct", 20.0)
     assert best.verified
@@ -110,7 +112,7 @@ def test_the_best_of_a_shape(client: Client) -> None:
     assert client.best("conv1d", SHAPE, target="cpu", device=best.device.name) == best
 
 
-def test_an_answer_is_sent_anew_only_when_it_has_changed(
+def test_service_sends_an_answer_again_only_if_it_has_changed(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     statuses = []
@@ -135,7 +137,7 @@ def test_an_answer_is_sent_anew_only_when_it_has_changed(
         assert (statuses[-1], kept.read_bytes()) == (200, whole)
 
 
-def test_a_shape_that_is_not_tuned(client: Client) -> None:
+def test_best_of_an_untuned_shape_raises_not_tuned(client: Client) -> None:
     with pytest.raises(NotTuned, match="has not been tuned") as raised:
         client.best("conv1d", OTHER)
     tune = raised.value.problem["tune"]["body"]
@@ -144,7 +146,7 @@ def test_a_shape_that_is_not_tuned(client: Client) -> None:
         client.best("conv1d", SHAPE, target="cuda")
 
 
-def test_a_nearest_match_lends_no_library(client: Client) -> None:
+def test_nearest_match_has_no_library_to_load(client: Client) -> None:
     best = client.best("conv1d", match="nearest", M=16000, N=32)
     assert (best.match, best.verified, best.time_us) == ("nearest", False, None)
     assert best.neighbour is not None
@@ -153,7 +155,7 @@ def test_a_nearest_match_lends_no_library(client: Client) -> None:
         client.load(best)
 
 
-def test_a_nearest_match_is_verified(service: Service, client: Client) -> None:
+def test_client_has_a_nearest_match_verified(service: Service, client: Client) -> None:
     shape = {"M": 15999, "N": 32}
     lent = client.best("conv1d", shape, match="nearest")
     job = client.verify_nearest("conv1d", shape, target="cpu", device=lent.device.name)
@@ -167,7 +169,7 @@ def test_a_nearest_match_is_verified(service: Service, client: Client) -> None:
     assert client.verify_nearest("conv1d", shape).id == job.id
 
 
-def test_a_prediction_is_ordered_and_waited_for(service: Service, client: Client) -> None:
+def test_client_orders_a_prediction_and_waits_for_it(service: Service, client: Client) -> None:
     shape = {"M": 15998, "N": 32}
     lent = client.best("conv1d", shape, match="nearest")
 
@@ -247,7 +249,7 @@ def verify(engine: Engine, lent: Best, held: queue.Job | None = None) -> None:
         ),
     ],
 )
-def test_a_refusal_names_what_is_wrong(
+def test_refused_request_names_the_wrong_fields(
     client: Client, call: Any, status: int, fields: list[str]
 ) -> None:
     with pytest.raises(ServiceError) as raised:
@@ -265,7 +267,7 @@ def free_url() -> str:
         return f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
-def test_a_service_that_is_not_there() -> None:
+def test_unreachable_service_is_named_in_the_error() -> None:
     url = free_url()
     with Client(url) as nowhere, pytest.raises(ServiceUnreachable, match="tuner serve") as raised:
         nowhere.best("conv1d", SHAPE)
@@ -274,7 +276,7 @@ def test_a_service_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("url", ["localhost:8000", "", "http://[::", "ftp://127.0.0.1"])
-def test_a_url_that_is_none(url: str) -> None:
+def test_client_refuses_an_invalid_url(url: str) -> None:
     says = r"a url begins with http://|\[::"
     with pytest.raises(ServiceUnreachable, match=says), Client(url) as nowhere:
         nowhere.job("x")
@@ -298,7 +300,7 @@ def test_a_password_in_the_url_is_not_shown(port: str | None) -> None:
         ("https", "SSL_CERT_FILE", "/nowhere/at-all.pem"),
     ],
 )
-def test_an_environment_that_no_request_can_use(
+def test_client_refuses_unusable_proxies_and_certificates_of_the_environment(
     monkeypatch: pytest.MonkeyPatch, scheme: str, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -307,7 +309,7 @@ def test_an_environment_that_no_request_can_use(
     assert "secret" not in str(raised.value)
 
 
-def test_certificates_are_read_for_https_alone(
+def test_certificates_are_read_only_for_https(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/at-all.pem")
@@ -327,13 +329,13 @@ def test_a_service_of_this_machine_is_asked_without_a_proxy(
         client.signers()  # the proxy, which refuses, is asked for any other host
 
 
-def test_a_url_is_a_text() -> None:
+def test_client_refuses_a_url_that_is_no_text() -> None:
     with pytest.raises(WrongArgument, match="url is a NoneType: give a text, as http://host"):
         Client(None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 10**9, "5", None])
-def test_a_timeout_that_is_none(timeout: Any) -> None:
+def test_client_refuses_an_invalid_timeout(timeout: Any) -> None:
     with pytest.raises(WrongArgument, match="give seconds, more than 0"):
         Client("http://127.0.0.1:9", timeout=timeout)
 
@@ -355,7 +357,7 @@ def stranger() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
 
 
-def test_a_server_of_another_kind(stranger: str) -> None:
+def test_client_reports_a_server_that_is_no_convtune_service(stranger: str) -> None:
     with Client(stranger) as client:
         with pytest.raises(ServiceError, match="is no convtune service"):
             client.job("x")

@@ -17,7 +17,9 @@ PROGRAM = Path(__file__).with_name("alone.py")
 PAGE = ROOT / "docs/how-to/use-a-kernel-in-pytorch.md"
 
 
-def test_a_host_that_only_calls_kernels(service: Service, tmp_path: Path) -> None:
+def test_client_loads_and_calls_a_kernel_with_only_its_requirements(
+    service: Service, tmp_path: Path
+) -> None:
     done = subprocess.run(
         [sys.executable, "-P", PROGRAM, service.url],
         cwd=tmp_path,
@@ -36,7 +38,7 @@ def test_a_host_that_only_calls_kernels(service: Service, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "name", ["db.sql.engine", "api", "tvm", "tvm.runtime", "sqlalchemy", "psutil", "rich"]
 )
-def test_nothing_else_could_have_been_imported(name: str) -> None:
+def test_gate_refuses_every_other_package(name: str) -> None:
     code = f"import sys, alone; sys.meta_path.insert(0, alone.Gate()); import {name}"
     done = subprocess.run(
         [sys.executable, "-P", "-c", code],
@@ -51,7 +53,7 @@ def test_nothing_else_could_have_been_imported(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["db", "templates"])
 @pytest.mark.parametrize("file", ["{}.py", "{}/__init__.py"])
-def test_a_module_of_the_program_that_hides_a_package_is_named(
+def test_import_error_names_a_module_that_hides_a_package(
     tmp_path: Path, name: str, file: str
 ) -> None:
     hiding = tmp_path / file.format(name)
@@ -74,7 +76,7 @@ def test_a_module_of_the_program_that_hides_a_package_is_named(
     assert done.stderr.splitlines()[-1] == says
 
 
-def test_the_page_installs_just_that() -> None:
+def test_how_to_page_installs_exactly_the_allowed_packages() -> None:
     commands = re.findall(r"^pip install .*$", PAGE.read_text(), re.MULTILINE)
     whole, bare = (re.findall(r"(?<= )[\w.][\w.-]*(?= |$)", each) for each in commands)
     assert {*whole[1:], "convtune"} - {"constraints.txt"} == set(INSTALLED)
@@ -92,11 +94,11 @@ def needed(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", sorted(set(INSTALLED) - {"convtune", "apache-tvm-ffi"}))
-def test_what_is_let_through_comes_with_what_is_installed(name: str) -> None:
+def test_gate_allows_only_modules_of_installed_distributions(name: str) -> None:
     assert INSTALLED[name] <= needed(name)
 
 
-def test_it_is_imported_from_an_archive(tmp_path: Path) -> None:
+def test_tuner_is_imported_from_a_zip_archive(tmp_path: Path) -> None:
     archive = tmp_path / "convtune.zip"
     with zipfile.ZipFile(archive, "w") as zipped:
         for package in ("db", "templates", "tuner"):

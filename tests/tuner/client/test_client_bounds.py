@@ -66,7 +66,7 @@ def client(server: Answering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         yield opened
 
 
-def test_a_compressed_answer_is_asked_for_and_read(server: Answering, client: Client) -> None:
+def test_client_asks_for_gzip_and_reads_it(server: Answering, client: Client) -> None:
     server.encoding, server.content = "gzip", gzip.compress(server.content)
     assert client.job("1").links.events == HONEST.decode()
     assert server.asked[0]["Accept-Encoding"] == "gzip"
@@ -74,7 +74,7 @@ def test_a_compressed_answer_is_asked_for_and_read(server: Answering, client: Cl
 
 @pytest.mark.parametrize("status", [200, 500])
 @pytest.mark.parametrize("encoding", ["identity", "gzip"])
-def test_an_answer_without_end_is_refused(
+def test_answer_above_the_byte_limit_is_refused(
     server: Answering, client: Client, status: int, encoding: str
 ) -> None:
     """The limit counts decompressed bytes: the compressed answer is small."""
@@ -86,7 +86,7 @@ def test_an_answer_without_end_is_refused(
 
 
 @pytest.mark.parametrize("encoding", ["deflate", "gzip, gzip", "br", "zstd"])
-def test_another_compression_than_asked_for_is_refused(
+def test_compression_that_was_not_asked_for_is_refused(
     server: Answering, client: Client, encoding: str
 ) -> None:
     server.encoding, server.content = encoding, zlib.compress(server.content)
@@ -102,7 +102,9 @@ def test_a_link_that_is_no_path_is_refused(server: Answering, client: Client, li
     assert len(server.asked) == 1
 
 
-def test_a_link_of_two_slashes_stays_with_the_service(server: Answering, client: Client) -> None:
+def test_link_that_begins_with_two_slashes_stays_with_the_service(
+    server: Answering, client: Client
+) -> None:
     """A browser would take ``//host/path`` for a link to another host."""
     server.content = JOB % b"//elsewhere.invalid/events"
     with pytest.raises(ServiceError, match="no convtune service"):
@@ -110,7 +112,9 @@ def test_a_link_of_two_slashes_stays_with_the_service(server: Answering, client:
     assert len(server.asked) == 2
 
 
-def test_a_nested_refusal_is_a_refusal(server: Answering, client: Client) -> None:
+def test_deeply_nested_error_answer_raises_a_service_error(
+    server: Answering, client: Client
+) -> None:
     server.status, server.content = 400, b"[" * 100_000
     with pytest.raises(ServiceError, match="HTTP 400"):
         client.job("1")
@@ -126,7 +130,7 @@ def test_a_nested_refusal_is_a_refusal(server: Answering, client: Client) -> Non
         ("/elsewhere", "another path of its own; give the"),
     ],
 )
-def test_a_redirect_is_told_and_not_followed(
+def test_redirect_is_reported_and_not_followed(
     server: Answering, client: Client, status: int, location: str, shown: str
 ) -> None:
     server.status, server.location, server.content = status, location, b""

@@ -24,7 +24,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     running.close()
 
 
-def test_a_key_that_is_given_or_in_the_environment(
+def test_client_uses_the_given_key_or_the_one_in_the_environment(
     guarded: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TUNER_API_KEY", raising=False)
@@ -46,7 +46,7 @@ def test_a_key_that_is_given_or_in_the_environment(
 
 
 @pytest.mark.parametrize("wrong", ["secret\n", "two secrets", "sécret"])
-def test_what_is_no_key_is_refused_and_not_shown(
+def test_malformed_key_is_refused_and_not_shown(
     monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
     with pytest.raises(WrongArgument, match="TUNER_API_KEY") as refused:
@@ -57,9 +57,7 @@ def test_what_is_no_key_is_refused_and_not_shown(
         Client()
 
 
-def test_a_key_that_is_made_and_revoked_while_the_service_runs(
-    guarded: Service, tmp_path: Path
-) -> None:
+def test_running_service_notices_new_and_revoked_keys(guarded: Service, tmp_path: Path) -> None:
     """The service looks for keys once a second (tests/api/test_api_access.py), but later on a busy
     host; so the test waits instead of sleeping for a second."""
     secret = keys.create(guarded.engine, "passing", "submit")[1]

@@ -58,7 +58,7 @@ def flipped(content: bytes) -> bytes:
     ],
     ids=["flipped", "short", "long"],
 )
-def test_a_download_that_was_meddled_with_is_refused(
+def test_download_that_was_altered_is_refused(
     service: Service, tmp_path: Path, meddle: Any, says: str
 ) -> None:
     proxied = Meddler(service.url, meddle)
@@ -71,7 +71,7 @@ def test_a_download_that_was_meddled_with_is_refused(
         honest.load(best)
 
 
-def test_a_cached_file_that_rotted_is_downloaded_again(
+def test_corrupt_cached_library_is_downloaded_again(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     best = client.best("conv1d", SHAPE)
@@ -87,7 +87,7 @@ def test_a_cached_file_that_rotted_is_downloaded_again(
 
 
 @pytest.mark.parametrize("linked", [False, True])
-def test_so_is_one_in_whose_place_is_a_folder(
+def test_library_is_downloaded_again_if_a_folder_is_in_its_place(
     service: Service, tmp_path: Path, linked: bool
 ) -> None:
     with Client(service.url, cache=tmp_path / "cache") as client:
@@ -103,7 +103,7 @@ def test_so_is_one_in_whose_place_is_a_folder(
         assert folder.is_dir() == linked
 
 
-def test_a_broken_off_download_leaves_nothing(tmp_path: Path) -> None:
+def test_interrupted_download_leaves_no_file_in_the_cache(tmp_path: Path) -> None:
     def chunks() -> Iterator[bytes]:
         yield b"half"
         raise ConnectionError
@@ -113,7 +113,9 @@ def test_a_broken_off_download_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_cache_folder_follows_xdg_cache_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for value in ("", "relative"):
         monkeypatch.setenv("XDG_CACHE_HOME", value)

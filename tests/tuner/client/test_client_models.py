@@ -45,7 +45,7 @@ def own_service(tmp_path: Path) -> Iterator[Service]:
     running.close()
 
 
-def test_a_model_is_ordered_and_looked_at(client: Client) -> None:
+def test_submitted_model_can_be_read_listed_and_cancelled(client: Client) -> None:
     model = client.submit_model("net", layers(900, 901, 900), trials=7, target="cpu", seed=3)
     assert (model.name, model.state, model.target, model.trials) == ("net", "queued", "cpu", 7)
     assert [(each.workload["M"], each.calls) for each in model.layers] == [(900, 4), (901, 2)]
@@ -59,14 +59,16 @@ def test_a_model_is_ordered_and_looked_at(client: Client) -> None:
         client.cancel_model(model)
 
 
-def test_all_models_come_page_by_page(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_lists_the_models_of_all_pages(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MODELS_PER_PAGE", 2)
     made = [client.submit_model(f"net {n}", layers(910)).id for n in range(5)]
     listed = client.models()
     assert [next(listed).id for _ in made] == made[::-1]
 
 
-def test_a_fault_is_named_by_its_place(client: Client) -> None:
+def test_refused_model_names_the_wrong_field(client: Client) -> None:
     with pytest.raises(ServiceError) as refusal:
         client.submit_model("net", [*layers(100), *layers(0)])
     assert refusal.value.errors[0]["field"] == "workloads.1.workload.M"
@@ -76,12 +78,14 @@ def test_a_fault_is_named_by_its_place(client: Client) -> None:
         client.submit_model("net", [{"operator": object()}])
 
 
-def test_it_takes_the_terms_of_an_order_by_name() -> None:
+def test_submit_model_has_a_parameter_for_each_term_of_an_order() -> None:
     """``submit_model`` has a parameter for each of an order's terms."""
     assert list(inspect.signature(Client.submit_model).parameters)[3:] == list(TERMS)
 
 
-def test_waiting_shows_each_step_and_gives_the_end(service: Service, client: Client) -> None:
+def test_wait_model_shows_each_step_and_returns_the_ended_model(
+    service: Service, client: Client
+) -> None:
     model = client.submit_model("net", layers(920, 921, 922), target="cpu")
     seen: list[Model] = []
     worker = ending(service, "succeeded", "succeeded", "succeeded")
@@ -95,7 +99,7 @@ def test_waiting_shows_each_step_and_gives_the_end(service: Service, client: Cli
     assert client.wait_model(model.id, timeout=0) == ended
 
 
-def test_waiting_shows_that_a_job_has_begun(service: Service, client: Client) -> None:
+def test_wait_model_shows_that_a_job_has_begun(service: Service, client: Client) -> None:
     model = client.submit_model("net", layers(925), target="cpu")
     seen: list[str] = []
     held: list[queue.Job] = []
@@ -111,7 +115,7 @@ def test_waiting_shows_that_a_job_has_begun(service: Service, client: Client) ->
     assert seen == ["queued", "running", "succeeded"]
 
 
-def test_waiting_for_one_whose_job_fails(service: Service, client: Client) -> None:
+def test_wait_model_raises_model_failed_if_a_job_fails(service: Service, client: Client) -> None:
     model = client.submit_model("net", layers(930, 931), target="cpu")
     worker = ending(service, "failed", "succeeded")
     with pytest.raises(ModelFailed, match=f"failed: 1 of 2 jobs .*{model.layers[0].job}") as failed:
@@ -120,13 +124,13 @@ def test_waiting_for_one_whose_job_fails(service: Service, client: Client) -> No
     assert [each.state for each in failed.value.model.layers] == ["failed", "succeeded"]
 
 
-def test_waiting_no_longer_than_that(client: Client) -> None:
+def test_wait_model_raises_model_still_running_after_its_timeout(client: Client) -> None:
     model = client.submit_model("net", layers(940, 941), target="cpu")
     with pytest.raises(ModelStillRunning, match=r"is queued after 0\.3 s, with 0 of 2 jobs ended"):
         client.wait_model(model, timeout=0.3)
 
 
-def test_a_model_that_is_cancelled_is_not_waited_for_though_a_job_goes_on(
+def test_wait_model_ends_if_the_model_is_cancelled_though_a_shared_job_goes_on(
     service: Service, client: Client
 ) -> None:
     shared = client.submit("conv1d", M=950, N=3)
@@ -139,7 +143,7 @@ def test_a_model_that_is_cancelled_is_not_waited_for_though_a_job_goes_on(
     assert client.job(shared).state == "queued"
 
 
-def test_a_service_that_is_started_anew(own_service: Service, tmp_path: Path) -> None:
+def test_wait_model_outlasts_a_restart_of_the_service(own_service: Service, tmp_path: Path) -> None:
     devices.upsert_device(
         own_service.engine,
         {"kind": "cpu", "name": "c", "arch": "a", "memory_bytes": 1, "driver": "", "limits": {}},

@@ -61,7 +61,9 @@ def loads(client: Client) -> None:
     client.load(client.best("conv1d", SHAPE))
 
 
-def test_the_first_keys_are_pinned_and_hold(client: Client, hostile: Hostile) -> None:
+def test_first_keys_of_a_service_are_pinned_and_not_fetched_again(
+    client: Client, hostile: Hostile
+) -> None:
     loads(client)
     assert Pins().of(hostile.url) == frozenset(hostile.keys)
     loads(client)
@@ -70,7 +72,7 @@ def test_the_first_keys_are_pinned_and_hold(client: Client, hostile: Hostile) ->
     assert Pins().path.parent.stat().st_mode & 0o77 == 0
 
 
-def test_what_a_withdrawn_key_signed_is_not_trusted(service: Service, tmp_path: Path) -> None:
+def test_library_signed_by_a_withdrawn_key_is_not_trusted(service: Service, tmp_path: Path) -> None:
     [signer] = signers.list_signers(service.engine)
     with Client(service.url, cache=tmp_path / "cache") as client:
         best = client.best("conv1d", SHAPE)
@@ -85,7 +87,7 @@ def test_what_a_withdrawn_key_signed_is_not_trusted(service: Service, tmp_path: 
 
 @flips
 @given(data=st.data())
-def test_a_flipped_bit_under_hashes_that_fit_is_refused(
+def test_file_with_a_flipped_bit_is_refused_even_if_its_hash_fits(
     client: Client, hostile: Hostile, data: st.DataObject
 ) -> None:
     """Whichever file has a flipped bit, the best is refused and no library is in the cache."""
@@ -104,7 +106,9 @@ def test_a_flipped_bit_under_hashes_that_fit_is_refused(
 
 @flips
 @given(data=st.data())
-def test_a_flipped_bit_in_the_cache_is_not_loaded(client: Client, data: st.DataObject) -> None:
+def test_cached_file_with_a_flipped_bit_is_downloaded_again(
+    client: Client, data: st.DataObject
+) -> None:
     best = client.best("conv1d", SHAPE)
     suffix = data.draw(st.sampled_from([".so", ".json", ".sig"]))
     client.load(best)
@@ -118,7 +122,9 @@ def test_a_flipped_bit_in_the_cache_is_not_loaded(client: Client, data: st.DataO
     assert path.read_bytes() == content
 
 
-def test_a_library_with_a_manifest_that_fits_and_no_key(client: Client, hostile: Hostile) -> None:
+def test_altered_library_and_manifest_are_refused_without_a_new_signature(
+    client: Client, hostile: Hostile
+) -> None:
     loads(client)
     library = flipped(hostile.files["library"], 8 * 9000)
     manifest = json.loads(hostile.files["manifest"])
@@ -128,7 +134,9 @@ def test_a_library_with_a_manifest_that_fits_and_no_key(client: Client, hostile:
         loads(client)
 
 
-def test_another_key_is_refused_with_the_way_out(client: Client, hostile: Hostile) -> None:
+def test_library_signed_by_an_unpinned_key_is_refused_with_a_remedy(
+    client: Client, hostile: Hostile
+) -> None:
     loads(client)
     signature = signed.sign(MALLORY, hostile.files["manifest"])
     hostile.files["signature"] = signature.to_json()
@@ -141,7 +149,7 @@ def test_another_key_is_refused_with_the_way_out(client: Client, hostile: Hostil
     assert said.endswith(f"tuner trust {hostile.url}")
 
 
-def test_another_name_on_a_right_signature(client: Client, hostile: Hostile) -> None:
+def test_signature_that_names_another_key_is_refused(client: Client, hostile: Hostile) -> None:
     fields = json.loads(hostile.files["signature"])
     forged = signed.Signature(fields["manifest"], public_key_of(MALLORY), fields["signature"])
     hostile.files["signature"] = forged.to_json()
@@ -164,7 +172,7 @@ def test_another_workloads_library_is_refused(
     hostile.files = honest
 
 
-def test_another_kind_of_device_is_refused(client: Client, hostile: Hostile) -> None:
+def test_library_for_another_kind_of_device_is_refused(client: Client, hostile: Hostile) -> None:
     hostile.best |= {"device": {**hostile.best["device"], "kind": "cuda"}}
     with pytest.raises(BrokenArtifact, match="another kind of device: cpu, not cuda"):
         loads(client)
@@ -172,7 +180,7 @@ def test_another_kind_of_device_is_refused(client: Client, hostile: Hostile) -> 
         client.best("conv1d", SHAPE, target="cpu")
 
 
-def test_no_signature_at_all(client: Client, hostile: Hostile) -> None:
+def test_unsigned_library_is_refused_and_not_downloaded(client: Client, hostile: Hostile) -> None:
     del hostile.files["signature"]
     with pytest.raises(UntrustedSigner, match=r"not signed.*trials=1, on_existing='retune'"):
         loads(client)
@@ -180,13 +188,15 @@ def test_no_signature_at_all(client: Client, hostile: Hostile) -> None:
 
 
 @pytest.mark.parametrize("kind", ["manifest", "signature"])
-def test_what_is_too_large_is_not_fetched(client: Client, hostile: Hostile, kind: str) -> None:
+def test_too_large_manifest_or_signature_is_refused(
+    client: Client, hostile: Hostile, kind: str
+) -> None:
     hostile.files[kind] = bytes(2_000_000)
     with pytest.raises(BrokenArtifact, match="would have 2000000 bytes"):
         loads(client)
 
 
-def test_exactly_the_keys_that_are_named(
+def test_only_the_named_signers_are_trusted(
     hostile: Hostile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right, wrong = hostile.keys, [public_key_of(MALLORY)]
@@ -208,7 +218,7 @@ def test_exactly_the_keys_that_are_named(
 
 
 @pytest.mark.parametrize("given", ["", "ab", "SHA256:abc", "G" * 64, "AB" * 32])
-def test_what_is_no_key_to_name(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malformed_signer_key_is_refused(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotAKey, match="64 lower-case hexadecimal digits"):
         Client(signers=[given])
     monkeypatch.setenv("TUNER_SIGNERS", f"{'0' * 64},{given}")
@@ -224,7 +234,7 @@ def test_a_service_without_keys_is_not_pinned(client: Client, hostile: Hostile) 
     loads(client)
 
 
-def test_what_this_machine_signed_is_its_own(
+def test_library_signed_by_this_machine_is_trusted_without_asking(
     client: Client, hostile: Hostile, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from tuner.library.signing_key import own_key
@@ -237,7 +247,7 @@ def test_what_this_machine_signed_is_its_own(
 
 
 @pytest.mark.parametrize("url", ["http://elsewhere/x", "HTTPS://elsewhere/x", "elsewhere", ""])
-def test_no_file_is_fetched_elsewhere(client: Client, url: str) -> None:
+def test_artifact_link_that_leaves_the_service_is_refused(client: Client, url: str) -> None:
     """A link to another host is refused: that host would be sent the API key. Cached answers are
     checked too, as somebody else may have written them."""
     best = client.best("conv1d", SHAPE).model_dump(mode="json")
@@ -247,7 +257,9 @@ def test_no_file_is_fetched_elsewhere(client: Client, url: str) -> None:
         parse(Best, content, 200, client.url, "it")
 
 
-def test_every_answer_may_lie(client: Client, hostile: Hostile) -> None:
+def test_invalid_workload_in_an_answer_raises_a_service_error(
+    client: Client, hostile: Hostile
+) -> None:
     """Even the best's workload may be invalid: a length of -1 is an error of the service."""
     best: dict[str, Any] = hostile.best
     hostile.best = best | {"workload": best["workload"] | {"M": -1}}

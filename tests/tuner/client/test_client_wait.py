@@ -71,7 +71,7 @@ class Work:
         queue.finish(self.engine, self.job.id, self.job.attempt, state, error)
 
 
-def test_waiting_shows_each_step_and_gives_the_winner(service: Service, client: Client) -> None:
+def test_wait_shows_each_step_and_returns_the_ended_job(service: Service, client: Client) -> None:
     job, seen = client.submit("conv1d", OTHER, trials=2), []
     work = Work(service.engine)
 
@@ -94,7 +94,9 @@ def test_waiting_shows_each_step_and_gives_the_winner(service: Service, client: 
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_stream_that_is_cut_again_and_again(service: Service, tmp_path: Path, seed: int) -> None:
+def test_wait_resumes_an_event_stream_that_is_cut_repeatedly(
+    service: Service, tmp_path: Path, seed: int
+) -> None:
     chance = random.Random(seed)  # noqa: S311
 
     def budget() -> tuple[int, bool]:
@@ -131,7 +133,7 @@ def test_a_stream_that_is_cut_again_and_again(service: Service, tmp_path: Path, 
     assert reached == sorted(reached)
 
 
-def test_a_job_that_fails_says_why(service: Service, client: Client) -> None:
+def test_wait_raises_job_failed_with_the_reason(service: Service, client: Client) -> None:
     job = client.submit("conv1d", OTHER, trials=3)
     held = claimed(service.engine)
     queue.finish(service.engine, held.id, held.attempt, "failed", "all 3 trials were wrong")
@@ -140,7 +142,7 @@ def test_a_job_that_fails_says_why(service: Service, client: Client) -> None:
     assert raised.value.job.state == "failed"
 
 
-def test_a_wait_may_end_before_the_job(client: Client, patient: None) -> None:
+def test_wait_raises_still_running_after_its_timeout(client: Client, patient: None) -> None:
     job = client.submit("conv1d", OTHER, trials=5)
     seen: list[Job] = []
     with pytest.raises(StillRunning, match=r"is queued after 0\.3 s, with 0 of 5 trials") as raised:
@@ -151,7 +153,7 @@ def test_a_wait_may_end_before_the_job(client: Client, patient: None) -> None:
         client.wait(job, timeout=0)
 
 
-def test_who_waits_is_told_once_that_nobody_takes_the_job(
+def test_wait_logs_once_that_no_worker_takes_the_job(
     client: Client, patient: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     job = client.submit("conv1d", OTHER, trials=7)
@@ -164,14 +166,14 @@ def test_who_waits_is_told_once_that_nobody_takes_the_job(
     assert "python -m tuner.worker" in said
 
 
-def test_a_job_that_is_cancelled_meanwhile(service: Service, client: Client) -> None:
+def test_wait_raises_job_failed_if_the_job_is_cancelled(service: Service, client: Client) -> None:
     job = client.submit("conv1d", OTHER, trials=15)
     with pytest.raises(JobFailed, match="was cancelled"):
         client.wait(job, timeout=30, progress=lambda now: now.ended or client.cancel(now))
 
 
 @pytest.mark.parametrize("when", ["before", "within"])
-def test_a_frozen_service_holds_nobody_up(
+def test_wait_ends_on_time_if_the_service_freezes(
     service: Service, client: Client, patient: None, when: str
 ) -> None:
     job, seen = client.submit("conv1d", M=101, N=3, trials=6), []
@@ -193,7 +195,9 @@ def test_a_frozen_service_holds_nobody_up(
     client.cancel(job)
 
 
-def test_a_service_that_is_frozen_already(service: Service, client: Client) -> None:
+def test_wait_raises_service_unreachable_if_the_service_is_already_frozen(
+    service: Service, client: Client
+) -> None:
     job = client.submit("conv1d", OTHER, trials=20)
     service.freeze()
     thaw = Timer(5, service.thaw)
@@ -225,7 +229,7 @@ def test_a_wait_outlasts_a_restart_of_the_service(
         assert ended.result(30).state == "succeeded"
 
 
-def test_a_service_that_stays_away_ends_the_wait(
+def test_wait_raises_service_unreachable_if_the_service_stays_down(
     service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = client.submit("conv1d", OTHER, trials=8)
@@ -237,7 +241,7 @@ def test_a_service_that_stays_away_ends_the_wait(
         service.start()
 
 
-def test_a_job_that_is_deleted_ends_the_wait(service: Service, client: Client) -> None:
+def test_wait_ends_if_the_job_is_deleted(service: Service, client: Client) -> None:
     job = client.submit("conv1d", OTHER, trials=16)
 
     def remove(_: Job) -> None:
@@ -249,7 +253,7 @@ def test_a_job_that_is_deleted_ends_the_wait(service: Service, client: Client) -
     assert (raised.value.status, raised.value.type) == (404, "urn:convtune:problem:unknown-job")
 
 
-def test_what_progress_raises_comes_out(client: Client) -> None:
+def test_wait_passes_on_what_the_progress_callback_raises(client: Client) -> None:
     job = client.submit("conv1d", OTHER, trials=17)
 
     def stop(_: Job) -> None:
@@ -267,7 +271,7 @@ def pinging(tmp_path_factory: pytest.TempPathFactory, service: Service) -> Itera
     running.close()
 
 
-def test_a_silence_with_comments_keeps_its_connection(
+def test_silent_stream_with_comments_keeps_its_connection(
     pinging: Service, tmp_path: Path, patient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert listening.SILENCE_SECONDS > 2 * fastapi.sse._PING_INTERVAL
@@ -279,7 +283,7 @@ def test_a_silence_with_comments_keeps_its_connection(
     assert proxy.resumed == [None]
 
 
-def test_a_silence_without_comments_makes_a_new_connection(
+def test_silent_stream_without_comments_is_opened_anew(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening, "SILENCE_SECONDS", 1.5)
@@ -294,7 +298,7 @@ def test_a_silence_without_comments_makes_a_new_connection(
     assert len(set(places)) == 1
 
 
-def test_the_bar_shows_what_the_events_say(
+def test_progress_bar_shows_the_figures_of_the_events(
     service: Service,
     client: Client,
     capsys: pytest.CaptureFixture[str],

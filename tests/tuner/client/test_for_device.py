@@ -47,7 +47,7 @@ def newest(engine: Engine) -> queue.Job:
     return job
 
 
-def test_the_shell_tunes_for_its_own_device(
+def test_tune_command_tunes_for_this_device(
     other_best: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another device's best in the same database neither answers the order nor is shown."""
@@ -56,7 +56,7 @@ def test_the_shell_tunes_for_its_own_device(
     assert [each.name for each in devices.list_devices(other_best)] == [OTHER, cpu_facts.name()]
 
 
-def test_so_does_a_program(settings: Settings, other_best: Engine) -> None:
+def test_local_tunes_for_this_device(settings: Settings, other_best: Engine) -> None:
     layers = [{"operator": "conv1d", "workload": SHAPE}]
     terms: dict[str, Any] = {"target": "cpu", "trials": 1, "baselines": "none"}
     with Local(settings) as local:
@@ -67,7 +67,7 @@ def test_so_does_a_program(settings: Settings, other_best: Engine) -> None:
         assert local.load(made).workload == Conv1dWorkload(**SHAPE)
 
 
-def test_an_equal_order_that_waits_is_run_here(
+def test_tune_command_runs_an_equal_order_that_is_queued(
     settings: Settings, other_best: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     order = queue.JobOrder.of(Conv1dWorkload(**SHAPE), target="cpu", trials=1, baselines="none")
@@ -76,7 +76,7 @@ def test_an_equal_order_that_waits_is_run_here(
     assert (newest(other_best).id, newest(other_best).state) == (waits.id, "succeeded")
 
 
-def test_one_that_runs_on_another_device_is_not_waited_for(
+def test_tune_command_does_not_wait_for_an_equal_job_on_another_device(
     settings: Settings, other_best: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     order = queue.JobOrder.of(Conv1dWorkload(**SHAPE), target="cpu", trials=1, baselines="none")
@@ -95,7 +95,7 @@ def test_one_that_runs_on_another_device_is_not_waited_for(
     assert queue.get(other_best, held.id).state == "running"
 
 
-def test_no_other_device_can_be_named_here(settings: Settings) -> None:
+def test_local_refuses_an_order_for_another_device(settings: Settings) -> None:
     layers = [{"operator": "conv1d", "workload": SHAPE}]
     with Local(settings) as local:
         with pytest.raises(BadOrder, match=f"^for_device: is '{OTHER}', but this process tunes on"):
@@ -106,14 +106,14 @@ def test_no_other_device_can_be_named_here(settings: Settings) -> None:
         assert made.device.name == cpu_facts.name()
 
 
-def test_a_client_orders_for_one(client: Client) -> None:
+def test_client_submits_an_order_for_one_device(client: Client) -> None:
     job = client.submit("conv1d", SHAPE, for_device=OTHER)
     assert client.job(job).for_device == OTHER
     layers = [{"operator": "conv1d", "workload": SHAPE}]
     assert client.submit_model("net", layers, for_device=OTHER).for_device == OTHER
 
 
-def test_a_prediction_is_ordered_for_the_device_that_is_asked_for(client: Client) -> None:
+def test_client_orders_a_prediction_for_the_device_it_asks_for(client: Client) -> None:
     with client:
         waited = []
 
@@ -128,6 +128,6 @@ def test_a_prediction_is_ordered_for_the_device_that_is_asked_for(client: Client
 
 
 @pytest.mark.parametrize("name", ["x" * 201, "a\tb", "", "  "])
-def test_what_is_no_name(name: str) -> None:
+def test_malformed_device_name_is_refused(name: str) -> None:
     with pytest.raises(BadOrder, match=r"^for_device: "):
         parse_terms({"for_device": name})

@@ -15,7 +15,7 @@ from tuner.errors import BadOrder
 from tuner.job.order import parse_terms
 
 
-def test_the_shell_tunes_under_it_and_finds_it(
+def test_jobs_command_finds_and_shows_a_label(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"sqlite:///{tmp_path / 'convtune.db'}"
@@ -33,7 +33,7 @@ def test_the_shell_tunes_under_it_and_finds_it(
     assert "label     Nightly [b]" in said(capsys, "jobs", "show", made.id)
 
 
-def test_it_goes_with_a_tuning_here(
+def test_tune_command_stores_its_label(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A label given to ``tuner tune`` is the label of the local job."""
@@ -48,12 +48,12 @@ def test_it_goes_with_a_tuning_here(
     engine.dispose()
 
 
-def test_a_client_sends_it_and_gets_it_back(client: Client) -> None:
+def test_client_sends_a_label_and_gets_it_back(client: Client) -> None:
     job = client.submit("conv1d", M=77, N=7, label="of a program")
     assert (job.label, client.job(job).label) == ("of a program", "of a program")
 
 
 @pytest.mark.parametrize("label", ["x" * 201, "a\tb", "", "  "])
-def test_what_is_no_label(label: str) -> None:
+def test_malformed_label_is_refused(label: str) -> None:
     with pytest.raises(BadOrder, match=r"^label: "):
         parse_terms({"label": label})

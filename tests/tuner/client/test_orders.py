@@ -66,7 +66,9 @@ def local(tmp_path: Path) -> Iterator[Local]:
 
 
 @pytest.mark.parametrize(("wrong", "field", "says"), BAD, ids=named)
-def test_a_bad_order(local: Local, wrong: dict[str, Any], field: str, says: str) -> None:
+def test_local_refuses_a_bad_order_and_names_the_field(
+    local: Local, wrong: dict[str, Any], field: str, says: str
+) -> None:
     with pytest.raises(BadOrder) as refused:
         local.tune("conv1d", **{**SHAPE, **wrong})
     assert isinstance(refused.value, TunerError)
@@ -76,13 +78,13 @@ def test_a_bad_order(local: Local, wrong: dict[str, Any], field: str, says: str)
 
 
 @pytest.mark.parametrize("operator", ["conv9d", ["conv1d"], None])
-def test_a_bad_operator(local: Local, operator: Any) -> None:
+def test_local_refuses_an_unknown_operator(local: Local, operator: Any) -> None:
     for ask in (local.tune, local.best):
         with pytest.raises(BadOrder, match="unknown operator"):
             ask(operator, SHAPE)
 
 
-def test_a_bad_shape_to_look_up(local: Local) -> None:
+def test_local_refuses_a_bad_look_up_and_an_unknown_strategy(local: Local) -> None:
     with pytest.raises(BadOrder, match="spans 8 samples"):
         local.best("conv1d", M=3, N=8, mode="valid")
     with pytest.raises(BadOrder, match="give a list of names"):
@@ -91,7 +93,7 @@ def test_a_bad_shape_to_look_up(local: Local) -> None:
         local.tune("conv1d", SHAPE, search="luck")
 
 
-def test_a_field_that_is_given_twice(client: Client, local: Local) -> None:
+def test_field_given_in_the_mapping_and_by_name_is_refused(client: Client, local: Local) -> None:
     asks = (client.best, client.submit, client.verify_nearest, client.tune, local.best, local.tune)
     for ask in asks:
         with pytest.raises(BadOrder, match=r"^N: is given in the mapping and by name; give it"):
@@ -99,7 +101,7 @@ def test_a_field_that_is_given_twice(client: Client, local: Local) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint16])
-def test_numpys_integers_are_integers(local: Local, kind: type[np.integer[Any]]) -> None:
+def test_local_accepts_numpys_integers(local: Local, kind: type[np.integer[Any]]) -> None:
     workload = workload_of("conv1d", {"M": kind(512), "N": kind(8), "max_error": np.float32(0.025)})
     assert workload == workload_of("conv1d", SHAPE, {"max_error": float(np.float32(0.025))})
     assert parse_terms(
@@ -109,7 +111,7 @@ def test_numpys_integers_are_integers(local: Local, kind: type[np.integer[Any]])
         local.best("conv1d", M=kind(512), N=kind(8))
 
 
-def test_a_service_takes_them_too(client: Client) -> None:
+def test_client_sends_numpys_integers_and_refuses_bad_values(client: Client) -> None:
     job = client.submit(
         "conv1d", {"M": np.int64(512)}, N=np.uint8(8), trials=np.int32(3), seed=np.int64(1)
     )
@@ -135,7 +137,7 @@ def test_a_service_takes_them_too(client: Client) -> None:
         ({"templates": []}, "templates"),
     ],
 )
-def test_what_can_not_be_sent_is_refused_here(
+def test_client_refuses_values_that_cannot_be_sent(
     client: Client, given: dict[str, Any], field: str
 ) -> None:
     asks = [client.submit] if field == "label" else [client.submit, client.best]
@@ -144,7 +146,7 @@ def test_what_can_not_be_sent_is_refused_here(
             ask("conv1d", **{**SHAPE, **given})
 
 
-def test_a_padding_is_four_numbers(client: Client, local: Local) -> None:
+def test_padding_is_given_as_four_numbers(client: Client, local: Local) -> None:
     shape: dict[str, Any] = {"B": 1, "C": 4, "H": 9, "W": 9, "K": 3}
     for padding in ([0, 1, 0, 1], (0, np.int64(1), 0, 1), "0,1,0,1"):
         job = client.submit("depthwise_conv2d", shape, padding=padding, trials=1)
@@ -158,13 +160,13 @@ def test_a_padding_is_four_numbers(client: Client, local: Local) -> None:
             client.submit("depthwise_conv2d", shape, padding=wrong)
 
 
-def test_what_stands_beside_a_best_has_attributes(client: Client) -> None:
+def test_baselines_of_a_best_have_attributes(client: Client) -> None:
     best = client.best("conv1d", M=16384, N=32)
     assert best.baselines == [Baseline(name="numpy", time_us=200.0, speedup=10.0)]
     assert (best.baselines[0].name, best.baselines[0].error) == ("numpy", None)
 
 
-def test_an_order_that_nobody_can_take_says_so(client: Client) -> None:
+def test_client_says_that_no_worker_can_take_an_order(client: Client) -> None:
     job = client.submit("conv1d", SHAPE, target="cuda", seed=12)
     assert job.waiting is not None
     assert job.waiting.startswith("no worker is alive")

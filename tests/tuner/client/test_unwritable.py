@@ -57,7 +57,7 @@ def run(home: Path, *command: str, cwd: Path | None = None, **variables: object)
     return done.stdout.splitlines()
 
 
-def test_a_library_is_loaded_in_a_home_that_is_read_only(
+def test_client_loads_a_library_in_a_read_only_home_if_other_folders_are_named(
     service: Service, unwritable: Path, tmp_path: Path
 ) -> None:
     load = ("-c", LOAD, service.url)
@@ -83,14 +83,16 @@ def test_a_library_is_loaded_in_a_home_that_is_read_only(
         ("tune conv1d --M 30 --N 5 --target cpu", "may this user write it and its folder?"),
     ],
 )
-def test_a_command_in_a_folder_that_is_read_only(unwritable: Path, command: str, says: str) -> None:
+def test_command_in_a_read_only_folder_fails_in_one_line(
+    unwritable: Path, command: str, says: str
+) -> None:
     (said,) = run(unwritable, "-m", "tuner", *command.split(), cwd=unwritable)
     assert said.startswith("tuner: ")
     assert says in said
 
 
 @pytest.mark.parametrize("in_use", [False, True])
-def test_a_database_that_is_read_only_is_checked(
+def test_db_check_works_on_a_read_only_database(
     unwritable: Path, tmp_path: Path, in_use: bool
 ) -> None:
     file = tmp_path / "kept" / "convtune.db"
@@ -109,14 +111,16 @@ def test_a_database_that_is_read_only_is_checked(
     engine.dispose()
 
 
-def test_a_search_for_a_user_whose_home_is_read_only(unwritable: Path, tmp_path: Path) -> None:
+def test_tune_command_in_a_read_only_home_names_the_signing_key(
+    unwritable: Path, tmp_path: Path
+) -> None:
     tune = ["tune", "conv1d", "--M", "30", "--N", "5", "--target", "cpu", "--trials", "1"]
     (said,) = run(unwritable, "-m", "tuner", *tune, cwd=tmp_path)
     assert said.startswith(f"tuner: the signing key {unwritable}/.config/convtune/signing_key.pem")
     assert "name another file in TUNER_SIGNING_KEY" in said
 
 
-def test_the_doctor_finds_it(unwritable: Path, tmp_path: Path) -> None:
+def test_doctor_finds_unwritable_folders(unwritable: Path, tmp_path: Path) -> None:
     doctor = ("-m", "tuner", "doctor")
     *_, folders, database = run(unwritable, *doctor, cwd=unwritable)
     assert folders.split()[:2] == ["missing", "folders"]
