@@ -51,7 +51,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     return run
 
 
-def test_there_and_back(engine: Engine, run: Run, tmp_path: Path) -> None:
+def test_backup_is_written_and_restored(engine: Engine, run: Run, tmp_path: Path) -> None:
     """A backup is written and restored. No file is overwritten without ``--force``, and the
     replaced database is kept aside."""
     file = tmp_path / "copy.db"
@@ -69,7 +69,7 @@ def test_there_and_back(engine: Engine, run: Run, tmp_path: Path) -> None:
     assert run("check").endswith("nothing is wrong\n")
 
 
-def test_a_truncated_backup(engine: Engine, run: Run, tmp_path: Path) -> None:
+def test_restore_refuses_a_truncated_backup(engine: Engine, run: Run, tmp_path: Path) -> None:
     run("backup", "copy.db")
     file = tmp_path / "copy.db"
     file.write_bytes(file.read_bytes()[:-5000])
@@ -79,7 +79,7 @@ def test_a_truncated_backup(engine: Engine, run: Run, tmp_path: Path) -> None:
     assert said.count("\n") == 1
 
 
-def test_pruning(engine: Engine, run: Run) -> None:
+def test_prune_removes_what_its_dry_run_announces(engine: Engine, run: Run) -> None:
     with writing(engine) as connection:
         connection.execute(update(tables.trials).values(created_at=0.0))
         connection.execute(update(tables.jobs).values(created_at=0.0))
@@ -97,7 +97,7 @@ def test_pruning(engine: Engine, run: Run) -> None:
     assert "--older-than" in run("prune", "--older-than", "-1", code=2)
 
 
-def test_checking(engine: Engine, run: Run) -> None:
+def test_check_reports_corrupt_artifacts(engine: Engine, run: Run) -> None:
     sound = json.loads(run("check", "--json"))
     assert sound["wrong"] == []
     with writing(engine) as connection:
@@ -109,7 +109,9 @@ def test_checking(engine: Engine, run: Run) -> None:
 
 
 @pytest.mark.parametrize("mode", ["DELETE", "WAL"])
-def test_checking_changes_no_byte(engine: Engine, run: Run, tmp_path: Path, mode: str) -> None:
+def test_check_changes_no_byte_of_the_database(
+    engine: Engine, run: Run, tmp_path: Path, mode: str
+) -> None:
     file = tmp_path / "convtune.db"
     with closing(sqlite3.connect(file)) as connection:
         connection.execute(f"PRAGMA journal_mode = {mode}")
@@ -119,7 +121,7 @@ def test_checking_changes_no_byte(engine: Engine, run: Run, tmp_path: Path, mode
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_checking_reads_what_is_not_in_the_file_yet(
+def test_check_reads_changes_that_are_only_in_the_wal(
     engine: Engine, run: Run, tmp_path: Path
 ) -> None:
     file = tmp_path / "convtune.db"
@@ -133,12 +135,16 @@ def test_checking_reads_what_is_not_in_the_file_yet(
 
 
 @pytest.mark.parametrize("arguments", ["check", "backup copy.db"])
-def test_a_database_that_is_not_there(url: str, run: Run, tmp_path: Path, arguments: str) -> None:
+def test_check_and_backup_refuse_a_missing_database(
+    url: str, run: Run, tmp_path: Path, arguments: str
+) -> None:
     assert "there is no database" in run(*arguments.split(), code=1)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_postgresql_has_its_own_tool(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backup_of_postgresql_is_refused_in_favour_of_pg_dump(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TUNER_DATABASE_URL", "postgresql://me:hush@host/convtune")
     said = run("backup", "copy.dump", code=1)
     assert "pg_dump --format=custom --dbname=postgresql://me@host/convtune --file=" in said
@@ -146,5 +152,5 @@ def test_postgresql_has_its_own_tool(run: Run, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("command", ["backup", "restore", "prune", "check"])
-def test_every_help_shows_examples(run: Run, command: str) -> None:
+def test_help_of_each_db_command_shows_examples(run: Run, command: str) -> None:
     assert f"tuner db {command}" in run(command, "--help").partition("Examples:")[2]

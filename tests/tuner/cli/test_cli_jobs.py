@@ -42,7 +42,9 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return err
 
 
-def test_the_list(engine: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jobs_list_shows_the_newest_first_and_in_pages(
+    engine: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     jobs = [ordered(engine, count) for count in (3, 4, 5)]
     lines = said(capsys, "jobs", "list").splitlines()
     assert [line.split()[0] for line in lines] == [job.id for job in reversed(jobs)]
@@ -57,7 +59,7 @@ def test_the_list(engine: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, "jobs", "list", "--operator", "depthwise_conv2d") == ""
 
 
-def test_one_job_is_shown_as_the_service_shows_it(
+def test_jobs_show_prints_a_job_as_the_service_does(
     engine: Any, libraries: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = store(engine, libraries["same-serial"])
@@ -87,7 +89,7 @@ def without_times(shown: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if not name.endswith("_at")}
 
 
-def test_a_terminal_that_lacks_the_letters(engine: Any) -> None:
+def test_ascii_terminal_shows_question_marks_for_other_letters(engine: Any) -> None:
     order = JobOrder.of(WORK, label="печь µ")
     made = queue.submit(engine, order)[0]
     shown = subprocess.run(
@@ -100,7 +102,9 @@ def test_a_terminal_that_lacks_the_letters(engine: Any) -> None:
     assert b"label     ???? ?" in shown.stdout
 
 
-def test_a_job_is_cancelled(engine: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jobs_cancel_ends_a_queued_job_and_marks_a_running_one(
+    engine: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     running, waiting = ordered(engine, 3), ordered(engine, 4)
     assert claimed(engine).id == running.id
     assert "will stop after its trial" in said(capsys, "jobs", "cancel", running.id)
@@ -110,14 +114,14 @@ def test_a_job_is_cancelled(engine: Any, capsys: pytest.CaptureFixture[str]) -> 
     assert "was already cancelled" in refused(capsys, "jobs", "cancel", waiting.id)
 
 
-def test_a_list_of_nothing_known(engine: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jobs_list_refuses_unknown_filters(engine: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert "conv9d" in refused(capsys, "jobs", "list", "--operator", "conv9d")
     assert "'--state'" in refused(capsys, "jobs", "list", "--state", "lost")
     assert "the cursor was not made" in refused(capsys, "jobs", "list", "--cursor", "x")
 
 
 @pytest.mark.parametrize("command", ["show", "wait", "cancel"])
-def test_a_job_that_is_not_there(
+def test_jobs_commands_refuse_an_unknown_job(
     engine: Any, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     assert "there is no job 'nosuch'; see tuner jobs list" in refused(
@@ -125,7 +129,7 @@ def test_a_job_that_is_not_there(
     )
 
 
-def test_every_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_each_command_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
     shown = said(capsys, "--help")
     commands = (
         "tune best jobs model ladder export import serve worker rpc-server keys signers trust db "
@@ -174,7 +178,7 @@ def test_serve_becomes_the_service(
     assert str(Path(cli.__file__).parents[2]) in environment["PYTHONPATH"].split(":")
 
 
-def test_the_bar_says_how_it_goes() -> None:
+def test_progress_bar_shows_state_rate_and_time_left() -> None:
     now, screen = [0.0], io.StringIO()
     console = Console(file=screen, width=100, force_terminal=True, color_system=None)
     with JobBar(console, clock=lambda: now[0]) as bar:

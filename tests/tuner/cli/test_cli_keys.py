@@ -26,7 +26,9 @@ def ran(capsys: pytest.CaptureFixture[str], arguments: str) -> tuple[str, str, b
     return out, err, code == 0
 
 
-def test_a_key_is_written_alone_and_once(capsys: pytest.CaptureFixture[str], url: str) -> None:
+def test_keys_create_prints_nothing_but_the_key_and_only_once(
+    capsys: pytest.CaptureFixture[str], url: str
+) -> None:
     out, err, _ = ran(capsys, "create ci --scope submit")
     engine = open_engine(url)
     [found] = keys.unrevoked(engine).items()
@@ -53,7 +55,7 @@ def test_a_key_that_can_not_be_printed_is_revoked(url: str, where: str, why: str
     engine.dispose()
 
 
-def test_the_list_and_taking_a_key_back(capsys: pytest.CaptureFixture[str]) -> None:
+def test_keys_are_revoked_and_listed(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ("ci --scope submit", "guest --scope read --days 7", "root --scope admin"):
         assert ran(capsys, f"create {arguments}")[2]
     assert ran(capsys, "revoke ci") == ("revoked ci\n", "", True)
@@ -84,12 +86,14 @@ def test_the_list_and_taking_a_key_back(capsys: pytest.CaptureFixture[str]) -> N
         ("revoke nobody", "there is no unrevoked key 'nobody'; see tuner keys list"),
     ],
 )
-def test_a_refusal(capsys: pytest.CaptureFixture[str], arguments: str, says: str) -> None:
+def test_keys_command_refuses_bad_arguments_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: str, says: str
+) -> None:
     out, err, done = ran(capsys, arguments)
     assert (out, err.count("\n"), done) == ("", 1, False)
     assert says in err
 
 
-def test_a_name_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+def test_keys_create_refuses_a_name_in_use(capsys: pytest.CaptureFixture[str]) -> None:
     ran(capsys, "create ci --scope read")
     assert "there is a key 'ci' already" in ran(capsys, "create ci --scope read")[1]

@@ -49,7 +49,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return shell.said(capsys, "model", *arguments)
 
 
-def test_it_is_tuned_here_and_again_costs_nothing(
+def test_model_is_tuned_here_and_an_equal_order_makes_no_new_jobs(
     engine: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A model is tuned in this process. If the same layers are ordered again, by the command or
@@ -80,7 +80,7 @@ def test_it_is_tuned_here_and_again_costs_nothing(
     assert [layer.calls for layer in found.layers] == [4, 1]
 
 
-def test_a_service_tunes_it(
+def test_model_tune_follows_a_model_at_a_service(
     service: Service, client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     layers = [{"operator": "conv1d", "workload": {"M": m, "N": 3}} for m in (970, 971)]
@@ -107,7 +107,7 @@ def test_a_service_tunes_it(
     assert f"model     {model.id}" in out
 
 
-def test_the_list_one_of_them_and_its_end(
+def test_models_are_listed_shown_and_cancelled(
     engine: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said(capsys, "list") == ""
@@ -148,7 +148,7 @@ def test_the_list_one_of_them_and_its_end(
         ([{**LAYERS[0], "trials": 3}], "workloads.0.trials: "),
     ],
 )  # fmt: skip
-def test_a_file_that_is_no_model(
+def test_model_tune_refuses_a_malformed_file_in_one_line(
     engine: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: Any, says: str
 ) -> None:
     code, out, err = ran(capsys, "tune", written(tmp_path, content), "--target", "cpu")
@@ -157,7 +157,7 @@ def test_a_file_that_is_no_model(
     assert queue.list_jobs(engine).items == []
 
 
-def test_what_does_not_go_together(
+def test_model_tune_refuses_batch_with_a_file_and_a_name_without_pytorch(
     engine: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = ran(capsys, "tune", written(tmp_path), "--batch", "3")
@@ -172,7 +172,7 @@ def test_what_does_not_go_together(
 
 
 @pytest.mark.parametrize("command", ["show", "cancel"])
-def test_a_model_that_is_not_there(
+def test_model_commands_refuse_an_unknown_model(
     engine: Any, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     code, out, err = ran(capsys, command, "nosuch")

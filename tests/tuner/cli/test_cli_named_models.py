@@ -103,7 +103,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("layout", [None, "NCHW", "NHWC"])
-def test_images(layout: str | None) -> None:
+def test_image_model_gives_a_depthwise_conv2d_workload(layout: str | None) -> None:
     [found] = workloads_of("own_nets:Images", 32, "bfloat16", layout, (3, 28, 30))
     work: Any = found.workload
     assert (work.B, work.C, work.H, work.W, work.dtype) == (32, 8, 28, 30, "bfloat16")
@@ -112,21 +112,21 @@ def test_images(layout: str | None) -> None:
 
 
 @pytest.mark.parametrize("layout", ["NCW", "NWC"])
-def test_signals(layout: str) -> None:
+def test_signal_model_gives_conv1d_workloads(layout: str) -> None:
     first, second = workloads_of("own_nets:signals", 2, "float32", layout, (4, 100))
     work: Any = first.workload
     assert (work.B, work.C, work.M, work.N, work.layout) == (2, 4, 100, 5, layout)
     assert (first.names, second.names) == (["0"], ["1"])
 
 
-def test_lazy_layers_are_told_what_they_are() -> None:
+def test_lazy_layers_get_their_shapes_from_the_input() -> None:
     [found] = workloads_of("own_nets:lazy", 32, "bfloat16", None, (8, 28, 30))
     work: Any = found.workload
     assert (work.B, work.C, work.H, work.W, work.activation) == (32, 8, 28, 30, "relu")
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_timm_says_what_a_model_is_called_on() -> None:
+def test_timm_gives_a_models_input_size_and_the_known_names() -> None:
     [found] = workloads_of("timm:images_050", 1, "float32")
     work: Any = found.workload
     assert (work.H, work.W) == (20, 24)
@@ -136,7 +136,7 @@ def test_timm_says_what_a_model_is_called_on() -> None:
         workloads_of("timm:x", 1, "float32")
 
 
-def test_timms_own() -> None:
+def test_workloads_of_timms_mobilenetv2_have_17_calls() -> None:
     pytest.importorskip("timm", reason="timm is not installed")
     found = workloads_of("timm:mobilenetv2_100", 32, "bfloat16", "NHWC")
     works: list[Any] = [each.workload for each in found]
@@ -160,7 +160,7 @@ def test_timms_own() -> None:
         (":build", (4, 8), "can't be imported: ValueError"),
     ],
 )
-def test_a_model_that_cant_be(
+def test_unusable_model_is_refused_with_the_reason(
     name: str, shape: Any, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name.startswith("timm"):
@@ -169,12 +169,12 @@ def test_a_model_that_cant_be(
         workloads_of(name, 1, "float32", None, shape)
 
 
-def test_a_layout_of_other_axes() -> None:
+def test_layout_that_does_not_fit_the_input_is_refused() -> None:
     with pytest.raises(BadOrder, match="layout: NHWC is not of this input: give NCW or NWC"):
         workloads_of("own_nets:signals", 1, "float32", "NHWC", (4, 100))
 
 
-def test_it_is_ordered(
+def test_model_tune_passes_its_options_to_the_workloads(
     service: Service, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The options reach the model's workloads in the order at a service, and the failure of its job
@@ -209,7 +209,7 @@ def test_it_is_ordered(
         (("own_nets:double", "--input", "4x9"), "own_nets:double: none of its layers can be tuned"),
     ],
 )
-def test_nothing_is_ordered(
+def test_model_tune_refuses_a_bad_input_and_an_untunable_model(
     given: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = ran(capsys, "model", "tune", *given)

@@ -65,7 +65,7 @@ def packed(folder: Path) -> list[str]:
     return sorted(row["file"].partition("-")[0] for row in json.loads(table.read_text()))
 
 
-def test_all_bests(run: Run, tmp_path: Path) -> None:
+def test_export_packs_all_bests(run: Run, tmp_path: Path) -> None:
     out, err = run("my_kernels")
     assert packed(tmp_path / "my_kernels") == ["conv1d", "depthwise_conv2d"]
     assert out.splitlines()[0].startswith("my_kernels: 2 kernels for ")
@@ -77,12 +77,14 @@ def test_all_bests(run: Run, tmp_path: Path) -> None:
     assert "my_kernels: is there already; name another folder, or remove it" in err
 
 
-def test_a_folder_that_a_shell_would_split(run: Run) -> None:
+def test_printed_pip_command_quotes_the_folder(run: Run) -> None:
     out, _ = run("my kernels; for a")
     assert "pip install './my kernels; for a'; python -m my_kernels_for_a.check" in out
 
 
-def test_a_model_and_a_list(run: Run, url: tuple[str, Engine], tmp_path: Path) -> None:
+def test_export_packs_a_models_layers_or_a_list(
+    run: Run, url: tuple[str, Engine], tmp_path: Path
+) -> None:
     order = make_model_order("small", ordered("depthwise"), Terms(), "cpu")
     model, _ = models.submit(url[1], order)
     run("of_a_model", "--model", model.id[:8], "--name", "another-name")
@@ -93,7 +95,7 @@ def test_a_model_and_a_list(run: Run, url: tuple[str, Engine], tmp_path: Path) -
     assert packed(tmp_path / "of_a_list") == ["conv1d"]
 
 
-def test_a_list_that_is_not_tuned(run: Run, tmp_path: Path) -> None:
+def test_export_refuses_a_list_with_an_untuned_workload(run: Run, tmp_path: Path) -> None:
     layers = [*ordered("full"), *ordered("full", N=33)]
     (tmp_path / "layers.json").write_text(json.dumps(layers))
     _, err = run("package", "--file", "layers.json", code=1)
@@ -115,12 +117,14 @@ def test_a_list_that_is_not_tuned(run: Run, tmp_path: Path) -> None:
         (["k9", "--format", "autotvm"], "--format does not go with --package"),
     ],
 )
-def test_what_is_refused(run: Run, arguments: list[str], why: str) -> None:
+def test_export_of_a_package_refuses_bad_arguments(
+    run: Run, arguments: list[str], why: str
+) -> None:
     _, err = run(*arguments, code=2 if "does not go" in why else 1)
     assert why in err
 
 
-def test_a_log_has_no_model(
+def test_export_of_a_log_refuses_the_option_model(
     run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["tuner", "export", "--model", "abcdef"])

@@ -60,7 +60,7 @@ def ran(folder: Path, environment: dict[str, str], *words: str) -> tuple[list[st
 @pytest.mark.parametrize(
     "words", ["tuner jo", "tuner jobs w", "tuner jobs show ", "tuner jobs show --t"]
 )
-def test_a_tab_for_a_command_validates_nothing(tmp_path: Path, words: str) -> None:
+def test_completion_of_a_command_does_not_import_pydantic(tmp_path: Path, words: str) -> None:
     assert "pydantic" not in completed(tmp_path, words)[1]
 
 
@@ -99,14 +99,16 @@ def two_jobs(engine: Any) -> list[str]:
         ("tuner jobs show ", []),
     ],
 )
-def test_a_tab(tmp_path: Path, words: str, offers: list[str]) -> None:
+def test_completion_offers_words_without_slow_imports(
+    tmp_path: Path, words: str, offers: list[str]
+) -> None:
     offered, imported = completed(tmp_path, words)
     assert offered == offers
     assert imported & SLOW == set()
     assert list(tmp_path.iterdir()) == []  # completion makes no database
 
 
-def test_a_tab_offers_jobs(tmp_path: Path, jobs: list[str]) -> None:
+def test_completion_offers_jobs(tmp_path: Path, jobs: list[str]) -> None:
     offered, imported = completed(tmp_path, "tuner jobs show ")
     assert offered == list(reversed(jobs))
     assert imported & SLOW == set()
@@ -116,7 +118,7 @@ def test_a_tab_offers_jobs(tmp_path: Path, jobs: list[str]) -> None:
     assert completed(tmp_path, "tuner jobs show %")[0] == []
 
 
-def test_a_tab_offers_jobs_of_postgresql(tmp_path: Path) -> None:
+def test_completion_offers_jobs_of_postgresql(tmp_path: Path) -> None:
     with private_server() as server:
         url = server.get_uri()
         engine = open_engine(url)
@@ -128,19 +130,19 @@ def test_a_tab_offers_jobs_of_postgresql(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("asked", ["--help", "-h", "--version"])
-def test_the_help(tmp_path: Path, asked: str) -> None:
+def test_help_and_version_import_no_slow_package(tmp_path: Path, asked: str) -> None:
     said, imported = ran(tmp_path, {}, asked)
     assert imported & (SLOW | {"pydantic"}) == set()
     assert said == ["convtune", __version__] if asked == "--version" else "rpc-server" in said
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_line_of_a_command_is_its_own(name: str) -> None:
+def test_line_of_a_command_in_the_help_is_the_commands_own(name: str) -> None:
     line = COMMANDS[name][1].removesuffix(".")
     assert " ".join(load(name).help.split()).startswith(line)
 
 
-def test_no_option_without_a_value_has_a_type(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_no_type_for_options_without_a_value(capsys: pytest.CaptureFixture[str]) -> None:
     def helps(words: list[str], command: Any) -> None:
         with pytest.raises(SystemExit), pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", ["tuner", *words, "-h"])

@@ -88,7 +88,7 @@ def beside_the_database(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir() if not each.name.startswith("one.db"))
 
 
-def test_there_and_back(run: Run, tmp_path: Path) -> None:
+def test_exported_best_is_imported_as_a_job_of_one_configuration(run: Run, tmp_path: Path) -> None:
     """An exported best is imported again, as a job of its one configuration. Importing it twice
     orders nothing new."""
     text = run("export", "--of", "bests")
@@ -106,7 +106,7 @@ def test_there_and_back(run: Run, tmp_path: Path) -> None:
     ]
 
 
-def test_metaschedules_database_is_a_folder(run: Run, tmp_path: Path) -> None:
+def test_export_writes_metaschedules_database_as_a_folder(run: Run, tmp_path: Path) -> None:
     run("export", "--format", "metaschedule", "--out", "ms")
     assert json.loads((tmp_path / "ms/database_workload.json").read_text()) == HALVES["workload"]
     line = json.loads((tmp_path / "ms/database_tuning_record.json").read_text())
@@ -116,7 +116,7 @@ def test_metaschedules_database_is_a_folder(run: Run, tmp_path: Path) -> None:
     assert "database_workload.json: is there already" in refusal
 
 
-def test_an_exported_database_is_imported_as_a_folder(run: Run, tmp_path: Path) -> None:
+def test_import_reads_metaschedules_database_as_a_folder(run: Run, tmp_path: Path) -> None:
     run("export", "--format", "metaschedule", "--out", "ms")
     [job] = json.loads(run("import", "ms", "--json"))["jobs"]
     assert (job["configurations"], job["target"], job["created"]) == (1, "cpu", True)
@@ -127,7 +127,7 @@ def test_an_exported_database_is_imported_as_a_folder(run: Run, tmp_path: Path) 
     assert "not imported: record 2: was added by MetaSchedule" in run("import", "ms")
 
 
-def test_another_tools_log_is_ordered_after_it_is_said_what(run: Run) -> None:
+def test_import_orders_the_shapes_of_an_autotvm_log_and_names_refused_records(run: Run) -> None:
     log = "\n".join(map(json.dumps, TOPHUB))
     first, *refused, job, last = run("import", "-", said=log).splitlines()
     assert first == "AutoTVM's log, 3 records: 1 shape to tune"
@@ -165,7 +165,9 @@ def test_another_tools_log_is_ordered_after_it_is_said_what(run: Run) -> None:
         ("import -", "record 1: record: is no JSON", 1),
     ],
 )
-def test_refusals(run: Run, arguments: str, says: str, code: int, tmp_path: Path) -> None:
+def test_export_and_import_refuse_bad_arguments_in_one_line(
+    run: Run, arguments: str, says: str, code: int, tmp_path: Path
+) -> None:
     said = run(*arguments.split(), said="{", code=code)
     assert said.startswith("tuner: ")
     assert says in said
@@ -180,7 +182,7 @@ def test_a_dash_is_standard_output(run: Run, tmp_path: Path, name: str) -> None:
     assert beside_the_database(tmp_path) == []
 
 
-def test_what_is_no_plain_file_is_written_to_and_stays(run: Run, tmp_path: Path) -> None:
+def test_export_writes_through_a_link_and_keeps_it(run: Run, tmp_path: Path) -> None:
     """A pipe or a link is written through and stays; only a plain file is replaced. The test names
     /dev/stdout by a link of its own: if the code were wrong, root would lose the real one."""
     link, plain = tmp_path / "link", run("export", "--of", "bests")
@@ -211,7 +213,7 @@ def test_what_is_no_plain_file_is_written_to_and_stays(run: Run, tmp_path: Path)
         ("import - <&-", 1, "tuner: record 1: log: there is no record in it; nothing was imported"),
     ],
 )
-def test_streams_that_are_closed(line: str, code: int, said: str) -> None:
+def test_commands_handle_closed_standard_streams(line: str, code: int, said: str) -> None:
     command = ["bash", "-c", f'"$0" -m tuner {line}', sys.executable]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stderr.strip()) == (code, said)

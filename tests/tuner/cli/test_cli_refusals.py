@@ -60,7 +60,7 @@ def refusal(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, in
         (f"{SMALL} more", "extra argument"),
     ],
 )
-def test_a_shape(
+def test_tune_and_best_refuse_a_bad_shape(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, arguments: str, says: str
 ) -> None:
     said, code = refusal(f"{command} {arguments}", capsys)
@@ -93,7 +93,7 @@ def test_a_shape(
         ("--budget-seconds inf", "'--budget-seconds': must be at most 604800"),
     ],
 )
-def test_an_order(
+def test_tune_refuses_bad_terms(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: str, says: str
 ) -> None:
     said, code = refusal(f"tune {SMALL} {arguments}", capsys)
@@ -103,7 +103,7 @@ def test_an_order(
 
 
 @pytest.mark.parametrize("shape", [SMALL, "conv1d --dtype float16 --M 30 --N 5"])
-def test_a_shape_that_is_not_tuned(
+def test_best_of_an_untuned_shape_prints_the_tune_command(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, shape: str
 ) -> None:
     monkeypatch.setenv("TUNER_DATABASE_URL", "sqlite:///new.db")
@@ -117,7 +117,7 @@ def test_a_shape_that_is_not_tuned(
     assert code == 1
 
 
-def test_a_ladder_of_float16(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_ladder_refuses_float16(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     said, code = refusal("ladder conv1d --dtype float16", capsys)
     assert "--dtype: a ladder's rungs are float32, but it is float16; leave it out" in said
     assert code == 2
@@ -126,7 +126,7 @@ def test_a_ladder_of_float16(capsys: pytest.CaptureFixture[str], tmp_path: Path)
 
 @pytest.mark.skipif(cuda_facts.missing() is None, reason="there is a GPU here")
 @pytest.mark.parametrize("command", [f"tune {SMALL}", "worker --once"])
-def test_a_target_that_is_not_here(
+def test_tune_and_worker_refuse_a_target_that_is_not_here(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
 ) -> None:
     said, code = refusal(f"{command} --target cuda", capsys)
@@ -137,7 +137,7 @@ def test_a_target_that_is_not_here(
 
 
 @pytest.mark.parametrize("command", [f"tune {SMALL} --target cpu", "worker --target cpu"])
-def test_a_machine_that_can_not_link(
+def test_tune_and_worker_refuse_a_machine_that_cannot_link(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -164,7 +164,7 @@ def test_a_machine_that_can_not_link(
         ("TUNER_METASCHEDULE", "maybe"),
     ],
 )
-def test_a_setting(
+def test_tune_and_worker_refuse_a_bad_setting(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -197,7 +197,7 @@ def test_a_setting(
         ("postgresql://u:secret@127.0.0.1:1/x", "is the server running"),
     ],
 )
-def test_a_database(
+def test_commands_refuse_an_unusable_database(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -218,7 +218,7 @@ def test_a_database(
 
 
 @pytest.mark.parametrize("command", ["jobs list", "db backup copy.db"])
-def test_a_working_folder_that_was_removed(
+def test_commands_refuse_a_removed_working_folder(
     command: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -232,7 +232,9 @@ def test_a_working_folder_that_was_removed(
     assert code == 1
 
 
-def test_a_port(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serve_refuses_a_bad_port(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TUNER_PORT", "99999")
     said, code = refusal("serve", capsys)
     assert "TUNER_PORT" in said
@@ -252,7 +254,7 @@ def test_a_port(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
         ("--rpc-tracker h:1 --rpc-key k --gpus all", "leave it or --rpc-tracker out"),
     ],
 )
-def test_a_worker_of_a_farm_is_told_what_is_wrong(
+def test_farm_worker_refuses_bad_options(
     options: str, named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said, code = refusal(f"worker {options}", capsys)
@@ -260,7 +262,7 @@ def test_a_worker_of_a_farm_is_told_what_is_wrong(
     assert code == 2
 
 
-def test_a_farm_searches_nothing_beside_the_job(
+def test_farm_worker_refuses_metaschedule(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TUNER_METASCHEDULE", "1")
@@ -281,7 +283,7 @@ def test_a_farm_searches_nothing_beside_the_job(
         ("--tracker h:1 --key k --host no.such.invalid", "name an address of this machine"),
     ],
 )
-def test_an_rpc_server_is_told_what_is_wrong(
+def test_rpc_server_refuses_bad_options(
     options: str, named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said, code = refusal(f"rpc-server {options}", capsys)
@@ -289,7 +291,7 @@ def test_an_rpc_server_is_told_what_is_wrong(
     assert code == 2
 
 
-def test_a_worker_takes_no_job_where_docstrings_are_left_out() -> None:
+def test_worker_refuses_to_run_without_docstrings() -> None:
     ended = subprocess.run(
         [sys.executable, "-OO", "-m", "tuner.worker", "--once", "--target", "cpu"],
         capture_output=True,
@@ -301,7 +303,7 @@ def test_a_worker_takes_no_job_where_docstrings_are_left_out() -> None:
     assert ended.stderr.endswith("leave out -OO and PYTHONOPTIMIZE=2\n")
 
 
-def test_an_rpc_server_without_a_tracker(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rpc_server_names_the_tracker_to_start(capsys: pytest.CaptureFixture[str]) -> None:
     port = free_port()
     said, code = refusal(f"rpc-server --tracker 127.0.0.1:{port} --key k --target cpu", capsys)
     assert said == (

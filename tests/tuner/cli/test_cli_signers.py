@@ -24,7 +24,9 @@ def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str, 
     return out, err, code
 
 
-def test_the_list(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_signers_list_shows_keys_and_hosts(
+    engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
     out, _, code = ran(capsys, "list")
     assert not code
     for line, key in zip(out.splitlines(), KEYS, strict=True):
@@ -35,7 +37,7 @@ def test_the_list(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_key_is_withdrawn(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_signers_withdraw_removes_a_key(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     out, _, code = ran(capsys, "withdraw", signed.fingerprint(KEYS[0]))
     assert not code
     assert "of host-0; tune again, with --retune, what it signed" in out
@@ -46,7 +48,7 @@ def test_a_key_is_withdrawn(engine: Engine, capsys: pytest.CaptureFixture[str]) 
     assert signers.list_signers(engine) == []
 
 
-def test_a_host_can_not_write_over_other_lines(
+def test_signers_list_replaces_control_characters_of_a_host(
     engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     signers.register(engine, signers.NewSigner("2" * 64, "a\x1b[1A\r\nSHA256:another"))

@@ -12,7 +12,7 @@ from tuner.cli.commands import tune
 from tuner.process import logs
 
 
-def test_a_best_that_is_deleted_after_its_job_has_answered(
+def test_tune_reports_a_best_that_was_deleted_after_its_job(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     engine: Engine,

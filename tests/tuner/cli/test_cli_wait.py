@@ -40,7 +40,7 @@ def alive(engine: Engine, kind: str) -> None:
     workers.beat(engine, "w", host="h", pid=1, device_id=found.id, version="0", job_id=None)
 
 
-def test_a_wait_for_one_that_fails(
+def test_jobs_wait_fails_if_the_job_fails(
     engine: Engine, job: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
     running = claimed(engine)
@@ -54,7 +54,7 @@ def test_a_wait_for_one_that_fails(
     assert complained.splitlines()[-1] == f"tuner: job {job.id} failed: no linker"
 
 
-def test_a_wait_for_one_that_is_cancelled(
+def test_jobs_wait_fails_if_the_job_is_cancelled(
     engine: Engine, job: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
     end = Timer(0.3, queue.cancel, [engine, job.id])
@@ -65,7 +65,7 @@ def test_a_wait_for_one_that_is_cancelled(
     assert complained.splitlines()[-1] == f"tuner: job {job.id} was cancelled"
 
 
-def test_a_wait_for_the_newest_that_has_succeeded(
+def test_jobs_wait_without_an_id_shows_the_newest_job(
     engine: Engine, libraries: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     stored = store(engine, libraries["same-serial"])
@@ -76,7 +76,7 @@ def test_a_wait_for_the_newest_that_has_succeeded(
     assert (code, json.loads(said)["id"]) == (0, stored.id)
 
 
-def test_a_wait_in_vain_says_why(
+def test_jobs_wait_says_once_why_no_worker_takes_the_job(
     engine: Engine, job: Job, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commands, "NO_WORKER_SECONDS", 0.0)
@@ -88,13 +88,15 @@ def test_a_wait_in_vain_says_why(
     assert complained.count(f"tuner: job {job.id} waits: no living worker has a cpu device") == 1
 
 
-def test_nothing_to_wait_for(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jobs_wait_fails_if_there_are_no_jobs(
+    engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, said, complained = ran(capsys, "jobs", "wait")
     assert (code, said) == (1, "")
     assert complained.startswith("tuner: there are no jobs; order one")
 
 
-def test_a_job_that_nobody_can_take_says_so(
+def test_jobs_show_and_list_say_why_no_worker_takes_a_job(
     engine: Engine, job: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
     alive(engine, "cuda")
@@ -107,7 +109,7 @@ def test_a_job_that_nobody_can_take_says_so(
     assert "waits" not in ran(capsys, "jobs", "show", job.id)[1]
 
 
-def test_a_job_by_the_beginning_of_its_id(
+def test_job_is_found_by_the_beginning_of_its_id(
     engine: Engine, job: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert job.id in ran(capsys, "jobs", "show", job.id[:6])[1]
@@ -136,7 +138,7 @@ def test_a_job_by_the_beginning_of_its_id(
         ("signers list", "there are no keys to sign with"),
     ],
 )
-def test_a_list_of_nothing_says_so(
+def test_list_commands_say_that_a_list_is_empty(
     engine: Engine, capsys: pytest.CaptureFixture[str], words: str, says: str
 ) -> None:
     assert ran(capsys, *words.split()) == (0, "", f"tuner: {says}\n")
@@ -144,7 +146,7 @@ def test_a_list_of_nothing_says_so(
     assert said in ([], {"items": [], "next_cursor": None})
 
 
-def test_a_best_that_is_on_its_way(
+def test_best_of_an_untuned_shape_names_its_queued_job(
     engine: Engine, job: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
     alive(engine, "cpu")

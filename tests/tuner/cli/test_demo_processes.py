@@ -16,7 +16,7 @@ while :; do sleep 0.1; done
 """
 
 
-def test_processes_that_do_not_end_in_time_are_killed(
+def test_demo_kills_processes_that_ignore_sigterm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deaf = tmp_path / "deaf"

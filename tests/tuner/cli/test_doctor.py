@@ -34,7 +34,7 @@ def found(what: str, url: str = "sqlite:///convtune.db") -> doctor.Finding:
     return findings[what]
 
 
-def test_a_database_that_is_not_there_yet(tmp_path: Path) -> None:
+def test_doctor_does_not_make_a_missing_database(tmp_path: Path) -> None:
     finding = found("database")
     assert (finding.state, "will be made" in finding.detail) == ("absent", True)
     assert list(tmp_path.iterdir()) == []
@@ -51,7 +51,7 @@ def test_a_database_that_is_not_there_yet(tmp_path: Path) -> None:
         ("postgresql://u:secret@127.0.0.1:1/x", "is the server running"),
     ],
 )
-def test_a_database_that_can_not_be_used(tmp_path: Path, url: str, says: str) -> None:
+def test_doctor_reports_an_unusable_database(tmp_path: Path, url: str, says: str) -> None:
     (tmp_path / "notes.txt").write_text("no database " * 100)
     (tmp_path / "empty.db").touch()
     newer = open_engine("sqlite:///newer.db")
@@ -65,21 +65,21 @@ def test_a_database_that_can_not_be_used(tmp_path: Path, url: str, says: str) ->
     assert "secret" not in finding.detail
 
 
-def test_a_database_that_is_ready() -> None:
+def test_doctor_reports_a_ready_database() -> None:
     engine = open_engine("sqlite:///convtune.db")
     migrate(engine)
     engine.dispose()
     assert found("database").state == "ok"
 
 
-def test_a_compiler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     finding = found("C++ compiler")
     assert finding.state == "missing"
     assert "CXX is 'no-such-compiler'" in finding.detail
 
 
-def test_each_finding_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_prints_one_line_for_each_finding(capsys: pytest.CaptureFixture[str]) -> None:
     findings = doctor.examine(Settings(database_url="sqlite:////no/such/[folder]/x.db"))
     doctor.show(findings, Console(width=40))
     lines = capsys.readouterr().out.splitlines()

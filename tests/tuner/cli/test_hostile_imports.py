@@ -38,7 +38,7 @@ def rows(engine: Engine) -> dict[str, int]:
 
 @settings(max_examples=200)
 @given(logs([*LINES, *METASCHEDULE], OTHERS))
-def test_all_or_nothing(engine: Engine, log: bytes) -> None:
+def test_untrusted_log_is_stored_whole_or_not_at_all(engine: Engine, log: bytes) -> None:
     before = rows(engine)
     try:
         read = records.read_log(io.BytesIO(log), "log")
@@ -55,7 +55,7 @@ def test_all_or_nothing(engine: Engine, log: bytes) -> None:
     assert rows(engine)["jobs"] == before["jobs"] + sum(created for _, created in jobs)
 
 
-def test_more_bytes_than_a_log_may_have(engine: Engine, tmp_path: Path) -> None:
+def test_log_above_the_size_limit_is_refused(engine: Engine, tmp_path: Path) -> None:
     endless = tmp_path / "endless"
     with endless.open("wb") as stream:
         stream.truncate(10 * records.MAX_BYTES)  # a sparse file: it takes no disk space
@@ -69,7 +69,7 @@ def test_more_bytes_than_a_log_may_have(engine: Engine, tmp_path: Path) -> None:
     "log",
     [b'{"\\ud800": 1}', b'{"\\u001b[2J": 1}', b"\x1b[31m", b"\xff\xfe\x00", b"", b"[" * 10**6],
 )  # fmt: skip
-def test_the_command_says_so_in_one_line(
+def test_import_command_refuses_a_malformed_log_in_one_line(
     log: bytes,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
