@@ -1,7 +1,7 @@
 """Whose fault a failure is: a candidate's, its job's or this machine's.
 
-Only a candidate's own failure may be stored for good, and only a job's own ends it as failed: a
-worker whose machine lacks what each job needs would empty the queue.
+Only a candidate's own failure may be stored for good. Only a job's own failure may end the job as
+failed: otherwise a worker whose machine lacks something would fail every job in the queue.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from tuner.process.scratch import Scratch, must_be_usable
 from tuner.process.stopping import check_stopped
 
 MACHINES_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.EIO})
-"""Errors of the operating system that no job brings about. They may be over when one looks."""
+"""Errors of the operating system that no job causes. They may be over when a check is made."""
 
 
 def blame_candidate(status: str) -> None:
     """Return if a trial of this status may be stored, so that the job doesn't try it again.
 
-    Raises what :func:`check_stopped` raises, NoDiskSpace, UnusableFile, and NoLinker if something
-    else than the candidate made it fail.
+    Raises NoDiskSpace, UnusableFile, NoLinker, or what :func:`check_stopped` raises, if something
+    other than the candidate made it fail.
     """
     if status in ("build_error", "run_error", "machine_error"):
         check_stopped()  # a signal that ends this process may have ended its child first
@@ -33,7 +33,7 @@ def blame_candidate(status: str) -> None:
 def blame_job(error: Exception) -> None:
     """Return if an error that ended a job is the job's own. Raises NotReady if it is the machine's.
 
-    The job's files must be gone: what is missing now would be missed by any other job, too.
+    The job's files must have been removed: then any other job would lack what is missing now, too.
     """
     of_system = isinstance(error, OSError) and error.errno in MACHINES_OWN
     if of_system or isinstance(error, NoLinker):
@@ -42,9 +42,9 @@ def blame_job(error: Exception) -> None:
 
 
 def must_be_ready(scratch: Scratch | None = None) -> None:
-    """Raise NotReady if there is no space for a library, or none can be linked or loaded.
+    """Raise NotReady if there is no space for a library, or if no library can be linked or loaded.
 
-    ``scratch`` is made anew first if it is gone.
+    If ``scratch`` is gone, it is made again first.
     """
     try:
         if scratch is not None:

@@ -29,7 +29,7 @@ class Entry:
 
 
 def key(*parts: str) -> str:
-    """Return the name of an entry: a hash of the parts, which are all that the entry depends on."""
+    """Return the name of an entry: a hash of the parts. They must be all that it depends on."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(hashlib.sha256(part.encode()).digest())

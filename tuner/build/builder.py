@@ -28,8 +28,8 @@ BUILD_SECONDS = 60.0
 NICENESS = 10
 """Niceness of the processes that build: they must not slow down measurements."""
 MEMORY_SHARE, LEAST_MEMORY_BYTES = 0.25, 4 << 30
-"""The memory limit of each process that builds: a share of the machine's memory, but at least so
-many bytes."""
+"""The memory limit of each process that builds: this share of the machine's memory, but at least
+this many bytes."""
 
 COMPILER = ("tvm.s_tir", "tuner.build.compile")
 """Modules that a process that builds imports when it starts."""
@@ -39,8 +39,8 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TVM_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-"""Environment of the processes that build. A build needs no GPU, and TVM creates a context, half a
-gigabyte of GPU memory, in each process that sees one; so they see none."""
+"""Environment of the processes that build. It hides the GPUs: a build needs none, and TVM creates a
+context, which takes half a gigabyte of GPU memory, in each process that sees one."""
 
 
 class Builder:
@@ -80,8 +80,8 @@ class Builder:
     def submit(self, order: BuildOrder) -> Future[Built]:
         """Queue a build, which starts as soon as a process is free.
 
-        The future's result is a :class:`Built`. A failed build is one, too, with its reason, and
-        not an exception.
+        The future's result is a :class:`Built`. A failed build is not an exception, but a
+        :class:`Built` with its reason.
         """
         future = self._threads.submit(self._build, order)
         self._submitted[future] = order.library
@@ -92,10 +92,10 @@ class Builder:
     def folder(self, prefix: str) -> Iterator[Path]:
         """Yield a temporary folder for libraries and remove it on exit.
 
-        On exit, builds into the folder that are queued are cancelled and those that run are killed,
-        because a build that still writes there would keep the folder from being removed. A linker
-        may write for a moment longer than the process that started it; the files that this leaves
-        go when the scratch folder is removed.
+        On exit, queued builds into the folder are cancelled and running ones are killed, because a
+        build that still writes there would keep the folder from being removed. A linker may live
+        for a moment longer than the process that started it. Files that it leaves are removed with
+        the scratch folder.
         """
         with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
             folder = Path(name)
@@ -105,8 +105,9 @@ class Builder:
                 self._drop(folder)
 
     def call(self, function: Callable[..., T], *arguments: Any, timeout: float) -> T:
-        """Return ``function(*arguments)``, run in one of the processes after what is queued
-        already. ``timeout`` is in seconds. Raises what :meth:`Child.call` raises.
+        """Return ``function(*arguments)``, run in one of the processes after all earlier orders.
+
+        ``timeout`` is in seconds. Raises what :meth:`Child.call` raises.
         """
         return wait_for(self._threads.submit(self._call, function, arguments, timeout))
 
@@ -114,9 +115,9 @@ class Builder:
         """Return ``built`` with its source.
 
         A GPU's library has it already. For a CPU the source is the assembly, which takes LLVM a
-        quarter of a build's time and is only needed for libraries that are stored. If it can't be
-        had, that is logged and ``built`` is returned as it is, because a library without its source
-        is still useful.
+        quarter of a build's time and is only needed for libraries that are stored. If making it
+        fails, that is logged and ``built`` is returned unchanged, because a library without its
+        source is still useful.
         """
         if built.source:
             return built

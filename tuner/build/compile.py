@@ -123,8 +123,11 @@ def build(order: BuildOrder, cache: Path | None = None) -> Built:
 
 
 def _blames_machine(error: Exception) -> bool:
-    """Return whether a build's error says nothing of its program: memory or file descriptors ran
-    out, or the compiler or a module was missing, or not even an empty library can be linked now."""
+    """Return whether the machine, and not the program, made a build fail.
+
+    It did if memory or file descriptors ran out, if the compiler or a module was missing, or if not
+    even an empty library can be linked now.
+    """
     if isinstance(error, (ImportError, NoLinker)) or is_shortage(str(error)):
         return True
     try:
@@ -181,8 +184,8 @@ def assembly(order: BuildOrder) -> str:
 def _object_files(sources: Sequence[Path], folder: Path, cache: Path | None) -> list[str]:
     """Return the paths of the sources as object files in ``folder``.
 
-    To compile one takes longer than to link a library, so each is compiled once for all libraries
-    in the folder, or once for all builds that share the folder ``cache``.
+    Compiling a source takes longer than linking a library. So each source is compiled once for all
+    libraries in the folder, or once for all builds that share the folder ``cache``.
     """
     made = [folder / source.with_suffix(".o").name for source in sources]
     for source, path in zip(sources, made, strict=True):
@@ -205,7 +208,7 @@ def _object_files(sources: Sequence[Path], folder: Path, cache: Path | None) -> 
 def cache_key(module: Any, target: dict[str, Any]) -> str:
     """Return the key of a library in the folder ``cache``: a hash of all that its bytes depend on.
 
-    These are the program, the target, and the versions and options of what compiles and links it.
+    These are the program, the target, and the versions and options of the compilers and the linker.
     """
     import tvm
     import tvm_ffi

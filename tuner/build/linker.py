@@ -12,14 +12,14 @@ from tuner.errors import NoLinker
 NAMES = ("g++", "clang++", "c++", "gcc", "clang", "cc")
 """Compilers that are looked for, in this order."""
 LIBRARIES = ("-nostdlib", "-lm", "-lc", "-lgcc")
-"""Options behind a library's objects. A library needs nothing of the C++ runtime, and to search
-that takes twice as long as the rest of the link."""
+"""Options after a library's objects. They leave out the C++ runtime: a library needs nothing of it,
+and searching it takes twice as long as the rest of the link."""
 
 
 def linker() -> str:
     """Return the compiler's path: that of CXX if it is set, else of the first of NAMES that exists.
 
-    Raises NoLinker if there is none, or CXX names none.
+    Raises NoLinker if there is no compiler, or if CXX names no program.
     """
     asked = os.environ.get("CXX")
     for name in [asked] if asked else NAMES:
@@ -32,16 +32,16 @@ def linker() -> str:
 def must_link() -> None:
     """Raise NoLinker if there is no compiler, or if it can't link a shared library.
 
-    It can't if an assembler, a linker or the C library's files are missing. Without this check each
-    candidate of each job would fail.
+    Linking fails if an assembler, a linker or the C library's files are missing. Without this
+    check, every candidate of every job would fail.
     """
     _must_link(linker())
 
 
 @cache
 def _must_link(compiler: str) -> None:
-    """Keep the answer for the process unless it raises, because a command asks first and its
-    builder once more."""
+    """Check once in each process: a command asks first, and its builder asks again. Errors are not
+    kept."""
     _link_empty_library(compiler)
 
 
@@ -57,8 +57,8 @@ def _link_empty_library(compiler: str) -> None:
 
 
 def run(compiler: str, *arguments: str) -> None:
-    """Run the compiler on sources with which nothing is wrong. Raises NoLinker if it fails."""
-    # where builds have theirs: a compiler takes TMPDIR even if it can't be written
+    """Run the compiler on correct sources. Raises NoLinker if it fails."""
+    # Builds use Python's temporary folder, but a compiler takes TMPDIR even if it can't be written.
     environment = os.environ | {"TMPDIR": gettempdir()}
     command = [compiler, *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -68,7 +68,7 @@ def run(compiler: str, *arguments: str) -> None:
 
 
 def identity() -> str:
-    """Return a text that tells this linker from another, and from another version of itself."""
+    """Return a text that is different for another linker, or another version of this one."""
     path = Path(linker()).resolve()
     seen = path.stat()
     return f"{path} {seen.st_size} {seen.st_mtime_ns} {' '.join(LIBRARIES)}"

@@ -1,6 +1,6 @@
 """Reading the machine code of CUDA kernels: does a launch that begins early wait before it loads?
 
-The compiler may move the load of what it takes for constant before the wait, and does so in some
+The compiler may move a load before the wait if it takes the memory for constant. It does so in some
 configurations.
 """
 
@@ -17,18 +17,23 @@ ATOMICS = (0x38B, 0x3A9, 0x98A, 0x98E, 0x9A2, 0x9A3, 0x9A6, 0x9A8)
 COPIES = (0xFAE, 0x3B5, 0x3BA, 0x3BB, 0x5B4)
 USES_OF_MEMORY = LOADS_AND_STORES + ATOMICS + COPIES
 """Opcodes as NVRTC 13 compiles one instruction each for compute capabilities 9.0, 10.0 and 12.0,
-and as ``nvdisasm`` shows them: the wait of an early launch, and a look at a barrier that copies
-arrive at; a branch, the end of a thread, where threads part and where they join again, a call and
-its return; jumps and calls to an address that a register has; and what uses global memory, copies
-also of boxes."""
+and as ``nvdisasm`` shows them.
+
+WAIT is the wait of an early launch. AWAIT_COPY looks at a barrier at which copies arrive. BRANCH,
+EXIT, CALL and RETURN are a branch, the end of a thread, a call and its return. Threads part at
+SPLIT and join again at JOIN. ELSEWHERE are jumps and calls to an address in a register.
+USES_OF_MEMORY use global memory; COPIES include copies of boxes."""
 
 SIZE = 16  # bytes of an instruction
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """An instruction: its opcode and whether each thread executes it; the register with the threads
-    that join if it is about one, and where it leads, as the number of an instruction."""
+    """An instruction. ``is_always`` says whether every thread executes it.
+
+    ``joining`` is the register with the threads that join, if the instruction has one. ``target``
+    is the number of the instruction that it leads to.
+    """
 
     opcode: int
     is_always: bool
@@ -37,10 +42,11 @@ class Instruction:
 
 
 def uses_memory_before_wait(cubin: bytes) -> bool:
-    """Return whether a kernel that waits for the launch before it may use global memory before.
+    """Return whether a kernel that waits for the launch before it may use global memory first.
 
-    A path through a kernel waits if it executes a wait, or if it awaits what another thread copied,
-    which then has waited. Whatever leads to an unknown address counts as a use of memory.
+    A path through a kernel has waited if it has executed a wait, or if it has awaited the copy of
+    another thread, because that thread has waited. An instruction that leads to an unknown address
+    counts as a use of memory.
     """
     return any(_is_early(code) for code in kernels(cubin) if WAIT in opcodes(code))
 

@@ -12,9 +12,10 @@ def workspace(module: Any, workload: Workload) -> int:
     """Return how many float32 elements of workspace the module's ``main`` takes; 0 if it takes
     none.
 
-    The workspace is a parameter behind the workload's arguments, with one dimension. If there is
-    one, a function that returns its elements is added to the module, by which the compiled library
-    says how much it needs. Raises ValueError if the parameters are not the workload's arguments.
+    The workspace is a parameter after the workload's arguments and has one dimension. If there is
+    one, the module gets a function that returns the number of its elements, so that the compiled
+    library says how much it needs. Raises ValueError if the parameters are not the workload's
+    arguments.
     """
     kinds = [parameter.ty for parameter in module["main"].params]
     found = [(tuple(map(int, kind.shape)), str(kind.dtype)) for kind in kinds]

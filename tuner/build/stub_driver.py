@@ -1,4 +1,4 @@
-"""A stub of libcuda.so.1, for a host that compiles for a GPU and has none.
+"""A stub of libcuda.so.1, for a host that compiles for a GPU but has no driver.
 
 TVM's CUDA runtime, which packs machine code into a library, is linked to the driver's library and
 can't be loaded without one. While a library is built, none of the driver's functions is called.
