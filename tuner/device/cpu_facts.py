@@ -80,7 +80,7 @@ def missing_instructions(vector_bytes: int) -> str | None:
 def _llvm_name() -> str:
     """Return LLVM's name for this CPU.
 
-    TVM's compiler is loaded as a library and not imported, which would take more than a second.
+    TVM's compiler is loaded as a library, because importing it would take more than a second.
     """
     import tvm_ffi
 

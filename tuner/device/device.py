@@ -10,7 +10,7 @@ from templates.limits import DeviceLimits
 
 @dataclass(frozen=True)
 class Device:
-    """A device, whose fingerprint results are kept by.
+    """A device. Results are kept by its fingerprint.
 
     ``kind`` is ``cpu`` or ``cuda``. ``target`` is the JSON of TVM's target; ``limits`` is all that
     the templates may depend on.

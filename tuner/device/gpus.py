@@ -42,11 +42,12 @@ def among(asked: str, visible: list[str]) -> list[str]:
 
 
 def _visible() -> list[str]:
-    """Return the visible GPUs: the entries of CUDA_VISIBLE_DEVICES that CUDA sees, which stops at
-    the first one that names no GPU; or numbers if it is not set.
+    """Return the visible GPUs: the entries of CUDA_VISIBLE_DEVICES that CUDA sees, or numbers if it
+    is not set.
 
-    CUDA shows only one instance of Multi-Instance GPUs to a process, so all that are named count:
-    each is for a process of its own.
+    CUDA ignores the first entry that names no GPU, and all entries after it. It shows a process
+    only one instance of Multi-Instance GPUs, so here all named instances count: each is for a
+    process of its own.
     """
     named, count = os.environ.get("CUDA_VISIBLE_DEVICES"), cuda_facts.count()
     if not named:
