@@ -23,8 +23,8 @@ LOOK_SECONDS = 0.5
 class Farm:
     """The servers that the tracker at ``tracker``, a host and a port, has under ``key``.
 
-    All servers of a key should have the same device. That of the first one to answer is the farm's;
-    servers with another are not used.
+    All servers of a key should have the same device. The farm's device is that of the first server
+    to answer. Servers with another device are not used.
     """
 
     def __init__(self, tracker: tuple[str, int], key: str) -> None:
@@ -38,9 +38,9 @@ class Farm:
         self.device = self._first()
 
     def await_free(self, seconds: float = FREE_SECONDS) -> None:
-        """Return as soon as a server is free: one that a job has just left takes a moment.
+        """Wait until a server is free. A server that a job has just left takes a moment.
 
-        Raises NoServer if none is free within ``seconds``, or if the tracker does not answer.
+        Raises NoServer if no server is free within ``seconds``, or if the tracker does not answer.
         """
         deadline = time.monotonic() + seconds
         while (servers := self._servers()).free == 0:
@@ -56,7 +56,7 @@ class Farm:
         timeout: float,
         settle_seconds: float = SETTLE_SECONDS,
     ) -> FarmRunner:
-        """Return a runner with a session for each server that there is now.
+        """Return a runner with a session for each server that the tracker has now.
 
         ``seed``, ``timeout`` and ``settle_seconds`` are those of
         :class:`tuner.compare.runner.Runner`. Raises NoServer if there is no server.

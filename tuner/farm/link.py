@@ -18,7 +18,7 @@ STOCK = (
 )
 
 _sessions: list[Any] = []
-"""The session of this process, or none."""
+"""The session of this process, if it has one."""
 
 
 class Lost(Exception):
@@ -43,10 +43,10 @@ def servers(tracker: tuple[str, int], key: str) -> Servers:
 
 
 def connect(tracker: tuple[str, int], key: str) -> dict[str, Any]:
-    """Wait for a free server and begin a session. Return what the server says of itself.
+    """Wait for a free server and begin a session. Return the server's description of itself.
 
-    The session before, if there was one, ends. Raises Lost if no server can be had, or if it is
-    TVM's own and not ``tuner rpc-server``.
+    An earlier session ends. Raises Lost if the tracker gives no server, or if the server is TVM's
+    own and not ``tuner rpc-server``.
     """
     from tvm import rpc
 
@@ -66,7 +66,7 @@ def connect(tracker: tuple[str, int], key: str) -> dict[str, Any]:
 def ask(name: str, given: dict[str, Any], files: dict[str, Path]) -> dict[str, Any]:
     """Upload the files under their names, and call one of the server's functions.
 
-    Return its answer. Raises Lost if the connection fails, or the function raises.
+    Return its answer. Raises Lost if the connection fails, or if the function raises.
     """
     (session,) = _sessions
     try:

@@ -35,20 +35,23 @@ PAUSE_SECONDS = 1.0
 UNUSABLE_PAUSE_SECONDS = 3.0
 """Pause after a server that can't be used for this job: the tracker may offer it again at once."""
 PATIENCE_SECONDS = 30.0
-"""If there has been no server for so long, the job is given back."""
+"""The job is given back if it has had no server for this long."""
 COMPARISON_SECONDS = 1800.0
 TRIES = 3
-"""A task during which so many servers were lost fails, because it may be the cause."""
+"""A task fails if this many servers were lost during it, because it may be the cause."""
 TRANSFER_SECONDS = 60.0
 """Time for uploads and for the server's cleaning up, in addition to the limit of a call."""
 KEEPALIVE_SECONDS = 60.0
-"""How often a server without work gets a sign of life: without one it ends its session."""
+"""How often a server without work gets a sign of life. Without signs it ends its session."""
 
 
 @dataclass
 class _Task:
-    """A call of one of the server's functions. ``future`` gets what ``read`` makes of its answer;
-    ``lost`` counts the servers that were lost during the call."""
+    """A call of one of the server's functions.
+
+    ``read`` converts the answer to the result of ``future``. ``lost`` counts the servers that were
+    lost during the call.
+    """
 
     name: str
     given: dict[str, Any]
@@ -63,7 +66,7 @@ class _Task:
         return self.lost > 0 or self.future.set_running_or_notify_cancel()
 
     def end(self, answer: dict[str, Any]) -> None:
-        """Set the future from the server's answer. Raise ForeignServer if that can't be read."""
+        """Set the future from the server's answer. Raises ForeignServer if it can't be read."""
         try:
             value = self.read(answer)
         except ChildFailed as error:
@@ -75,9 +78,8 @@ class _Task:
 class FarmRunner:
     """Checks and times the libraries of one workload on the servers that a tracker has under a key.
 
-    There are one thread and one child process for each server. A task that was in flight on a
-    server that is lost goes to the next one. :class:`tuner.compare.measuring.Measuring` has the
-    interface.
+    Each server has one thread and one child process here. If a server is lost, its task in flight
+    goes to the next server. :class:`tuner.compare.measuring.Measuring` describes the interface.
     """
 
     def __init__(
@@ -92,8 +94,7 @@ class FarmRunner:
         timeout: float,
         settle_seconds: float = SETTLE_SECONDS,
     ) -> None:
-        """Start ``servers`` threads, each of which waits for a server of its own with that
-        device."""
+        """Start ``servers`` threads. Each waits for a server of its own with that device."""
         self._tracker, self._key, self._device = tracker, key, device
         self._open_arguments = {
             "workload_key": workload_key,
@@ -122,7 +123,7 @@ class FarmRunner:
 
     @property
     def max_in_flight(self) -> int:
-        """How many libraries may be submitted at a time: two for each server, so none is idle."""
+        """How many libraries may be in flight: two for each server, so that no server is idle."""
         return 2 * len(self._children)
 
     @property
@@ -136,7 +137,7 @@ class FarmRunner:
         return None
 
     def submit(self, library: Path) -> Future[Measured]:
-        """Queue a library for the next free server. Raises NoServer, as its future does."""
+        """Queue a library for the next free server. Raises NoServer, and so does its future."""
         given, files = {"library": library.name}, {library.name: library}
         return self._add(_Task("measure", given, files, self._timeout, _measured))
 
@@ -163,7 +164,7 @@ class FarmRunner:
         return self._compared("deliver", given, [each.library for each in delivered.values()])
 
     def _compared(self, name: str, given: dict[str, Any], files: Iterable[Path]) -> Comparison:
-        """Have one server run a round with these uploaded files, and return it."""
+        """Upload the files to one server and have it run a round. Return the round."""
         carried = {path.name: path for path in files}
         task = _Task(name, given, carried, COMPARISON_SECONDS, _comparison)
         found: Comparison = wait_for(self._add(task))
@@ -198,7 +199,7 @@ class FarmRunner:
         return task.future
 
     def _use_servers(self, child: Child) -> None:
-        """Serve one server after the other until all is over. Runs in a thread of its own."""
+        """Use one server after the other until the runner closes. Runs in a thread of its own."""
         try:
             while not self._over.is_set():
                 if not self._session(child):
@@ -209,7 +210,7 @@ class FarmRunner:
             self._end(error)
 
     def _session(self, child: Child) -> bool:
-        """Connect to a server, and send it tasks until it is lost or all is over.
+        """Connect to a server, and send it tasks until it is lost or the runner closes.
 
         Return False if no session could begin.
         """
@@ -235,7 +236,7 @@ class FarmRunner:
                 self._sessions -= 1
 
     def _serve(self, child: Child) -> None:
-        """Send one task after the other, until the server is lost or all is over."""
+        """Send one task after the other, until the server is lost or the runner closes."""
         while not self._over.is_set():
             task = self._next()
             if task is None:
@@ -261,13 +262,13 @@ class FarmRunner:
                 raise
 
     def _next(self) -> _Task | None:
-        """Return the next task; None if there is none for a while, or all is over."""
+        """Return the next task; None if no task comes for a while, or if the runner closes."""
         with self._changed:
             self._changed.wait_for(lambda: self._tasks or self._over.is_set(), KEEPALIVE_SECONDS)
             return self._tasks.popleft() if self._tasks and not self._over.is_set() else None
 
     def _keep_alive(self, child: Child) -> bool:
-        """Give the server a sign of life. Return False if it is lost or all is over."""
+        """Give the server a sign of life. Return False if it is lost or the runner closes."""
         if self._over.is_set():
             return False
         try:
@@ -282,7 +283,7 @@ class FarmRunner:
             log.warning("rpc_server_lost", key=self._key, doing=doing, reason=str(error))
 
     def _requeue_or_fail(self, task: _Task, error: TunerError) -> None:
-        """Queue a task again whose server was lost, unless that has happened too often."""
+        """Queue a task again after its server was lost, or fail it after :data:`TRIES` losses."""
         task.lost += 1
         self._note_lost(task.name, error)
         if task.lost >= TRIES:
@@ -324,7 +325,7 @@ class FarmRunner:
     def _open(self, child: Child, server: str) -> bool:
         """Have the server draw the inputs and compute their references, which may take minutes.
 
-        Return False if it can't. If no server can, the job fails.
+        Return False if the server can't. If no server can, the job fails.
         """
         seconds = REFERENCE_SECONDS + TRANSFER_SECONDS
         try:
@@ -361,7 +362,7 @@ class FarmRunner:
         self._end(NoServer(self._tracker, self._key, why))
 
     def _end(self, error: Exception) -> None:
-        """Let tasks that wait, and those to come, fail with this error or an earlier one."""
+        """Make queued and later tasks fail with this error, or with an earlier one."""
         with self._changed:
             self._failure = self._failure or error
             tasks, self._tasks = list(self._tasks), deque()

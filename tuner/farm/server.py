@@ -28,7 +28,7 @@ log = structlog.get_logger()
 DETECT_SECONDS = 120.0
 """Limit for detecting the device."""
 PORTS = 100
-"""The server listens on the first free port of so many."""
+"""The server listens on the first free port of this many."""
 
 
 def serve(
@@ -56,7 +56,7 @@ def serve(
     for name, function in Session(device, uuid4().hex).functions().items():
         tvm_ffi.register_global_func(name, function)
     threading.excepthook = _say_why_it_ends
-    # TVM's Server class would run this in a child process, where nobody sees its thread end
+    # TVM's Server class would run this in a child process. There nobody would see the thread end.
     state = PopenRPCServerState(
         host, port, port + PORTS, tracker_addr=tracker, key=key, custom_addr=address
     )

@@ -30,9 +30,9 @@ from tuner.process.scratch import must_have_room
 from tuner.settings import Settings
 
 IDLE_SECONDS = 600.0
-"""A session that gets no call for so long ends, because the worker's host may have vanished."""
+"""A session ends if it gets no call for this long: the worker's host may have vanished."""
 LOOK_SECONDS = 5.0
-"""How often an idle session is looked for."""
+"""How often a session checks whether it is idle."""
 
 Answer = Callable[[str], str]
 
@@ -60,7 +60,7 @@ class Session:
         return {"server": self._server, "device": device, "same": wire.REQUIRED_VERSIONS}
 
     def open(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Start a runner for ``workload_key``, whose inputs it draws by ``seed``.
+        """Start a runner for ``workload_key``. It draws the inputs by ``seed``.
 
         ``timeout`` and ``settle_seconds`` are those of :class:`tuner.compare.runner.Runner`. Raises
         ChildFailed if the inputs or references can't be made, NoDiskSpace if they do not fit the
@@ -90,7 +90,7 @@ class Session:
         return asdict(found)
 
     def deliver(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Return a round of the uploaded libraries as users have them, and of ``groups`` of
+        """Return a round of the uploaded libraries, called as users call them, and of ``groups`` of
         peers."""
         delivered = {
             name: Delivered(_uploaded(each["library"]), each["manifest"])
@@ -131,8 +131,8 @@ class Session:
     def _end(self) -> None:
         """Close the runner and end this process with exit code 0, however the connection ended.
 
-        TVM's server would end, too, and leave the session's folder behind, if this process exited
-        with an error, as it does if the connection is reset.
+        Otherwise a reset connection would end this process with an error. TVM's server would then
+        end, too, and leave the session's folder behind.
         """
         try:
             self.close()
@@ -140,7 +140,7 @@ class Session:
             os._exit(0)
 
     def _answering(self, function: Callable[[dict[str, Any]], dict[str, Any]]) -> Answer:
-        """Return the function as one from text to text, which also answers ChildFailed and
+        """Return a function that takes and returns text. Its answer also tells of ChildFailed and
         NoDiskSpace."""
 
         def answer(text: str) -> str:

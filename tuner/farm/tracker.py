@@ -13,7 +13,7 @@ SECONDS = 10.0
 def must_answer(tracker: tuple[str, int]) -> None:
     """Raise NoTracker if nothing listens at the tracker's address.
 
-    TVM's server would try for a minute and end with a traceback.
+    Without this check, TVM's server would try for a minute and end with a traceback.
     """
     try:
         socket.create_connection(tracker, SECONDS).close()

@@ -1,4 +1,4 @@
-"""What worker and RPC server send each other, as JSON."""
+"""The messages between a worker and an RPC server, as JSON."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ FUNCTION = "convtune.{}"
 """Pattern of the names under which TVM registers the functions of :mod:`tuner.farm.session`."""
 
 REQUIRED_VERSIONS = {"convtune": __version__, "apache-tvm": TVM, "timing_protocol": PROTOCOLS}
-"""Versions that must be the same on worker and server: else times would not be comparable."""
+"""Versions that must be the same on worker and server, so that times are comparable."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Introduction:
-    """What a server says of itself: its id, which no other server has, and its device."""
+    """A server's description of itself: its id, which no other server has, and its device."""
 
     server: str
     device: Device
 
 
 def read_introduction(answer: dict[str, Any]) -> Introduction:
-    """Return what a server says of itself, with its versions checked.
+    """Check a server's versions and return its introduction.
 
-    Raises ForeignServer if they are others than this program's, or if the value can't be read.
+    Raises ForeignServer if the versions are not this program's, or if the answer can't be read.
     """
     check_versions(read(dict[str, Any], answer.get("same", {})))
     return read(Introduction, answer)
@@ -50,7 +50,7 @@ def check_versions(theirs: dict[str, Any]) -> None:
 
 
 def read(kind: type[T], value: Any) -> T:
-    """Return the value as ``kind``. Raises ForeignServer if it does not have its fields."""
+    """Return the value as ``kind``. Raises ForeignServer if its fields are not ``kind``'s."""
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as refused:
