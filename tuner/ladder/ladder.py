@@ -38,10 +38,10 @@ from tuner.settings import Settings
 log = structlog.get_logger()
 
 RUNG_SECONDS = 120.0
-"""Limit for checking and timing one library of the search of a rung."""
+"""Limit for checking and timing one library alone."""
 MOST_STEPS = {"cpu": 1e10, "cuda": 2e11}
-"""By kind of device, the most multiply-adds of a call. A plain loop would take many seconds for
-more, so such a rung is left out."""
+"""The most multiply-adds of a call, by kind of device. A rung with more is left out, because a
+plain loop would take many seconds."""
 
 
 def rungs_of(operator: str, document: str | None = None) -> tuple[Rung, ...]:
@@ -64,12 +64,12 @@ def climb(
 ) -> Ladder:
     """Build, check and time the rungs in one round, and return them as a table.
 
-    The round also has the peers that are installed, the empty program and, if ``best`` is given,
-    the tuned best, whose library's bytes it is. A rung with trials is the best configuration of a
-    search with ``seed``. ``settle_seconds`` is as for :func:`tuner.compare.comparison.compare`.
+    The round also has the installed peers, the empty program and, if it is given, the tuned best:
+    ``best`` has the bytes of its library. A rung with trials is the best configuration of a search
+    with ``seed``. ``settle_seconds`` is as for :func:`tuner.compare.comparison.compare`.
 
-    Raises NothingWorked if the workload is not plain, as the documents' workloads are, or if not
-    even the empty program can be built.
+    The documents' workloads are plain. Raises NothingWorked if this one is not, or if not even the
+    empty program can be built.
     """
     if not workload.is_plain:
         raise NothingWorked(
@@ -103,7 +103,7 @@ def climb(
 def climb_and_store(
     engine: Engine, device: Device, settings: Settings, workload: Workload, document: str | None
 ) -> Ladder:
-    """Climb beside the best that the database has for the workload on this device.
+    """Climb the ladder, and time with it the database's best for the workload on this device.
 
     Store the table in the database, and return it. Raises UnknownDocument, NothingWorked.
     """
@@ -149,7 +149,7 @@ def _build(
     left_out: dict[str, str],
     folder: Path,
 ) -> dict[str, Built]:
-    """Return what was built of the empty program and of the rungs without trials, by name."""
+    """Build the empty program and the rungs without trials. Return the results by name."""
     orders = {EMPTY: (EMPTY_WORKLOAD.key, EMPTY_PROGRAM)}
     orders |= {
         r.name: (workload.key, r.program) for r in rungs if r.name not in left_out and not r.trials
@@ -166,7 +166,7 @@ def _search(
 ) -> tuple[dict[str, Built], str]:
     """Search the space of the rung's template, and build the best configuration.
 
-    Return it by the rung's name, or nothing if no trial worked, and a note about the search.
+    Return the build by the rung's name, empty if no trial worked, and a note about the search.
     """
     inside = folder / rung.name
     inside.mkdir()
@@ -181,9 +181,9 @@ def _search(
 def _measure(runner: Runner, libraries: dict[str, Path], kind: str) -> Comparison:
     """Return a round of the libraries and all peers.
 
-    If a process of the round crashes, the round is repeated without the libraries that fail when
-    each is measured alone. If none of them does, a peer is to blame, and it is repeated without
-    peers.
+    If a process of the round crashes, each library is measured alone, and the round is repeated
+    without the libraries that fail. If no library fails, a peer is to blame, and the round is
+    repeated without peers.
     """
     try:
         return runner.compare(libraries, groups=groups(kind))

@@ -28,7 +28,7 @@ labels and for bars, and of the right and upper margins."""
 
 
 def show_ladder(ladder: Ladder, console: Console) -> None:
-    """Print the rungs in the documents' order, then the best, the peers, the empty program, the
+    """Print the rungs in the documents' order, then the best, the peers, the empty program and the
     floor."""
     device, workload = ladder.device, ladder.workload
     console.print(f"{workload.operator} {as_options(workload)} on {device.name} ({device.arch})")

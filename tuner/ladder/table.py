@@ -1,4 +1,4 @@
-"""Ladder: the measured rungs, and what they are compared with, as a table."""
+"""Ladder: a table of the measured rungs, and of the times that they are compared with."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ FLOOR = "floor"
 class Row:
     """One line of the table, with times in µs.
 
-    ``adds`` is what a rung adds to the one before. ``over_naive`` and ``over_before`` say how many
-    times as fast the row is as the first timed rung, and as the rung before in the same document.
+    ``adds`` is what a rung adds to the one before. ``over_naive`` is the speedup over the first
+    timed rung, ``over_before`` the speedup over the last timed rung of the same document.
     ``t4_us`` is the document's own figure, for a T4 and its own shape. ``note`` says why there is
     no time, which rung is the same program on this device, or what a search chose.
     """
@@ -69,7 +69,7 @@ class Ladder:
         return [asdict(row) for row in self.rows]
 
     def documents_json(self) -> list[dict[str, Any]]:
-        """Return the documents, with the workloads that their T4's figures are for."""
+        """Return the documents, with the workloads that their times on a T4 are for."""
         return [
             {"number": d.number, "title": d.title, "workload": d.workload.model_dump()}
             for d in self.documents
@@ -86,7 +86,7 @@ def table(
 ) -> Ladder:
     """Return a round as a table.
 
-    ``notes`` are by rung. ``tuned`` says whether the best was there to be timed.
+    ``notes`` has the notes by rung. ``tuned`` says whether there was a best to time.
     """
     rows = [
         *_rung_rows(rungs, found, notes),
@@ -98,7 +98,7 @@ def table(
 
 
 def same_programs(rungs: Sequence[Rung], built: Mapping[str, Built]) -> dict[str, str]:
-    """Return which rungs have the same library as an earlier one, as notes by rung."""
+    """Return a note for each rung whose library is the same as an earlier rung's."""
     first: dict[bytes, str] = {}
     notes = {}
     for rung in rungs:
