@@ -45,8 +45,8 @@ def manifest(
 ) -> dict[str, Any]:
     """Return the manifest: all that a user needs to know to call a library and to trust it.
 
-    ``named`` are the files whose hashes and sizes it states. ``workspace`` is the size of the
-    library's workspace, in elements.
+    The manifest states the hashes and sizes of the files ``named``. ``workspace`` is the size of
+    the library's workspace, in elements.
     """
     arithmetic = templates.arithmetic_of(workload.operator, device.kind, config["template"])
     return {

@@ -13,7 +13,7 @@ from tuner.compare.stage import EMPTY
 Row = dict[str, Any]
 
 LASTING_ERRORS = ("TooSlow", "NotServed", "ImportError", "ModuleNotFoundError")
-"""Beginnings of the errors for which a peer can't be timed here, not even by a later job."""
+"""How the lasting errors begin: because of them a later job can't time the peer here, either."""
 
 
 def baseline_rows(
@@ -55,7 +55,7 @@ def baseline_rows(
 
 
 def reusable_rows(rows: Sequence[Row], ours: Collection[str]) -> list[Row]:
-    """Return the rows of peers in the form in which they are kept for later jobs.
+    """Return the rows of peers as they are kept for later jobs.
 
     ``ours`` are the names of rows that are no peers. The result is empty if a peer failed for a
     reason that may pass, because later jobs would go without that peer.

@@ -10,7 +10,7 @@ from db.results.trials import config_key
 from tuner.build.compile import Built
 
 KEPT = 16
-"""How many libraries are kept: twice as many as the fastest trials may give finalists."""
+"""How many libraries are kept: twice the number of finalists that the fastest trials may give."""
 
 
 class FastestBuilds:
@@ -24,7 +24,7 @@ class FastestBuilds:
         self._kept: dict[str, tuple[float, Built]] = {}
 
     def offer(self, config: dict[str, Any], built: Built, time_us: float) -> None:
-        """Keep the build if it is among the KEPT fastest; its library is renamed then."""
+        """Keep the build, and rename its library, if it is among the KEPT fastest."""
         slowest = max(self._kept, key=lambda key: self._kept[key][0], default="")
         if len(self._kept) == KEPT:
             if time_us >= self._kept[slowest][0]:

@@ -45,8 +45,8 @@ has millions of terms."""
 class Winner:
     """The best configuration for a number of CPU threads (None on a GPU).
 
-    ``library`` holds the bytes that lay on disk when they were last checked. ``empty_us`` is the
-    time of an empty kernel in the same round.
+    ``library`` has the bytes that were on disk at the last check. ``empty_us`` is the time of an
+    empty kernel in the same round.
     """
 
     config: Config
@@ -68,8 +68,8 @@ class Winner:
 class Decision:
     """The result of the last round: the winners, the job's best first, and times of peers.
 
-    ``peers`` are the times of peers that later jobs may reuse. It is empty if none were timed, if
-    the machine was not quiet, or if a peer failed for a reason that may pass.
+    ``peers`` are the times of peers that later jobs may reuse. It is empty if no peers were timed,
+    if the machine was not quiet, or if a peer failed for a reason that may pass.
     """
 
     winners: list[Winner]
@@ -78,7 +78,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class _FinalRound:
-    """The last round. ``configs`` are those that may win; ``builds`` are all that succeeded."""
+    """The last round. ``configs`` may win; ``builds`` are all the builds that succeeded."""
 
     configs: dict[str, Config]
     builds: dict[str, Built]
@@ -119,10 +119,10 @@ def run_final_round(
 
     The round measures again the ``finalists``, the default configuration and, unless ``naive`` is
     false, the naive schedule, together with the peers that ``baselines`` names and the builds in
-    ``baseline_builds``. The winner is the fastest that gives right numbers once more when it is
-    loaded from disk, as a user loads it. On a CPU a second winner follows: the fastest on one
-    thread if the first uses several, else the fastest on several. The two are timed once more as
-    they are delivered, and the faster one comes first.
+    ``baseline_builds``. The winner is the fastest configuration that is right again when its
+    library is loaded from disk, as a user loads it. On a CPU a second winner follows: the fastest
+    on one thread if the first uses several, else the fastest on several. The two are timed once
+    more as they are delivered, and the faster one comes first.
 
     Builds in ``fastest`` and ``started_builds``, of :func:`start_known_builds`, are not built
     again. If ``known_peer_times`` has the times of an earlier job, peers are not timed again.
@@ -330,7 +330,7 @@ def _winner(
     delivered: Comparison,
     known_peer_times: PeerTimes | None,
 ) -> Winner:
-    """Return the winner of ``entry``, by the round in which all ``to_deliver`` were delivered."""
+    """Return ``entry`` as a winner, by the round in which all ``to_deliver`` were delivered."""
     config, built = final.configs[entry.name], final.builds[entry.name]
     kernel = delivered.entries.get(subject_name(entry.name, KERNEL), entry)
     call = delivered.entries.get(subject_name(entry.name, CALL))

@@ -17,13 +17,14 @@ def finalists(
     stored: Sequence[Config],
     threads: Callable[[Config], int | None],
 ) -> list[Config]:
-    """Return the finalists, each once.
+    """Return the finalists, each once, in this order.
 
-    These are, in this order, the five fastest configurations of ``trials`` (pairs of configuration
-    and µs) and up to eight if the others are within 10 % of the fastest; the two fastest on one
-    thread, for programs that have no more, and the two fastest on several; and the ``stored``
-    bests, which the round may replace. ``threads`` gives a configuration's number of CPU threads,
-    None on a GPU.
+    - The five fastest configurations of ``trials`` (pairs of configuration and µs), and up to three
+      more that are within 10 % of the fastest.
+    - The two fastest on one thread, for programs that have no more, and the two fastest on several.
+    - The ``stored`` bests, which the round may replace.
+
+    ``threads`` gives a configuration's number of CPU threads, None on a GPU.
     """
     ranked = sorted(trials, key=lambda trial: trial[1])
     close = [

@@ -168,7 +168,7 @@ class JobRun:
             log.warning("machine_not_quiet", reason=seen["reason"])
 
     def _finalists(self) -> list[Config]:
-        """Return the finalists; of a prediction, for which a user waits, only the fastest trial."""
+        """Return the finalists. A user waits for a prediction, so only its fastest trial is one."""
         trials = self._tally.worked
         if self._job.search == PREDICTED:
             trials = [min(trials, key=lambda trial: trial[1])]
@@ -208,7 +208,7 @@ class JobRun:
 
     @property
     def _settle_seconds(self) -> float:
-        """Seconds to settle the round; 0, a rough round, for a prediction: a user waits for it."""
+        """Seconds to settle the round. 0 makes a prediction's round rough, because a user waits."""
         return 0.0 if self._job.search == PREDICTED else self._settings.settle_seconds
 
     def _peers_to_time(self) -> tuple[str, ...]:
@@ -270,7 +270,7 @@ class JobRun:
     def _skip_refused(self, known: Collection[tuple[str, int]]) -> None:
         """Store the listed configurations that this device's space lacks as skipped trials.
 
-        Those in ``known`` were stored by an earlier attempt or another list already.
+        An earlier attempt or another list has already stored those in ``known``.
         """
         refused = self._plan.skipped(self._device_id) if isinstance(self._plan, ListedPlan) else []
         for start in range(0, len(refused), REFUSED_AT_ONCE):

@@ -1,4 +1,4 @@
-"""A worker's lease on a job: a thread renews it, and hears if it is lost or the job cancelled."""
+"""A worker's lease on a job. A thread renews it and learns if it is lost or the job cancelled."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Cancelled(Exception):
 class Lease:
     """A context in which a thread renews the lease every ``seconds`` and calls ``beat``.
 
-    If it hears that the lease is lost or the job is cancelled, the context's own thread raises
-    LeaseLost or Cancelled when it next looks at the stop flag, as it does in every wait.
+    If the lease is lost or the job is cancelled, the context's own thread raises LeaseLost or
+    Cancelled when it next checks the stop flag. Every wait checks the flag.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class Lease:
             raise Cancelled
 
     def _raise_heard(self) -> None:
-        """Raise what the thread has heard, unless this or :meth:`check` has raised already: what
-        cleans up afterwards looks, too."""
+        """Raise what the thread has heard, but only once, and not if :meth:`check` has raised: the
+        clean-up that follows checks the stop flag, too."""
         if self._heard is not None and not self._raised:
             self._raised = True
             raise self._heard

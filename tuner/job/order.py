@@ -59,8 +59,8 @@ def split_terms(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
 def with_terms_signature(function: F) -> F:
     """Give a function a signature that names the terms of an order, for ``help()`` and editors.
 
-    Its last parameter is ``**terms``, or ``**given`` if it takes the fields of a shape, too, and
-    passes all to :func:`split_terms`.
+    The function's last parameter is ``**terms``. If the function also takes the fields of a shape,
+    the parameter is ``**given``, and the function passes it to :func:`split_terms`.
     """
     *others, last = inspect.signature(function).parameters.values()
     rest = [] if last.name == "terms" else [last.replace(name="shape")]

@@ -55,8 +55,9 @@ def measured_candidates(
 ) -> Generator[tuple[Config, Built, Measured | None]]:
     """Yield a configuration, its build and its measurement as each candidate ends.
 
-    The measurement is None if the build failed. If several have ended, the one proposed first comes
-    first. A measured library is deleted when the next result is asked for, unless it was renamed.
+    The measurement is None if the build failed. If several candidates have ended, they come in the
+    order of proposals. A measured library is deleted when the next result is asked for, unless it
+    was renamed.
     A candidate that fails with ``machine_error`` is tried once more, when nothing else runs.
 
     ``left()`` returns how many more results are wanted; at 0, candidates in flight are cancelled.
@@ -105,8 +106,8 @@ def _try_again_alone(
     runner: Measuring,
     check: Callable[[], None],
 ) -> _Candidate:
-    """Wait until nothing of the others runs, then repeat the step in which a candidate failed, and
-    return it when it has ended."""
+    """Wait until the others are no longer in flight, then repeat the step in which the candidate
+    failed. Return the candidate when it has ended."""
     check()
     while wait([f for each in others for f in each.futures], POLL_SECONDS).not_done:
         check()
@@ -129,7 +130,7 @@ def _cancel(pending: Iterable[_Candidate]) -> None:
 
 
 def _first_ended(pending: Iterable[_Candidate], runner: Measuring) -> _Candidate | None:
-    """Submit to the runner what it takes, then return the first candidate that has ended."""
+    """Submit built libraries to the runner, then return the first candidate that has ended."""
     _submit_built(pending, runner)
     return next((each for each in pending if each.ended), None)
 
@@ -148,9 +149,9 @@ def _submit_built(pending: Iterable[_Candidate], runner: Measuring) -> None:
 def best_of(
     plan: Plan, builder: Builder, runner: Measuring, folder: Path, trials: int
 ) -> tuple[Config | None, int]:
-    """Search with so many trials; return the fastest configuration and the number of trials.
+    """Search with ``trials`` trials; return the fastest configuration and the number of trials.
 
-    The configuration is None if none worked. There are fewer trials if the space runs out.
+    The configuration is None if no trial worked. There are fewer trials if the space runs out.
     """
     times: list[tuple[Config, float | None]] = []
     results = measured_candidates(

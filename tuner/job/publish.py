@@ -25,10 +25,10 @@ from tuner.plan.plan import Plan
 
 @dataclass(frozen=True)
 class Signing:
-    """How winners are signed: with ``key``.
+    """The key that signs winners, and the public keys that are trusted besides it.
 
-    ``trusted`` are the public keys beside it that whoever tunes trusts; None for every registered
-    one, as the clients of a service do.
+    ``trusted`` are those of the user who tunes. None stands for every registered key: the clients
+    of a service trust them all.
     """
 
     key: Ed25519PrivateKey

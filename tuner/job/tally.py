@@ -22,7 +22,7 @@ class Tally:
         self.failures: Counter[str] = Counter()
         """How many trials of all jobs failed, by status."""
         self.no_faster = 0
-        """How many own trials there were since the fastest trial of all."""
+        """How many of the job's own trials came after the fastest trial of all jobs."""
         self._first_error = ""
         self._fastest_us = math.inf
 
@@ -61,8 +61,8 @@ class Tally:
         return {"config": config, "time_us": time_us, "gflops": flops / time_us * 1e-3}
 
     def why_nothing_worked(self) -> str:
-        """Return a sentence with the counts of failures, the first error and, if all gave too large
-        an error, a way out."""
+        """Return a sentence with the counts of failures, the first error and, if all trials were
+        inexact, a way out."""
         if not self.failures:
             return "there is no configuration to try: the space is empty"
         counts = ", ".join(f"{n} {status}" for status, n in self.failures.most_common())
