@@ -42,7 +42,7 @@ class Cache:
         """Return the path of the cached file ``name``, None if it is not in the cache.
 
         A file whose bytes do not hash to ``sha256`` is deleted, and so is a folder in its place.
-        Raises UnusableFile if that is not allowed.
+        Raises UnusableFile if deleting is not allowed.
         """
         path = self.folder / name
         if not path.exists():
@@ -83,7 +83,7 @@ class Cache:
     def answer(self, url: str) -> tuple[str, bytes] | None:
         """Return the ETag and content of the last answer at ``url``.
 
-        Return None if none is stored or the stored one is damaged.
+        Return None if no answer is stored, or if the stored answer is damaged.
         """
         try:
             sha256, etag, content = self._answer_at(url).read_bytes().split(b"\n", 2)

@@ -101,12 +101,12 @@ class Client(ModelCalls, Source):
         """Order a job: ``client.submit("conv1d", M=16384, N=32)``.
 
         Each field of the workload is given by name or in the mapping. If the service has an equal
-        job already, that job is returned. ``patience`` ends the search after so many trials in a
+        job already, that job is returned. ``patience`` ends the search after that many trials in a
         row that were no faster. ``templates`` restricts the search to these templates, for example
         to ``["direct"]`` if the rounding errors of a transform matter.
 
-        Raises BadOrder for a value that no order can hold, ServiceError for one that the service
-        refuses.
+        Raises BadOrder for a value that no order can hold, ServiceError for a value that the
+        service refuses.
         """
         terms, shape = split_terms(given)
         order = plain({"operator": operator, "workload": joined(workload, shape)})
@@ -148,7 +148,7 @@ class Client(ModelCalls, Source):
         return current
 
     def cancel(self, job: Job | str) -> Job:
-        """Cancel the job and return it; it is still ``running`` until its worker has seen that."""
+        """Cancel the job and return it. If it runs, it stays so until its worker has seen that."""
         return self._ask(Job, "POST", f"{_path(job)}/cancel")
 
     def trials(self, job: Job | str, status: str | None = None) -> Iterator[Trial]:
@@ -243,9 +243,9 @@ class Client(ModelCalls, Source):
         """Order a job that verifies the nearest match for this shape.
 
         A worker builds, checks and times the configuration of the closest tuned shape: one trial
-        and no search. ``for_device`` names the device whose worker is to do that; the configuration
-        may be another's. The other filters are those of :meth:`best`, which returns time and
-        library for the same filters once the job has succeeded. If the shape has a best already,
+        and no search. ``for_device`` names the device of that worker; the configuration may be from
+        another device. The other filters are those of :meth:`best`. Once the job has succeeded,
+        :meth:`best` returns time and library for the same filters. If the shape has a best already,
         the job of that best is returned. Raises NotTuned if no tuned shape has a configuration that
         is valid for this one.
         """
@@ -305,7 +305,7 @@ class Client(ModelCalls, Source):
     ) -> None:
         """Raise ServiceError if the best is of another workload or kind of device than asked for.
 
-        Its signature would not show that: a library of another workload may be signed rightly, too.
+        A signature does not show that: the library of another workload may be rightly signed, too.
         """
         try:
             wanted = templates.operator(operator).workload.model_validate_strings(

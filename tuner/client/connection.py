@@ -15,15 +15,15 @@ MOST_SECONDS = 86_400
 """The longest timeout: a day."""
 SCHEMES = ("http", "https")
 UNPROXIED = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
-"""This machine is reached without a proxy: ``localhost`` would be the proxy's own host there."""
+"""This machine is reached without a proxy: a proxy would take ``localhost`` for its own host."""
 
 
 def open_connection(url: str, timeout: float, key: str | None) -> httpx2.Client:
     """Return an HTTP client for the service at ``url``; no request is sent yet.
 
     ``timeout`` is in seconds. If ``key`` is None, the API key is that of TUNER_API_KEY. Raises
-    WrongArgument for a url, a timeout or a key that can't be one, and ServiceUnreachable for a URL,
-    proxy or certificate that can't be used.
+    WrongArgument for values that can't be a url, a timeout or a key, and ServiceUnreachable for a
+    URL, proxy or certificate that can't be used.
     """
     if not isinstance(url, str):
         raise WrongArgument(f"url is a {type(url).__name__}: give a text, as http://host:8000")
@@ -33,7 +33,7 @@ def open_connection(url: str, timeout: float, key: str | None) -> httpx2.Client:
     if key:
         _must_be_key(key)
         headers["Authorization"] = f"Bearer {key}"
-    # without TLS an empty context saves the 20 ms that reading the certificates takes
+    # Without TLS no certificates are needed. An empty context saves the 20 ms of reading them.
     verify = True if url.lower().startswith("https") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         made = httpx2.Client(

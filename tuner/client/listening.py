@@ -1,4 +1,4 @@
-"""Listening to a job's events, with a new connection whenever one breaks; its progress bar."""
+"""Listening to a job's events, over a new connection if one breaks, and showing them on a bar."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class JobListener:
         self._socket: socket.socket | None = None
 
     def next(self, deadline: float | None) -> Job | None:
-        """Wait for the next event and return the job as it shows it.
+        """Wait for the next event and return the job as the event shows it.
 
         ``deadline`` is on the clock ``time.monotonic()``; return None if it comes first. Raises
         ServiceError if the service refuses, ServiceUnreachable if no service has answered for
@@ -125,7 +125,7 @@ class JobListener:
     def _read_one_connection(self) -> ServiceError | None:
         """Read events until the connection ends.
 
-        Return None if the connection was opened, else the error for which it was not.
+        Return None if the connection was opened, else the error that prevented it.
         """
         headers = {"Last-Event-ID": self._last_id} if self._last_id else {}
         limits = httpx2.Timeout(self._http.timeout)

@@ -53,15 +53,16 @@ MATCHES = ("exact", PREDICTED)
 
 
 class Local(Source):
-    """A database that is used like a service, much as by :class:`tuner.client.Client`.
+    """A database in the place of a service, with most of the interface of
+    :class:`tuner.client.Client`.
 
     The database is that of ``settings``, by default of TUNER_DATABASE_URL. It holds what ``tuner
     tune``, workers and :meth:`tune` have found. ``cache`` is the folder for libraries, by default
     convtune's folder in the user's cache folder. Libraries are loaded if this machine's own key or
     one of TUNER_SIGNERS signed them.
 
-    The first search starts the processes of a worker. They stay for the next one until the object
-    is closed: close it, or use it in a ``with``. Raises WrongArgument if ``settings`` is no
+    The first search starts the processes of a worker. They stay for the next search until the
+    object is closed: close it, or use it in a ``with``. Raises WrongArgument if ``settings`` is no
     :class:`Settings`, for example a database's URL.
     """
 
@@ -100,7 +101,7 @@ class Local(Source):
     ) -> Best:
         """Return the best for a shape, like :meth:`tuner.client.Client.best`.
 
-        ``match`` is ``exact`` or ``predicted``; the latter tunes here if there is no best, and
+        ``match`` is ``exact`` or ``predicted``. If there is no best, ``predicted`` tunes here, and
         ``bar`` then shows a progress bar on standard error. Raises NotTuned, and BadOrder for
         arguments that make no workload.
         """

@@ -45,8 +45,8 @@ class ModelCalls(ABC):
         Each workload is a mapping such as ``{"operator": "conv1d", "workload": {"M": 16384, "N":
         32}, "calls": 3}``. The other options are those of :meth:`submit` and hold for all
         workloads. Each workload gets a job, which other orders may share. The service takes all
-        workloads or none. Raises BadOrder for a value that no order can hold, ServiceError for one
-        that the service refuses.
+        workloads or none. Raises BadOrder for a value that no order can hold, ServiceError for a
+        value that the service refuses.
         """
         order = plain({"name": name, "workloads": list(workloads)})
         return self._ask(Model, "POST", "/models", json=order | terms_as_json(only_terms(terms)))
@@ -95,9 +95,10 @@ class ModelCalls(ABC):
         return current
 
     def cancel_model(self, model: Model | ListedModel | str) -> Model:
-        """Cancel the model and return it; it is still ``running`` until its workers have seen that.
+        """Cancel the model and return it.
 
-        Jobs that other orders share continue.
+        A running model stays ``running`` until its workers see that. Jobs that other orders share
+        continue.
         """
         return self._ask(Model, "POST", f"{_path(model)}/cancel")
 

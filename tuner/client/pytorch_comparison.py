@@ -12,8 +12,8 @@ _CHANNELS_FIRST, _CHANNELS_LAST = ("NCHW", "NCW"), ("NHWC", "NWC")
 def reason_to_use_pytorch(best: Best) -> str | None:
     """Return why PyTorch should compute this workload, with its time; None if it should not.
 
-    It should if a PyTorch baseline was the fastest of all, unless the best was faster than each one
-    that a layer could use.
+    PyTorch should compute it if a PyTorch baseline was the fastest of all, unless the best was
+    faster than every PyTorch baseline that a layer could use.
     """
     fastest, usable = best.fastest, fastest_eager_pytorch(best)
     slower = usable is None or usable["speedup"] < 1
@@ -24,8 +24,8 @@ def reason_to_use_pytorch(best: Best) -> str | None:
 
 
 def fastest_eager_pytorch(best: Best) -> dict[str, Any] | None:
-    """Return the PyTorch baseline that a layer could use and over which the best's speed-up is
-    least; None if there is none.
+    """Return, of the PyTorch baselines that a layer could use, the one over which the best's
+    speed-up is least; None if a layer could use none of them.
 
     A layer calls PyTorch eagerly on the tensor that it gets. Baselines that are compiled, use an
     FFT or run in another memory layout are left out: the conversion would cost more than it gains.

@@ -29,7 +29,7 @@ thousandfold; other encodings have no such limit."""
 def iter_content(answer: httpx2.Response, url: str) -> Iterator[bytes]:
     """Yield the content piece by piece, decompressed.
 
-    Raises ServiceError if its encoding is none of ENCODINGS.
+    Raises ServiceError if its encoding is not in ENCODINGS.
     """
     encoding = answer.headers.get("Content-Encoding", "identity")
     if encoding not in ENCODINGS:
@@ -86,8 +86,8 @@ def error_from_response(answer: httpx2.Response, content: bytes) -> ServiceError
 
 
 def artifact_error(answer: httpx2.Response, content: bytes) -> TunerError:
-    """Return the error for an artifact that is not served: :func:`error_from_response`'s, or
-    UntrustedSigner if it is the signature of a key that was withdrawn."""
+    """Return the error for an artifact that is not served: UntrustedSigner for the signature of a
+    withdrawn key, else that of :func:`error_from_response`."""
     error = error_from_response(answer, content)
     return UntrustedSigner(str(error)) if error.type == _UNREGISTERED else error
 

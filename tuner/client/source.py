@@ -29,7 +29,7 @@ from tuner.library.manifest import File, Manifest
 from tuner.library.trust import Trusted
 
 SOURCE_ERRORS = (TunerError, StorageError)
-"""The errors that a source raises instead of an answer, whether a service or a database refuses."""
+"""The errors that a source raises instead of an answer, be it a service or a database."""
 UNREACHABLE_ERRORS = (ServiceUnreachable, DatabaseUnavailable)
 """Those of SOURCE_ERRORS that a source raises if it can't be reached at all."""
 
@@ -162,7 +162,7 @@ def _must_be_of(manifest: Manifest, best: Best, what: str) -> None:
     """Raise BrokenArtifact if the manifest is not that of the best.
 
     A signature alone does not show that: a source may answer with the manifest of another library,
-    which is signed rightly, too.
+    which is rightly signed, too.
     """
     try:
         workload = templates.operator(best.operator).workload.model_validate(best.workload)
