@@ -61,11 +61,11 @@ def main() -> None:
     A fault of this program keeps its traceback.
     """
     gc.set_threshold(GC_THRESHOLD)
-    atexit.register(gc.freeze)  # or Python would search all objects for garbage at its end
+    atexit.register(gc.freeze)  # else Python would search all objects for garbage at its end
     _open_closed_streams()
     if isinstance(sys.stdout, TextIOWrapper):  # its encoding may lack a character such as µ
         sys.stdout.reconfigure(errors="replace")
-    if "_TUNER_COMPLETE" in os.environ:  # or pydantic would search all packages for plugins
+    if "_TUNER_COMPLETE" in os.environ:  # else pydantic would search all packages for plugins
         os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
     try:
         sys.exit(app(prog_name="tuner", standalone_mode=False))
@@ -94,12 +94,12 @@ def _open_closed_streams() -> None:
     """Open standard streams that the caller has closed, onto the null device.
 
     Otherwise the next file that is opened would get the number of such a stream, and with it the
-    output of child processes and libraries. Standard output is the answer, which would be lost
-    without a word, so writing to it still fails.
+    output of child processes and libraries. Writing to standard output still fails, because the
+    answer would otherwise be lost without a word.
     """
     for name, mode in ("stdin", "r"), ("stdout", "w"), ("stderr", "w"):
         if getattr(sys, name) is None:
-            if name == "stdout":  # unbuffered, or it would fail at the exit only
+            if name == "stdout":  # unbuffered, so that a write fails at once, not at the exit
                 unwritable = os.open(os.devnull, os.O_RDONLY)
                 stream: IO[str] = TextIOWrapper(FileIO(unwritable, mode), write_through=True)
             else:

@@ -58,9 +58,9 @@ def with_options(
 
 
 def _least(bounds: Mapping[str, Any]) -> float | None:
-    """Return the least value allowed, for Typer; None if there is none.
+    """Return the least value allowed, for Typer; None without a lower bound.
 
-    Typer has no exclusive bound, so 0.001 is added to one.
+    Typer has no exclusive bounds, so 0.001 is added to an exclusive bound.
     """
     if "gt" in bounds:
         return float(bounds["gt"]) + 0.001

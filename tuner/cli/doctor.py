@@ -29,7 +29,7 @@ OTHER_DATABASE_HINT = "go to another folder, or name another file in TUNER_DATAB
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check. Tuning works without a thing that is ``absent``, not ``missing``."""
+    """The result of one check. Tuning works if a thing is ``absent``, not if it is ``missing``."""
 
     what: str
     state: Literal["ok", "absent", "missing"]

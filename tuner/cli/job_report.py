@@ -45,7 +45,7 @@ def show_jobs(jobs: Iterable[Job], console: Console) -> None:
 
 
 def show_job(job: Job, device: Device | None, waiting: str | None, console: Console) -> None:
-    """Print a job, with one line for each fact; ``waiting`` is why no worker takes it."""
+    """Print a job, with one line for each fact; ``waiting`` says why no worker takes it."""
     stopping = " (to be cancelled)" if job.cancel_requested and not job.ended else ""
     counts = f"{job.trials_measured} of {job.trials}"
     lines = {

@@ -33,7 +33,7 @@ COMMANDS = {
     "doctor": ("doctor", "Say what this machine has and what is missing."),
 }
 """For each command its module in ``commands``, whose ``add_to`` adds it, and its line in the help.
-What is used first comes first."""
+The commands that users need first come first."""
 
 
 class LazyGroup(TyperGroup):
@@ -87,8 +87,8 @@ def _prepare(command: Any, ctx: Any) -> None:
 def _plain_flags(params: list[Any]) -> list[Any]:
     """Return the parameters; options without a value get no metavar and a bool as default.
 
-    Typer's help would show ``<bool>`` for them. Typer's own such options default to None, and only
-    pydantic could make that a bool, which would take a third of a completion's time.
+    Otherwise Typer's help would show ``<bool>`` for such options. Those of Typer itself default to
+    None. Only pydantic could make that a bool, and would take a third of a completion's time.
     """
     for param in params:
         if getattr(param, "is_flag", False):

@@ -26,7 +26,7 @@ from tuner.errors import UnusableFile
 DATABASE = ("database_workload.json", "database_tuning_record.json")
 """The files of MetaSchedule's JSONDatabase: workloads and tuning records."""
 OURS = "convtune.jsonl"
-"""The file of our own records beside them, from which the folder can be imported."""
+"""The file of our own records beside those two. The folder is imported from it."""
 MAX_BYTES = 64 * 1024 * 1024
 
 
@@ -130,7 +130,7 @@ def store(engine: Engine, log: Log) -> Stored:
 
 
 def refuse_database(engine: Engine, path: Path) -> None:
-    """Raise UnusableFile if the path is of the database itself, which would be overwritten."""
+    """Raise UnusableFile if the path is a file of the database, so that it is not overwritten."""
     found = engine.url.database
     if engine.dialect.name == "sqlite" and is_of_database(path, Path(found or "").resolve()):
         raise UnusableFile(path, "is of the database itself; name another file")

@@ -28,8 +28,8 @@ def add_operator_commands(
 
     The command has an option for each field of the operator's workload and for each keyword
     parameter of ``run``, and calls ``run(workload, **others)``. If ``usual`` is given, all fields
-    are optional, and those not given are taken from the workload ``usual(operator's name,
-    others)``. ``summary`` begins the help. ``uses`` are its examples; {operator} stands for the
+    are optional, and the workload ``usual(operator's name, others)`` gives the fields that the user
+    leaves out. ``summary`` begins the help. ``uses`` are its examples; {operator} stands for the
     operator's name, {shape} for its name with the options of its example.
     """
     for operator in templates.operators():
@@ -106,7 +106,7 @@ def _fields(model: type[Workload], optional: bool) -> list[inspect.Parameter]:
 
 
 def _choices(annotation: Any) -> list[str]:
-    """Return the values of a Literal, or of the Literals in a union, as text; else none."""
+    """Return the values of a Literal, or of the Literals in a union, as text; else []."""
     options = get_args(annotation)
     if _is_literal(annotation):
         return [str(value) for value in options]

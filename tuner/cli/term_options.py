@@ -1,4 +1,4 @@
-"""Command line options for those terms of an order that have other names there."""
+"""Command line options for the terms of an order whose options have other names."""
 
 from __future__ import annotations
 

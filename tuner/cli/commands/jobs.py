@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 TRIALS_PER_PAGE = 1000
 POLL_SECONDS = 0.5
 NO_WORKER_SECONDS = 10.0
-"""Seconds before a wait reports that no worker takes the job: one that has just been started needs
-a moment to register."""
+"""Seconds before a wait reports that no worker takes the job: a worker that has just been started
+needs a moment to register."""
 
 
 def _job_id_completer(*states: JobState) -> Callable[[str], list[tuple[str, str]]]:

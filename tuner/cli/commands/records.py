@@ -105,7 +105,7 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
 def _package(
     folder: Path, filters: Filters, model: str | None, file: Path | None, given: str | None
 ) -> None:
-    """Write the bests' kernels as a package, and say what it holds and what was left out and why.
+    """Write the bests' kernels as a package. Print what it holds, and what was left out and why.
 
     Raises NotTuned if there is no kernel to write.
     """

@@ -59,8 +59,9 @@ def tune(
 
 
 def tuned_best(workload: Workload, how: Terms) -> Best:
-    """Run the order in this process and return the best, of an earlier job if that answers it.
+    """Run the order in this process and return the best.
 
+    If an earlier job answers the order, nothing is run, and the best is that job's.
     Raises TunerError if the best was deleted after the job was found.
     """
     from db.results import best as bests
