@@ -1,4 +1,4 @@
-"""What ended a job is the machine's fault if no other job could be run there either."""
+"""A failure is the machine's fault if no other job could run on the machine either."""
 
 import errno
 import os
@@ -38,7 +38,7 @@ def of_system(number: int) -> OSError:
     "error",
     [
         TunerError("no configuration worked"),
-        NoDiskSpace("the inputs", 10**15, "there are fewer"),  # a small one has room
+        NoDiskSpace("the inputs", 10**15, "there are fewer"),  # a small job has room
         of_system(errno.ENOENT),
         of_system(errno.ENOSPC),
     ],

@@ -114,8 +114,8 @@ def test_template_module_that_cannot_be_imported_is_a_machine_error(
 def test_hanging_build_is_killed_and_the_next_runs_in_a_new_process(
     device: Device, tmp_path: Path
 ) -> None:
-    """The next build runs in a new process. It is no build here: on a busy machine one could take
-    longer than the timeout of 0.5 s."""
+    """The new process only returns its id here: on a busy machine a build could take longer than
+    the timeout of 0.5 s."""
     with Builder(workers=1, timeout=0.5) as builder:
         pid = builder.call(remote.pid, timeout=60)
         built = builder.submit(planted(device, tmp_path, "build_hang")).result()
@@ -169,8 +169,8 @@ def test_closing_the_builder_kills_running_builds_and_cancels_waiting_ones(
 
 
 def test_leaving_a_builder_folder_removes_it_and_ends_its_builds(device: Device) -> None:
-    """At the exception one build has made its library, one runs, and one waits for a process. The
-    running one is killed, the waiting one is cancelled, and the builder remains usable."""
+    """At the exception the first build has made its library, the second runs, and the third waits
+    for a process. The second is killed, the third is cancelled, and the builder remains usable."""
     with Builder(workers=1, timeout=60) as builder:
         with pytest.raises(KeyError), builder.folder("convtune-test-") as folder:
             assert builder.submit(planted(device, folder, "right")).result().status == "ok"

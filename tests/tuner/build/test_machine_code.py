@@ -1,5 +1,5 @@
-"""What the machine code of a kernel tells of its wait for the launch before, and that code that
-would use memory before it is compiled again."""
+"""Machine code shows whether a kernel uses memory before it waits for the launch before it. Code
+that does is compiled again."""
 
 import pytest
 
@@ -29,8 +29,8 @@ PATHS = [
     (f"for (int i = 0; i < *(volatile int*)n; ++i) v += i; {WAIT}", True),
     (f"v = count(n, 3 * blockIdx.x); {WAIT} {LOAD}", False),
     (f"v = count(n, 3 * blockIdx.x) + sum(n, blockIdx.x); {WAIT} {LOAD}", True),
-    (f"v = either[blockIdx.x % 2](n, blockIdx.x); {WAIT} {LOAD}", True),  # one may use memory
-    (LOAD, False),  # such a launch does not begin early
+    (f"v = either[blockIdx.x % 2](n, blockIdx.x); {WAIT} {LOAD}", True),  # sum uses memory
+    (LOAD, False),  # without a wait the launch does not begin early
 ]
 FUNCTIONS = """
 __device__ __noinline__ int count(float* p, int n) {

@@ -30,7 +30,7 @@ def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def build(compiler: Path, device: Device, tmp_path: Path) -> Iterator[Build]:
-    """Build a program that nothing is wrong with."""
+    """Yield a function that builds a correct program."""
     template = PlantedBuild()
     order = BuildOrder(
         Conv1dWorkload(M=100, N=7).key,
@@ -51,7 +51,7 @@ def refuse(compiler: Path, how: str, said: str) -> None:
 def test_compiler_that_is_briefly_missing_is_a_machine_error(
     compiler: Path, build: Build, tmp_path: Path
 ) -> None:
-    """While a distribution upgrades its compiler, there is none."""
+    """A compiler is missing while a distribution upgrades it."""
     compiler.rename(tmp_path / "away")
     built = build()
     assert built.status == "machine_error"
@@ -83,8 +83,8 @@ def test_missing_linker_is_a_machine_error(compiler: Path, build: Build, missed_
 def test_linker_message_decides_the_status_if_other_links_work(
     compiler: Path, build: Build, said: str, status: str
 ) -> None:
-    """Other programs may have given descriptors back by the time that an empty library is linked.
-    If that is linked and descriptors were not the reason, the candidate is to blame."""
+    """If an empty library can be linked afterwards, the candidate is to blame. An exception is a
+    lack of file descriptors: other programs may have given theirs back by then."""
     refuse(compiler, REFUSE_THE_CANDIDATE, said)
     built = build()
     assert built.status == status

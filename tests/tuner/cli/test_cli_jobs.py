@@ -149,7 +149,7 @@ def test_help_of_each_command_shows_examples(capsys: pytest.CaptureFixture[str])
         assert f"Examples:\n\n tuner {' '.join(command)}" in re.sub(r" *\n( *\n)+", "\n\n", text)
     conv1d = said(capsys, "tune", "conv1d", "--help")
     assert "full|same|valid" in conv1d
-    assert "null" not in conv1d  # which a shell would pass on as a word
+    assert "null" not in conv1d  # a shell would pass it on as a word
     depthwise = said(capsys, "tune", "depthwise_conv2d", "--help")
     assert "1|2|3|4" in depthwise and "NCHW|NHWC" in depthwise
     assert "Annotated" not in depthwise

@@ -177,8 +177,8 @@ def test_layout_that_does_not_fit_the_input_is_refused() -> None:
 def test_model_tune_passes_its_options_to_the_workloads(
     service: Service, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The options reach the model's workloads in the order at a service, and the failure of its job
-    is the command's."""
+    """The options reach the model's workloads in the order at a service. If the job fails, so does
+    the command."""
 
     def work() -> None:
         while not queue.list_jobs(service.engine, JobFilter(state="queued")).items:

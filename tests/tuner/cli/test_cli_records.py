@@ -183,7 +183,7 @@ def test_a_dash_is_standard_output(run: Run, tmp_path: Path, name: str) -> None:
 
 
 def test_export_writes_through_a_link_and_keeps_it(run: Run, tmp_path: Path) -> None:
-    """A pipe or a link is written through and stays; only a plain file is replaced. The test names
+    """Pipes and links are written to and stay; only plain files are replaced. The test names
     /dev/stdout by a link of its own: if the code were wrong, root would lose the real one."""
     link, plain = tmp_path / "link", run("export", "--of", "bests")
     link.symlink_to("/dev/stdout")

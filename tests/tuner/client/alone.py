@@ -1,5 +1,5 @@
-"""``python alone.py URL``: use the client as a host that only calls kernels. Nothing can be
-imported but the distributions that docs/how-to/use-a-kernel-in-pytorch.md tells it to install."""
+"""``python alone.py URL``: use the client as on a host that only calls kernels. Only the
+distributions that docs/how-to/use-a-kernel-in-pytorch.md tells users to install can be imported."""
 
 import sys
 from collections.abc import Sequence

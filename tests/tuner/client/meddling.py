@@ -1,5 +1,5 @@
-"""An HTTP proxy that passes all answers on unchanged, except for libraries (ELF files), whose bytes
-the test's function changes."""
+"""An HTTP proxy that passes all answers on unchanged, except for libraries (ELF files): a function
+of the test changes their bytes."""
 
 from collections.abc import Callable
 from urllib.request import urlopen

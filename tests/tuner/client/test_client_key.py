@@ -58,8 +58,8 @@ def test_malformed_key_is_refused_and_not_shown(
 
 
 def test_running_service_notices_new_and_revoked_keys(guarded: Service, tmp_path: Path) -> None:
-    """The service looks for keys once a second (tests/api/test_api_access.py), but later on a busy
-    host; so the test waits instead of sleeping for a second."""
+    """The service looks for keys once a second (tests/api/test_api_access.py), but a busy host is
+    slower. So the test waits for the change instead of sleeping for a second."""
     secret = keys.create(guarded.engine, "passing", "submit")[1]
     with Client(guarded.url, cache=tmp_path, key=secret) as client:
 

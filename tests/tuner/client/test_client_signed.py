@@ -166,7 +166,7 @@ def test_another_workloads_library_is_refused(
     honest, hostile.files = hostile.files, files
     with pytest.raises(BrokenArtifact, match="a manifest of another workload"):
         loads(client)
-    hostile.best = best  # a rightly signed best, but of another workload than asked for
+    hostile.best = best  # its signature is right, but it is of another workload
     with pytest.raises(ServiceError, match=r"asked for .* it answers with depthwise_conv2d"):
         loads(client)
     hostile.files = honest

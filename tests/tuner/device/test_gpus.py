@@ -1,4 +1,4 @@
-"""Which GPUs workers are started for, as CUDA_VISIBLE_DEVICES and the user name them."""
+"""The GPUs for which workers are started, as CUDA_VISIBLE_DEVICES and the user name them."""
 
 import pytest
 

@@ -23,7 +23,7 @@ SECONDS = 90.0
 
 class Process:
     """A ``python -m`` process whose output goes to the file ``log``. It has a POSIX session of its
-    own. ``namespace`` names the network namespace it runs in; if empty, it is this process's."""
+    own. It runs in the network namespace ``namespace``, or in this process's if that is empty."""
 
     def __init__(
         self, folder: Path, name: str, *command: str, namespace: str = "", **settings: str

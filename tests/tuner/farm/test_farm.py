@@ -223,8 +223,9 @@ def test_stopped_server_ends_its_sessions(
 def test_runner_waits_for_a_server_that_draws_inputs_and_keeps_its_session(
     folder: Path, tracker: Tracker, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that draws inputs is waited for longer than one that is not free, even if another
-    worker has the only other server. Later, its idle session is kept alive beyond IDLE_SECONDS."""
+    """The runner waits longer for a server that draws inputs than for one that is not free, even if
+    another worker has the only other server. Later, it keeps the idle session alive beyond
+    IDLE_SECONDS."""
     monkeypatch.setattr(lanes, "CONNECT_SECONDS", 6.0)
     monkeypatch.setattr(lanes, "KEEPALIVE_SECONDS", 0.5)
     drawn = folder / "drawn"
@@ -319,8 +320,8 @@ def test_a_server_of_another_device_is_left_out(
 def test_a_server_that_can_not_draw_the_inputs_is_left_out(
     folder: Path, tracker: Tracker, libraries: dict[str, Path]
 ) -> None:
-    """If no server can draw the inputs, the job fails. Else the job waits for a server that can;
-    one that cannot is met again and again meanwhile, and counts once."""
+    """If no server can draw the inputs, the job fails. Otherwise the job waits for a server that
+    can. Meanwhile it meets the server that cannot again and again, but counts it only once."""
     sizes = (tracker.address, "sizes")
     small = Server(folder, "small", tracker, "sizes", "tests.tuner.farm.small").ready()
     with closing(Child(lanes.ENVIRONMENT)) as another_worker, ExitStack() as stack:

@@ -1,5 +1,5 @@
-"""Messages between worker and RPC server: what is sent arrives unchanged, and an answer that does
-not fit its format is refused."""
+"""Messages between worker and RPC server arrive unchanged, and an answer that does not fit its
+format is refused."""
 
 import json
 from dataclasses import asdict, replace

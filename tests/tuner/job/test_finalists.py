@@ -1,4 +1,4 @@
-"""Which configurations of a search become finalists, and so are measured again in its round."""
+"""The choice of the finalists: the configurations that are measured again in the last round."""
 
 from typing import Any
 

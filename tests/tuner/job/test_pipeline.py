@@ -218,7 +218,7 @@ def test_a_check_may_end_the_wait_for_a_build(kind: str, runs: int, tmp_path: Pa
 
 
 class Starved(Builder):
-    """Its sixth build fails for want of memory while others run, which ``late`` holds up."""
+    """A builder whose sixth build fails for want of memory while the build of ``late`` runs."""
 
     def submit(self, order: BuildOrder) -> Future[Built]:
         future = super().submit(order)

@@ -14,7 +14,7 @@ from tuner.job.progress import eta_seconds
         ({"left": 40, "patience_left": 15}, 30.0),
         ({"left": 5, "patience_left": 15}, 10.0),
         ({"left": 40, "patience_left": 0}, 0.0),
-        ({"left": 40, "patience_left": -2}, 0.0),  # builds that were ahead are measured beyond it
+        ({"left": 40, "patience_left": -2}, 0.0),  # libraries built ahead are still measured
         ({"left": 40, "budget_seconds": 70.0}, 50.0),
         ({"left": 40, "budget_seconds": 70.0, "patience_left": 20}, 40.0),
         ({"left": 40, "budget_seconds": 70.0, "patience_left": 30}, 50.0),

@@ -1,4 +1,4 @@
-"""Rungs that fail on purpose. They are in a module as builders' processes import them by name."""
+"""Rungs that fail on purpose, in a module because builders' processes import them by name."""
 
 import time
 from typing import Any
