@@ -21,7 +21,7 @@ def spoil(engine: Engine, sha256: str) -> None:
         connection.execute(statement.values(content=flipped))
 
 
-def test_bytes_come_back_under_their_hash(engine: Engine) -> None:
+def test_artifact_is_read_back_by_the_sha256_of_its_bytes(engine: Engine) -> None:
     sha256 = artifacts.put(engine, CONTENT, "library", "application/x-sharedlib")
     assert sha256 == hashlib.sha256(CONTENT).hexdigest()
     kept = artifacts.get(engine, sha256)
@@ -31,14 +31,14 @@ def test_bytes_come_back_under_their_hash(engine: Engine) -> None:
     assert kept.created_at.tzname() == "UTC"
 
 
-def test_putting_again_changes_nothing(engine: Engine) -> None:
+def test_putting_the_same_bytes_again_changes_nothing(engine: Engine) -> None:
     first = artifacts.put(engine, CONTENT, "library", "application/x-sharedlib")
     before = everything(engine)
     assert artifacts.put(engine, CONTENT, "source", "text/plain") == first
     assert everything(engine) == before
 
 
-def test_bytes_that_rotted_are_refused_and_healed_by_putting_them_again(engine: Engine) -> None:
+def test_damaged_artifact_is_refused_until_it_is_stored_again(engine: Engine) -> None:
     """Damaged bytes raise CorruptArtifact; storing the same artifact again repairs them."""
     sha256 = artifacts.put(engine, CONTENT, "library", "application/x-sharedlib")
     spoil(engine, sha256)
@@ -48,7 +48,7 @@ def test_bytes_that_rotted_are_refused_and_healed_by_putting_them_again(engine: 
     assert artifacts.get(engine, sha256).content == CONTENT
 
 
-def test_info_does_not_read_the_bytes(engine: Engine) -> None:
+def test_info_of_an_artifact_does_not_read_its_bytes(engine: Engine) -> None:
     sha256 = artifacts.put(engine, CONTENT, "manifest", "application/json")
     statements: list[str] = []
     event.listen(
@@ -61,7 +61,7 @@ def test_info_does_not_read_the_bytes(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("name", ["0" * 64, "", "\0", "\ud800", "../etc"])
-def test_what_is_not_there(engine: Engine, name: str) -> None:
+def test_unknown_artifact_raises_not_found(engine: Engine, name: str) -> None:
     with pytest.raises(NotFound, match="no artifact"):
         artifacts.get(engine, name)
     with pytest.raises(NotFound, match="no artifact"):

@@ -89,7 +89,7 @@ def test_there_and_back(engine: Engine, url: str, tmp_path: Path) -> None:
     assert {each.name for each in tmp_path.iterdir()} == set(kept)
 
 
-def test_a_copy_is_whole_while_another_process_writes(
+def test_backup_is_consistent_while_another_process_writes(
     engine: Engine, url: str, tmp_path: Path
 ) -> None:
     here = str(Path(__file__).parent)
@@ -116,7 +116,7 @@ def test_a_copy_is_whole_while_another_process_writes(
     assert counts[-1] > counts[0]
 
 
-def test_a_file_is_not_replaced_unasked(engine: Engine, url: str, tmp_path: Path) -> None:
+def test_backup_replaces_a_file_only_with_force(engine: Engine, url: str, tmp_path: Path) -> None:
     file = tmp_path / "copy.db"
     back_up(url, file)
     some_rows(engine)
@@ -143,7 +143,7 @@ def test_a_file_is_not_replaced_unasked(engine: Engine, url: str, tmp_path: Path
         ("a" * 250, "can't be written: .*too long"),
     ],
 )
-def test_where_no_copy_can_be(
+def test_backup_to_an_unusable_path_is_refused(
     engine: Engine, url: str, tmp_path: Path, name: str, says: str
 ) -> None:
     (tmp_path / "folder").mkdir()
@@ -162,11 +162,11 @@ def test_where_no_copy_can_be(
     assert not any(each.name.endswith(".part") for each in now)
 
 
-def test_a_name_that_is_too_long_is_no_backup(engine: Engine, url: str, tmp_path: Path) -> None:
+def test_restore_refuses_a_name_that_is_too_long(engine: Engine, url: str, tmp_path: Path) -> None:
     refused(engine, url, tmp_path / ("a" * 300), "too long")
 
 
-def test_a_database_that_is_damaged_is_named(engine: Engine, url: str, tmp_path: Path) -> None:
+def test_backup_error_names_the_damaged_database(engine: Engine, url: str, tmp_path: Path) -> None:
     some_rows(engine)
     back_up(url, tmp_path / "whole.db")
     content = (tmp_path / "whole.db").read_bytes()
@@ -177,7 +177,7 @@ def test_a_database_that_is_damaged_is_named(engine: Engine, url: str, tmp_path:
     assert not (tmp_path / "copy.db").exists()
 
 
-def test_a_folder_of_a_strange_name(engine: Engine, url: str, tmp_path: Path) -> None:
+def test_restore_works_in_an_oddly_named_folder(engine: Engine, url: str, tmp_path: Path) -> None:
     back_up(url, tmp_path / "copy.db")
     folder = tmp_path / "w?x=1#%41"
     folder.mkdir()
@@ -191,7 +191,7 @@ def test_a_folder_of_a_strange_name(engine: Engine, url: str, tmp_path: Path) ->
     opened.dispose()
 
 
-def test_no_database_is_made_to_copy_it(tmp_path: Path) -> None:
+def test_backup_of_a_missing_database_creates_no_file(tmp_path: Path) -> None:
     with pytest.raises(BackupRefused, match="there is no database"):
         back_up(f"sqlite:///{tmp_path}/none.db", tmp_path / "copy.db")
     assert list(tmp_path.iterdir()) == []
@@ -219,7 +219,7 @@ def test_a_truncated_copy_is_refused(engine: Engine, url: str, tmp_path: Path, p
     refused(engine, url, file, "another backup")
 
 
-def test_a_damaged_copy_is_refused(engine: Engine, url: str, tmp_path: Path) -> None:
+def test_restore_refuses_unusable_files(engine: Engine, url: str, tmp_path: Path) -> None:
     some_rows(engine)
     file = back_up(url, tmp_path / "copy.db").file
     whole = bytearray(file.read_bytes())
@@ -243,7 +243,7 @@ def test_a_damaged_copy_is_refused(engine: Engine, url: str, tmp_path: Path) -> 
         ("DROP TABLE ladders", r"lacks tables \(ladders\); take another backup"),
     ],
 )
-def test_a_copy_that_lacks_a_part_is_refused(
+def test_restore_refuses_a_copy_that_lacks_a_row_or_table(
     engine: Engine, url: str, tmp_path: Path, statement: str, says: str
 ) -> None:
     some_rows(engine)
@@ -253,14 +253,14 @@ def test_a_copy_that_lacks_a_part_is_refused(
     refused(engine, url, file, says)
 
 
-def test_half_of_a_raw_copy_is_refused(engine: Engine, url: str, tmp_path: Path) -> None:
+def test_restore_refuses_a_copy_beside_a_wal_file(engine: Engine, url: str, tmp_path: Path) -> None:
     file = back_up(url, tmp_path / "copy.db").file
     (tmp_path / "copy.db-wal").write_bytes(b"the other half")
     refused(engine, url, file, "copy.db-wal")
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_a_copy_of_a_release_is_brought_up_to_date(revision: str, tmp_path: Path) -> None:
+def test_restore_migrates_a_copy_of_each_release(revision: str, tmp_path: Path) -> None:
     old, new = (f"sqlite:///{tmp_path / name}" for name in ("old.db", "new.db"))
     load(old, revision)
     made = back_up(old, tmp_path / "copy.db")
@@ -300,7 +300,7 @@ def test_a_copy_of_an_unknown_schema_is_refused(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["convtune.db", "copy.db"]
 
 
-def test_not_while_a_worker_holds_a_job(engine: Engine, url: str, tmp_path: Path) -> None:
+def test_restore_needs_force_while_a_job_runs(engine: Engine, url: str, tmp_path: Path) -> None:
     submitted(engine)
     file = back_up(url, tmp_path / "copy.db").file
     job = claimed(engine, "host-1")
@@ -315,7 +315,7 @@ def test_not_while_a_worker_holds_a_job(engine: Engine, url: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("seconds", [-1, 7200])  # before the clock was set back
-def test_a_lease_that_ran_out_is_in_nobodys_way(
+def test_restore_ignores_a_lease_that_ran_out(
     engine: Engine, url: str, tmp_path: Path, seconds: int
 ) -> None:
     submitted(engine)
@@ -325,7 +325,7 @@ def test_a_lease_that_ran_out_is_in_nobodys_way(
     assert restore(url, file).aside is not None
 
 
-def test_not_while_somebody_has_it_open(engine: Engine, url: str, tmp_path: Path) -> None:
+def test_restore_needs_force_if_database_is_open(engine: Engine, url: str, tmp_path: Path) -> None:
     some_rows(engine)
     file = back_up(url, tmp_path / "copy.db").file
     before = everything(engine)  # the connection stays open in the pool
@@ -338,7 +338,7 @@ def test_not_while_somebody_has_it_open(engine: Engine, url: str, tmp_path: Path
     assert contents(done.aside) == contents(file_of(engine)) == before
 
 
-def test_a_ruin_is_replaced_where_that_is_forced(tmp_path: Path, engine: Engine, url: str) -> None:
+def test_restore_over_unreadable_file_needs_force(tmp_path: Path, engine: Engine, url: str) -> None:
     some_rows(engine)
     before = everything(engine)
     file = back_up(url, tmp_path / "copy.db").file
@@ -352,7 +352,7 @@ def test_a_ruin_is_replaced_where_that_is_forced(tmp_path: Path, engine: Engine,
     assert everything(engine) == before
 
 
-def test_an_empty_file_is_nobodys(tmp_path: Path, engine: Engine, url: str) -> None:
+def test_restore_over_empty_file_needs_no_force(tmp_path: Path, engine: Engine, url: str) -> None:
     migrate(engine)
     file = back_up(url, tmp_path / "copy.db").file
     (tmp_path / "empty.db").touch()
@@ -360,7 +360,7 @@ def test_an_empty_file_is_nobodys(tmp_path: Path, engine: Engine, url: str) -> N
 
 
 @pytest.mark.parametrize("scheme", ["postgresql+psycopg", "postgresql", "postgres"])
-def test_postgresql_has_its_own_tools(tmp_path: Path, scheme: str) -> None:
+def test_backup_and_restore_of_postgresql_name_its_own_tools(tmp_path: Path, scheme: str) -> None:
     url = f"{scheme}://user:hush@host:5432/name"
     with pytest.raises(BackupRefused, match=r"pg_dump .*postgresql://user@host:5432/name") as said:
         back_up(url, tmp_path / "copy.dump")
@@ -369,7 +369,7 @@ def test_postgresql_has_its_own_tools(tmp_path: Path, scheme: str) -> None:
         restore(url, tmp_path / "copy.dump")
 
 
-def test_what_a_killed_process_left_beside_a_lost_database_is_not_replayed(
+def test_restore_does_not_replay_a_wal_file_left_by_a_killed_process(
     engine: Engine, tmp_path: Path
 ) -> None:
     job = submitted(engine)
@@ -388,7 +388,7 @@ def test_what_a_killed_process_left_beside_a_lost_database_is_not_replayed(
     assert [row[1] for row in kept["jobs"]] == [job.id]
 
 
-def test_a_link_stays_a_link(engine: Engine, tmp_path: Path) -> None:
+def test_restore_keeps_a_symbolic_link(engine: Engine, tmp_path: Path) -> None:
     copy, link = tmp_path / "copy.db", tmp_path / "link.db"
     link.symlink_to(file_of(engine))
     back_up(f"sqlite:///{link}", copy)

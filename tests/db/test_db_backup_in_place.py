@@ -36,7 +36,7 @@ def copy(engine: Engine, url: str, tmp_path: Path, way: Way) -> Path:
     return path
 
 
-def test_a_file_that_vanishes_once_it_is_in_place(
+def test_error_names_a_file_that_vanishes_once_it_is_in_place(
     copy: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Way
 ) -> None:
     placed: list[Path] = []
@@ -57,7 +57,7 @@ def test_a_file_that_vanishes_once_it_is_in_place(
     assert bool(list(tmp_path.glob("*.before-*"))) == (way is restore)
 
 
-def test_a_disk_that_does_not_take_the_copy(
+def test_failed_fsync_refuses_the_copy(
     copy: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Way
 ) -> None:
     """A failed fsync refuses the copy: some disks report a failed write only then."""
@@ -72,7 +72,7 @@ def test_a_disk_that_does_not_take_the_copy(
     assert {each.name for each in tmp_path.iterdir() if ".db-" not in each.name} == kept
 
 
-def test_who_may_read_it_stays(engine: Engine, tmp_path: Path) -> None:
+def test_backup_and_restore_keep_file_permissions(engine: Engine, tmp_path: Path) -> None:
     path, copy = Path(str(engine.url.database)), tmp_path / "copy.db"
     path.chmod(0o600)
     url = engine.url.render_as_string(hide_password=False)

@@ -60,7 +60,7 @@ def test_a_best_of_another_workload_is_refused(engine: Engine) -> None:
     assert everything(engine) == before
 
 
-def test_the_next_winner_replaces_the_row_and_its_artifacts(engine: Engine) -> None:
+def test_faster_best_replaces_the_row_and_its_artifacts(engine: Engine) -> None:
     first, gpu = job_of(engine), device(engine)
     best.finish_with_bests(
         engine, first.id, first.attempt, [best.BestWithFiles(new_best(first, gpu.id), FILES)]
@@ -81,7 +81,7 @@ def finished(engine: Engine, gpu: int, **changes: Any) -> queue.Job:
     return queue.get(engine, job.id)
 
 
-def test_a_slower_round_replaces_no_best(engine: Engine) -> None:
+def test_slower_round_does_not_replace_the_best(engine: Engine) -> None:
     gpu = device(engine)
     fast = finished(engine, gpu.id, time_us=1.0)
     slow = finished(engine, gpu.id, time_us=2.0, config={"template": "direct", "threads": 32})
@@ -91,7 +91,7 @@ def test_a_slower_round_replaces_no_best(engine: Engine) -> None:
     assert slow.best == fast.best
 
 
-def test_a_slower_round_of_other_versions_does(engine: Engine) -> None:
+def test_slower_round_of_other_versions_replaces_the_best(engine: Engine) -> None:
     """A round of other versions replaces a faster best: their times are not comparable."""
     gpu = device(engine)
     finished(engine, gpu.id, time_us=1.0)
@@ -130,7 +130,7 @@ def test_there_is_a_best_for_each_number_of_threads(engine: Engine) -> None:
     assert best.lookup(engine, key, threads=1)[-1] == on_gpu
 
 
-def test_one_on_several_threads_is_found_even_if_it_is_slower(engine: Engine) -> None:
+def test_best_on_several_threads_is_found_even_if_it_is_slower(engine: Engine) -> None:
     one, other = (device(engine, kind="cpu", name=f"CPU {number}") for number in (1, 2))
     job = job_of(engine)
     both = [
@@ -149,7 +149,7 @@ def test_one_on_several_threads_is_found_even_if_it_is_slower(engine: Engine) ->
     assert found(parallel=True, threads=1) == [(4.0, 1), (5.0, 1)]
 
 
-def test_lookup_by_device_fastest_first(engine: Engine) -> None:
+def test_lookup_filters_by_device_and_returns_fastest_first(engine: Engine) -> None:
     job = job_of(engine)
     gpu, cpu = device(engine), device(engine, kind="cpu", name="Test CPU")
     slow = recorded(engine, job, new_best(job, cpu.id, time_us=90.0))
@@ -166,7 +166,7 @@ def test_lookup_by_device_fastest_first(engine: Engine) -> None:
     assert best.lookup(engine, "another workload") == []
 
 
-def test_candidates_are_all_of_an_operator(engine: Engine) -> None:
+def test_bests_of_an_operator_are_sorted_by_time(engine: Engine) -> None:
     gpu = device(engine)
     made = []
     for length, time_us in ((10, 3.0), (11, 1.0), (12, 2.0)):
@@ -177,7 +177,7 @@ def test_candidates_are_all_of_an_operator(engine: Engine) -> None:
     assert best.bests_of_operator(engine, "depthwise_conv2d") == []
 
 
-def test_pages_of_bests_while_one_is_replaced(engine: Engine) -> None:
+def test_best_replaced_between_two_pages_is_listed_once(engine: Engine) -> None:
     """A best that is replaced between two pages is listed once, in its old place."""
     gpu, held = device(engine), []
     for length in range(5):

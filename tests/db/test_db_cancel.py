@@ -15,7 +15,7 @@ def test_a_queued_job_is_cancelled_at_once(engine: Engine) -> None:
     assert queue.claim(engine, "worker", ["cuda"]) is None
 
 
-def test_a_running_job_hears_of_it_by_its_heartbeat(engine: Engine) -> None:
+def test_heartbeat_tells_a_running_job_that_it_is_cancelled(engine: Engine) -> None:
     submitted(engine)
     job = claimed(engine)
     assert queue.heartbeat(engine, job.id, job.attempt) is False

@@ -59,14 +59,16 @@ def harmed(engine: Engine, harm: Harm) -> list[str]:
     return check(engine).wrong
 
 
-def test_a_sound_database(engine: Engine, tuned: queue.Job) -> None:
+def test_check_of_a_sound_database_finds_and_changes_nothing(
+    engine: Engine, tuned: queue.Job
+) -> None:
     before = everything(engine)
     found = check(engine)
     assert (found.wrong, found.notes) == ([], [])
     assert everything(engine) == before
 
 
-def test_bytes_that_rotted(engine: Engine, tuned: queue.Job) -> None:
+def test_check_finds_an_artifact_with_damaged_bytes(engine: Engine, tuned: queue.Job) -> None:
     name = FILES[0].sha256
     rot = update(tables.artifacts).where(tables.artifacts.c.sha256 == name).values(content=b"rot")
     wrong = harmed(engine, lambda connection: connection.execute(rot))
@@ -75,25 +77,25 @@ def test_bytes_that_rotted(engine: Engine, tuned: queue.Job) -> None:
     ]
 
 
-def test_a_size_that_is_not_so(engine: Engine, tuned: queue.Job) -> None:
+def test_check_finds_an_artifact_with_a_wrong_size(engine: Engine, tuned: queue.Job) -> None:
     [line] = harmed(engine, lambda to: to.execute(update(tables.artifacts).values(size=9)))
     assert "it has 12 bytes, but is said to have 9" in line  # the other file has 9 bytes
 
 
-def test_an_artifact_that_is_gone(engine: Engine, tuned: queue.Job) -> None:
+def test_check_finds_a_missing_artifact(engine: Engine, tuned: queue.Job) -> None:
     name = FILES[0].sha256
     gone = delete(tables.artifacts).where(tables.artifacts.c.sha256 == name)
     wrong = harmed(engine, lambda connection: connection.execute(gone))
     assert f"best 1: its library, artifact {name}, is missing" in wrong
 
 
-def test_a_job_that_is_gone(engine: Engine, tuned: queue.Job) -> None:
+def test_check_finds_a_missing_job(engine: Engine, tuned: queue.Job) -> None:
     wrong = harmed(engine, lambda connection: connection.execute(delete(tables.jobs)))
     assert "best 1: its job, number 1, is missing" in wrong
     assert any(line.startswith("trials, ") and "in jobs is missing" in line for line in wrong)
 
 
-def test_a_layer_whose_job_is_gone(engine: Engine) -> None:
+def test_check_finds_a_layer_without_its_job(engine: Engine) -> None:
     ordered(engine, 10, 11)
     assert check(engine).wrong == []
     found = harmed(engine, lambda c: c.execute(delete(tables.jobs).where(tables.jobs.c.seq == 2)))
@@ -101,7 +103,7 @@ def test_a_layer_whose_job_is_gone(engine: Engine) -> None:
     assert len(found) == 1
 
 
-def test_a_trial_that_is_gone(engine: Engine, tuned: queue.Job) -> None:
+def test_check_finds_a_missing_trial(engine: Engine, tuned: queue.Job) -> None:
     gone = delete(tables.trials).where(tables.trials.c.number == 1)
     wrong = harmed(engine, lambda connection: connection.execute(gone))
     assert wrong == [
@@ -110,13 +112,13 @@ def test_a_trial_that_is_gone(engine: Engine, tuned: queue.Job) -> None:
     ]
 
 
-def test_a_trial_that_was_not_counted(engine: Engine, tuned: queue.Job) -> None:
+def test_check_finds_a_trial_that_was_not_counted(engine: Engine, tuned: queue.Job) -> None:
     fewer = delete(tables.trial_sums).where(tables.trial_sums.c.status == "run_error")
     wrong = harmed(engine, lambda connection: connection.execute(fewer))
     assert wrong == [f"job {tuned.id}: 1 run_error trials are stored, but 0 were counted"]
 
 
-def test_sums_of_a_job_that_never_was(engine: Engine, tuned: queue.Job) -> None:
+def test_check_finds_trial_sums_of_an_unknown_job(engine: Engine, tuned: queue.Job) -> None:
     phases = {f"{phase}_seconds": 0.0 for phase in ("schedule", "build", "check", "run")}
     more = insert(tables.trial_sums).values(job_seq=9, status="ok", trials=2, **phases)
     wrong = harmed(engine, lambda connection: connection.execute(more))
@@ -125,7 +127,7 @@ def test_sums_of_a_job_that_never_was(engine: Engine, tuned: queue.Job) -> None:
 
 
 @pytest.mark.parametrize(("table", "column"), [("bests", "config"), ("workloads", "workload")])
-def test_text_that_is_no_json(
+def test_check_finds_text_that_is_not_json(
     engine: Engine, dialect: str, tuned: queue.Job, table: str, column: str
 ) -> None:
     harm = text(f"UPDATE {table} SET {column} = '{{'")  # noqa: S608
@@ -137,7 +139,7 @@ def test_text_that_is_no_json(
     assert line.startswith(f"{table}, row 1: its {column} is no JSON; put a backup")
 
 
-def test_another_schema(engine: Engine, tuned: queue.Job) -> None:
+def test_check_finds_another_schema_version(engine: Engine, tuned: queue.Job) -> None:
     now = everything(engine)
     head = schema._head()
     assert head is not None
@@ -154,7 +156,7 @@ def test_another_schema(engine: Engine, tuned: queue.Job) -> None:
     assert everything(engine) == now
 
 
-def test_what_is_no_longer_named_is_only_noted(engine: Engine, tuned: queue.Job) -> None:
+def test_artifact_of_no_best_is_only_noted(engine: Engine, tuned: queue.Job) -> None:
     artifacts.put(engine, b"an old one", "source", "text/plain")
     found = check(engine)
     assert found.wrong == []
@@ -163,7 +165,7 @@ def test_what_is_no_longer_named_is_only_noted(engine: Engine, tuned: queue.Job)
     ]
 
 
-def test_a_winner_that_no_trial_tried_is_only_noted(engine: Engine) -> None:
+def test_best_without_a_trial_is_only_noted(engine: Engine) -> None:
     submitted(engine)
     job = claimed(engine)
     recorded(engine, job, new_best(job, device(engine).id))
@@ -172,7 +174,9 @@ def test_a_winner_that_no_trial_tried_is_only_noted(engine: Engine) -> None:
     assert found.notes == ["bests of configurations that no trial had tried: 1"]
 
 
-def test_of_many_alike_not_all_are_named(engine: Engine, tuned: queue.Job) -> None:
+def test_check_names_only_the_first_of_many_similar_findings(
+    engine: Engine, tuned: queue.Job
+) -> None:
     for n in range(MOST + 5):
         artifacts.put(engine, f"{n}".encode(), "source", "text/plain")
     wrong = harmed(engine, lambda to: to.execute(update(tables.artifacts).values(content=b"x")))
@@ -200,7 +204,7 @@ def test_a_file_that_is_written_meanwhile_is_checked_again(
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])
-def test_pages_that_rotted(engine: Engine, tuned: queue.Job) -> None:
+def test_check_finds_damaged_pages(engine: Engine, tuned: queue.Job) -> None:
     for n in range(200):
         artifacts.put(engine, bytes([n]) * 5000, "source", "text/plain")
     let_rot(engine)

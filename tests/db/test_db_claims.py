@@ -54,7 +54,7 @@ def test_processes_never_get_the_same_job(engine: Engine, url: str) -> None:
     assert sorted(taken) == sorted(f"{job} 1" for job in waiting)
 
 
-def test_an_expired_job_goes_to_one_of_those_who_ask(engine: Engine) -> None:
+def test_expired_job_goes_to_exactly_one_of_several_workers(engine: Engine) -> None:
     for length in range(10):
         submitted(engine, length)
         held = queue.claim(engine, "gone", ["cuda"], lease_seconds=-1)
@@ -101,7 +101,7 @@ def test_a_claim_of_one_job_touches_no_other(engine: Engine) -> None:
     assert queue.get(engine, first.id) == first
 
 
-def test_a_kind_of_device_nobody_has_gets_what_runs_anywhere(engine: Engine) -> None:
+def test_claim_without_a_kind_of_device_gets_only_auto_jobs(engine: Engine) -> None:
     """A claim that names no kind of device gets only jobs with target ``auto``."""
     submitted(engine, 10, target="cpu")
     anywhere = submitted(engine, 11)

@@ -12,7 +12,7 @@ from db.sql.columns import now
 from db.sql.transaction import writing
 
 
-def test_a_fingerprint_is_one_device_and_its_limits_follow(engine: Engine) -> None:
+def test_equal_fingerprint_updates_the_limits_of_its_device(engine: Engine) -> None:
     """The same fingerprint with other limits updates the device."""
     first = device(engine)
     assert {"id": first.id, **FINGERPRINT} == first.__dict__
@@ -26,7 +26,7 @@ def test_a_fingerprint_is_one_device_and_its_limits_follow(engine: Engine) -> No
     [{"kind": "cpu"}, {"name": "n"}, {"arch": "a"}, {"memory_bytes": 1}, {"driver": "d"}],
     ids=lambda change: next(iter(change)),
 )
-def test_any_other_part_is_another_device(engine: Engine, change: dict[str, Any]) -> None:
+def test_other_fingerprint_is_another_device(engine: Engine, change: dict[str, Any]) -> None:
     """A change in any part of the fingerprint but the limits makes another device."""
     assert device(engine, **change).id != device(engine).id
 
@@ -42,7 +42,7 @@ def beat(engine: Engine, name: str, **changes: Any) -> None:
     workers.beat(engine, name, **values | changes)
 
 
-def test_workers_are_listed_with_what_they_do(engine: Engine) -> None:
+def test_workers_are_listed_with_their_device_and_job(engine: Engine) -> None:
     gpu = device(engine)
     beat(engine, "b", device_id=gpu.id)
     beat(engine, "a")
@@ -66,7 +66,7 @@ def seen_ago(engine: Engine, name: str, seconds: float) -> None:
         connection.execute(statement.values(seen_at=now() - seconds))
 
 
-def test_a_silent_worker_is_not_alive_and_forgotten_after_a_week(engine: Engine) -> None:
+def test_silent_worker_is_not_alive_and_is_forgotten_after_a_week(engine: Engine) -> None:
     beat(engine, "silent")
     beat(engine, "loud")
     seen_ago(engine, "silent", 61)
@@ -76,7 +76,7 @@ def test_a_silent_worker_is_not_alive_and_forgotten_after_a_week(engine: Engine)
     assert [worker.name for worker in workers.list_workers(engine)] == ["loud"]
 
 
-def test_nor_is_one_that_was_seen_long_after_now(engine: Engine) -> None:
+def test_worker_seen_in_the_future_is_not_alive(engine: Engine) -> None:
     """The database's clock was set back since."""
     beat(engine, "seen before that")
     seen_ago(engine, "seen before that", -61)

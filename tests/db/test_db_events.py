@@ -30,7 +30,7 @@ def measured(engine: Engine, job: queue.Job, gpu: int, *times: float | None, **b
     trials.add(engine, job.id, job.attempt, new)
 
 
-def test_each_step_of_a_job_changes_its_mark_and_none_lowers_its_stage(
+def test_each_step_of_a_job_changes_its_mark_and_never_lowers_its_stage(
     engine: Engine, gpu: int
 ) -> None:
     job = submitted(engine)
@@ -62,7 +62,7 @@ def test_each_step_of_a_job_changes_its_mark_and_none_lowers_its_stage(
     assert last.device == device(engine)
 
 
-def test_a_heartbeat_is_no_news(engine: Engine) -> None:
+def test_heartbeat_does_not_change_the_mark_of_a_job(engine: Engine) -> None:
     """A heartbeat does not change a job's mark, so it wakes no listener."""
     submitted(engine)
     job = claimed(engine)
@@ -73,7 +73,7 @@ def test_a_heartbeat_is_no_news(engine: Engine) -> None:
     assert events.marks(engine, []) == {}
 
 
-def test_the_next_trials(engine: Engine, gpu: int) -> None:
+def test_trials_after_returns_the_next_trials_in_order(engine: Engine, gpu: int) -> None:
     submitted(engine)
     job = claimed(engine)
     seq = events.snapshot(engine, job.id).seq
@@ -84,7 +84,7 @@ def test_the_next_trials(engine: Engine, gpu: int) -> None:
     assert events.trials_after(engine, seq, 2, 2) == log[2:]
 
 
-def test_the_fastest_that_is_known(engine: Engine, gpu: int) -> None:
+def test_fastest_includes_comparable_trials_of_earlier_jobs(engine: Engine, gpu: int) -> None:
     """``fastest`` compares the job's trials so far and those stored before the job.
 
     It leaves out trials of another shape, device or version of TVM, of an earlier version of a
@@ -116,7 +116,9 @@ def test_the_fastest_that_is_known(engine: Engine, gpu: int) -> None:
     assert events.fastest(engine, of_later, 0) == 3
 
 
-def test_a_later_version_of_a_template_changes_no_earlier_answer(engine: Engine, gpu: int) -> None:
+def test_fastest_ignores_template_versions_that_came_after_the_job(
+    engine: Engine, gpu: int
+) -> None:
     """A stream that is read again after an upgrade says the same as while the job ran."""
     submitted(engine, seed=1)
     first = claimed(engine)

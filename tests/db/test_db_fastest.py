@@ -11,7 +11,7 @@ def row(name: str, time_us: float | None, **more: Any) -> dict[str, Any]:
     return {"name": name, "time_us": time_us, **more}
 
 
-def test_ours_is_the_fastest_of_slower_peers_and_of_none() -> None:
+def test_convtune_is_fastest_if_no_peer_is_faster() -> None:
     ours = {"name": "convtune", "time_us": 10.0}
     assert fastest({}, 10.0, []) == ours
     assert fastest({}, 10.0, [row("NumPy", 10.0), row("PyTorch", 30.0)]) == ours
@@ -22,7 +22,7 @@ def test_a_faster_peer_is_named_with_its_time() -> None:
     assert fastest({}, 487.0, rows) == {"name": "PyTorch NHWC", "time_us": 209.0}
 
 
-def test_rows_that_are_no_alternative_do_not_count() -> None:
+def test_fastest_ignores_own_baselines_and_failed_peers() -> None:
     """Own baselines, wrong results and peers without a time are no peers to lose against."""
     rows = [
         row("default", 1.0),
@@ -33,7 +33,7 @@ def test_rows_that_are_no_alternative_do_not_count() -> None:
     assert fastest({}, 10.0, rows)["name"] == "convtune"
 
 
-def test_a_call_from_python_is_compared_with_our_call() -> None:
+def test_peer_called_from_python_is_compared_with_our_call() -> None:
     numpy = row("NumPy", 11.0, level="call")
     assert fastest(CALLED, 10.0, [numpy]) == {"name": "NumPy", "time_us": 11.0}
     assert own_time(CALLED, 10.0, numpy) == 12.0
@@ -42,18 +42,18 @@ def test_a_call_from_python_is_compared_with_our_call() -> None:
     assert own_time(CALLED, 10.0, cudnn) == 10.0
 
 
-def test_of_two_levels_the_one_that_beats_ours_by_more_is_named() -> None:
+def test_fastest_compares_ratios_of_peers_of_two_levels() -> None:
     """Peers of two levels are compared by their ratio to our time of the same level."""
     rows = [row("cuDNN", 9.0, level="kernel"), row("NumPy", 6.0, level="call")]
     assert fastest(CALLED, 10.0, rows)["name"] == "NumPy"
 
 
-def test_rows_stored_before_calls_were_timed_are_compared_with_the_kernel() -> None:
+def test_peer_is_compared_with_the_kernel_if_no_call_was_timed() -> None:
     assert fastest({}, 10.0, [row("NumPy", 11.0)])["name"] == "convtune"
     assert own_time({}, 10.0, row("NumPy", 11.0, level="call")) == 10.0
 
 
-def test_the_fastest_peer_comes_with_how_many_times_as_fast_ours_is() -> None:
+def test_fastest_peer_comes_with_the_speedup_over_it() -> None:
     rows = [
         row("default", 1.0),
         row("NumPy", 60.0, level="call"),  # 5 times the time of our call, 12 µs

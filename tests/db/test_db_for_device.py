@@ -47,7 +47,9 @@ def reason(engine: Engine, job: queue.Job) -> str | None:
         return waiting.waiting_reason(connection, job)
 
 
-def test_only_a_worker_with_the_device_takes_it(engine: Engine, fast: Device, slow: Device) -> None:
+def test_job_for_a_device_goes_only_to_a_worker_with_it(
+    engine: Engine, fast: Device, slow: Device
+) -> None:
     wanted, anywhere = submitted(engine, for_device=SLOW), submitted(engine, 65)
     assert claimed_by(engine, fast) == anywhere.id
     assert claimed_by(engine, fast) is None
@@ -55,7 +57,7 @@ def test_only_a_worker_with_the_device_takes_it(engine: Engine, fast: Device, sl
     assert claimed_by(engine, slow) == wanted.id
 
 
-def test_a_lease_that_ran_out_is_the_devices_too(
+def test_expired_job_for_a_device_goes_only_to_a_worker_with_it(
     engine: Engine, fast: Device, slow: Device
 ) -> None:
     wanted = submitted(engine, for_device=SLOW)
@@ -72,7 +74,7 @@ def test_orders_for_two_devices_are_two_jobs(engine: Engine) -> None:
     assert len(jobs) == 3
 
 
-def test_another_devices_best_answers_no_order_for_this_one(
+def test_order_for_a_device_does_not_reuse_a_best_of_another(
     engine: Engine, fast: Device, slow: Device
 ) -> None:
     there = tuned_on(engine, fast, time_us=1.0)
@@ -88,7 +90,9 @@ def test_another_devices_best_answers_no_order_for_this_one(
     assert created and waits.for_device is None
 
 
-def test_it_waits_for_a_worker_with_the_device(engine: Engine, fast: Device, slow: Device) -> None:
+def test_waiting_reason_names_the_missing_device(
+    engine: Engine, fast: Device, slow: Device
+) -> None:
     def lives(name: str, on: Device) -> None:
         workers.beat(
             engine, name, host="host", pid=7, device_id=on.id, version="0.1.0", job_id=None
@@ -115,7 +119,9 @@ def test_it_waits_for_a_worker_with_the_device(engine: Engine, fast: Device, slo
 
 
 @pytest.mark.parametrize("target", ["cuda", "auto"])
-def test_it_will_answer_who_asks_for_the_device(engine: Engine, slow: Device, target: str) -> None:
+def test_pending_job_for_a_device_is_found_by_its_name_or_id(
+    engine: Engine, slow: Device, target: str
+) -> None:
     key = order().workload_key
     wanted = submitted(engine, target=target, for_device=SLOW)
     for asked in (SLOW, str(slow.id), None):

@@ -32,7 +32,7 @@ def measured(engine: Engine, gpu: int, length: int, knobs: range, **changes: obj
     return queue.get(engine, job.id)
 
 
-def test_workloads_of_which_the_device_has_trials(engine: Engine) -> None:
+def test_tried_workloads_need_a_trial_that_worked_on_the_device(engine: Engine) -> None:
     """Only workloads with a trial that worked on this device are listed."""
     gpu, other = device(engine).id, device(engine, name="Other GPU").id
     first = measured(engine, gpu, 64, range(2))
@@ -71,7 +71,7 @@ def test_trials_of_one_workload_are_found_by_index(engine: Engine) -> None:
         assert "SEARCH trials USING INDEX" in plan, plan
 
 
-def test_a_job_keeps_what_it_began_with(engine: Engine) -> None:
+def test_job_stores_the_counts_of_its_warm_start(engine: Engine) -> None:
     submitted(engine)
     job = claimed(engine)
     assert (job.warm_start, job.warmed) == (True, None)

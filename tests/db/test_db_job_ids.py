@@ -8,7 +8,7 @@ from db import queue
 from db.read import job_ids
 
 
-def test_the_ids_that_begin_so(engine: Engine, url: str) -> None:
+def test_job_ids_are_found_by_their_beginning(engine: Engine, url: str) -> None:
     old, new = submitted(engine, 64), submitted(engine, 65)
     claimed(engine)
     listed = [(new.id, "queued conv1d"), (old.id, "running conv1d")]
@@ -19,7 +19,7 @@ def test_the_ids_that_begin_so(engine: Engine, url: str) -> None:
 
 
 @pytest.mark.parametrize("start", ["{}", "%", "_", "é", "0 ", "{}0"])
-def test_what_begins_no_id(engine: Engine, url: str, start: str) -> None:
+def test_text_that_begins_no_id_finds_no_job(engine: Engine, url: str, start: str) -> None:
     jobs = [submitted(engine, length) for length in range(64, 72)]
     lettered = next(job.id for job in jobs if not job.id.isdecimal())
     assert job_ids.find_by_prefix(url, start.format(lettered.upper()), queue.STATES) == []

@@ -22,7 +22,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_json_value_is_read_back_unchanged(tmp_path: Path) -> None:
     engine = open_engine(f"sqlite:///{tmp_path}/some.db")
 
     @given(VALUES)

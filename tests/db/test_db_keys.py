@@ -13,7 +13,7 @@ from db.sql.tables import api_keys
 from db.sql.transaction import writing
 
 
-def test_a_key_is_given_once_and_its_hash_is_stored(engine: Engine) -> None:
+def test_create_returns_a_secret_and_stores_only_its_hash(engine: Engine) -> None:
     key, secret = keys.create(engine, "ci", "submit")
     assert re.fullmatch(r"ct_[A-Za-z0-9_-]{43}", secret)  # 256 bits
     assert (key.name, key.scope, key.state, key.expires_at) == ("ci", "submit", "valid", None)
@@ -23,7 +23,7 @@ def test_a_key_is_given_once_and_its_hash_is_stored(engine: Engine) -> None:
     assert keys.create(engine, "other", "submit")[1] != secret
 
 
-def test_each_scope_may_do_what_those_before_it_may(engine: Engine) -> None:
+def test_each_scope_includes_the_scopes_before_it(engine: Engine) -> None:
     made = {scope: keys.create(engine, scope, scope)[0] for scope in keys.SCOPES}
     assert {name: [s for s in keys.SCOPES if key.may(s)] for name, key in made.items()} == {
         "read": ["read"],
@@ -33,7 +33,7 @@ def test_each_scope_may_do_what_those_before_it_may(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("by_name", [True, False])
-def test_a_revoked_key_is_listed_and_good_for_nothing(engine: Engine, *, by_name: bool) -> None:
+def test_revoked_key_is_listed_but_no_longer_valid(engine: Engine, *, by_name: bool) -> None:
     key, _ = keys.create(engine, "ci", "submit")
     kept, secret = keys.create(engine, "kept", "read")
     revoked, left = keys.revoke(engine, "ci" if by_name else str(key.id))
@@ -44,7 +44,7 @@ def test_a_revoked_key_is_listed_and_good_for_nothing(engine: Engine, *, by_name
 
 
 @pytest.mark.parametrize("which", ["ci", "1", "99", "nobody", "", "9" * 30, "١", "a\0\ud800"])
-def test_what_can_not_be_revoked(engine: Engine, which: str) -> None:
+def test_revoking_an_unknown_or_revoked_key_raises_not_found(engine: Engine, which: str) -> None:
     keys.create(engine, "ci", "submit")
     keys.create(engine, "kept", "submit")
     keys.revoke(engine, "ci")
@@ -65,7 +65,7 @@ def test_a_name_is_free_again_once_its_key_is_revoked(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "7", "two words", "é", "a" * 65, "a\n", "-x"])
-def test_a_name_that_is_none(engine: Engine, name: str) -> None:
+def test_invalid_key_name_is_refused(engine: Engine, name: str) -> None:
     with pytest.raises(BadKey, match="must begin with a letter and have at most 64"):
         keys.create(engine, name, "read")
     assert keys.list_keys(engine) == []

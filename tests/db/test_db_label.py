@@ -34,12 +34,14 @@ def labelled(engine: Engine) -> Engine:
         ("day\0", []),
     ],
 )
-def test_a_part_of_it_in_any_case(labelled: Engine, part: str, labels: list[str]) -> None:
+def test_label_is_found_by_a_part_of_it_in_any_case(
+    labelled: Engine, part: str, labels: list[str]
+) -> None:
     assert found(labelled, part) == labels
 
 
 @pytest.mark.parametrize("part", ["CAFÉ", "cafe\u0301", "7 fi", "Ⅶ"])
-def test_a_part_of_it_in_any_form_of_unicode(engine: Engine, part: str) -> None:
+def test_label_is_found_in_any_form_of_unicode(engine: Engine, part: str) -> None:
     submitted(engine, 64, label="cafe\u0301 ７ ﬁ vii")
     assert found(engine, part) == ["cafe\u0301 ７ ﬁ vii"]
 
@@ -51,7 +53,7 @@ def test_a_label_of_an_earlier_release_is_found_as_it_is_spelt(engine: Engine) -
     assert found(engine, "CAFE\u0301") == ["Cafe\u0301"]
 
 
-def test_with_other_filters(labelled: Engine) -> None:
+def test_label_filter_combines_with_other_filters(labelled: Engine) -> None:
     wanted = JobFilter(state="queued", operator="conv1d", label="night")
     first = queue.list_jobs(labelled, wanted, limit=1)
     assert [job.label for job in first.items] == ["nightly_b"]

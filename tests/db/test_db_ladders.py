@@ -40,7 +40,7 @@ def test_a_ladder_comes_back_as_it_was_stored(engine: Engine) -> None:
     assert found.climbed_at.tzname() == "UTC"
 
 
-def test_a_new_climb_takes_the_place_of_the_old_and_comes_first(engine: Engine) -> None:
+def test_new_ladder_replaces_the_old_one_and_is_listed_first(engine: Engine) -> None:
     gpu, cpu = device(engine), device(engine, kind="cpu")
     ladders.record(engine, new_ladder(gpu.id))
     ladders.record(engine, new_ladder(cpu.id))
@@ -57,7 +57,7 @@ def test_a_new_climb_takes_the_place_of_the_old_and_comes_first(engine: Engine) 
     assert ladders.list_ladders(engine, "\0").items == []
 
 
-def test_pages(engine: Engine) -> None:
+def test_ladders_are_listed_in_pages(engine: Engine) -> None:
     gpu = device(engine)
     for length in range(1, 6):
         ladders.record(engine, new_ladder(gpu.id, length))
@@ -70,7 +70,7 @@ def test_pages(engine: Engine) -> None:
         ladders.list_ladders(engine, "conv1d", cursor="!")
 
 
-def test_climbs_that_end_at_once_leave_one(engine: Engine) -> None:
+def test_ladders_stored_at_once_leave_one(engine: Engine) -> None:
     gpu = device(engine)
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda _: ladders.record(engine, new_ladder(gpu.id)), range(8)))

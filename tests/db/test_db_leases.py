@@ -54,7 +54,7 @@ def test_a_worker_whose_lease_was_taken_can_write_nothing(engine: Engine, write:
     write(engine, current.id, current.attempt, gpu)  # the holder of the lease may write it
 
 
-def test_a_lease_from_before_the_clock_was_set_back_ran_out(engine: Engine) -> None:
+def test_lease_from_before_the_clock_was_set_back_has_run_out(engine: Engine) -> None:
     """Its holder may be dead, and would hold the job until the clock is where it was."""
     submitted(engine)
     held = claimed(engine, seconds=1.5 * lease.LEASE_SECONDS)
@@ -118,7 +118,7 @@ def test_an_attempt_given_back_is_not_charged(engine: Engine) -> None:
     assert queue.get(engine, job.id).state == "failed"
 
 
-def test_an_attempt_that_silence_cost_is_not_charged(engine: Engine) -> None:
+def test_attempt_lost_while_the_database_was_silent_is_not_charged(engine: Engine) -> None:
     job = submitted(engine)
     for _ in range(4):  # nobody else has claimed it, so the job is given back
         held = claimed(engine, seconds=-1)
@@ -131,7 +131,7 @@ def test_an_attempt_that_silence_cost_is_not_charged(engine: Engine) -> None:
     queue.heartbeat(engine, current.id, current.attempt)
 
 
-def test_what_has_ended_is_not_excused(engine: Engine) -> None:
+def test_excuse_does_not_change_a_job_that_has_ended(engine: Engine) -> None:
     submitted(engine)
     lost = claimed(engine, "first", seconds=-1)
     current = claimed(engine, "second")
@@ -142,7 +142,7 @@ def test_what_has_ended_is_not_excused(engine: Engine) -> None:
     assert everything(engine) == before
 
 
-def test_leases_that_ran_out_in_silence_are_spared(engine: Engine) -> None:
+def test_claim_with_spare_expired_takes_no_expired_job(engine: Engine) -> None:
     """With ``spare_expired``, a claim takes no job whose lease has run out.
 
     While the database was silent, no worker could renew its lease.
@@ -159,7 +159,7 @@ def test_leases_that_ran_out_in_silence_are_spared(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])
-def test_who_waited_for_the_writer_spares_them_too(
+def test_claim_that_waited_for_the_lock_takes_no_expired_job(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A claim that has waited long for SQLite's lock takes no job whose lease has run out.
@@ -177,7 +177,7 @@ def test_who_waited_for_the_writer_spares_them_too(
     queue.heartbeat(engine, held.id, held.attempt)
 
 
-def test_the_oldest_job_goes_first_even_where_it_was_taken_before(engine: Engine) -> None:
+def test_oldest_job_is_claimed_first_even_if_it_was_claimed_before(engine: Engine) -> None:
     first, second = submitted(engine, 10), submitted(engine, 11)
     claimed(engine, seconds=-1)
     assert claimed(engine).id == first.id
@@ -194,7 +194,7 @@ def test_a_worker_gets_only_jobs_for_its_kind_of_device(engine: Engine) -> None:
     assert [job and job.id for job in taken] == [anywhere.id, cpu.id, None]
 
 
-def test_what_a_claim_says(engine: Engine) -> None:
+def test_claimed_job_has_its_terms_its_worker_and_its_first_start(engine: Engine) -> None:
     """A claimed job has the terms of its order, its worker, and its first start in UTC."""
     job = submitted(engine, seed=7, budget_seconds=2.5)
     first = claimed(engine, "one", seconds=-1)
@@ -222,7 +222,7 @@ def test_progress_is_kept_for_the_next_attempt(engine: Engine) -> None:
     assert (later.device_id, later.eta_seconds) == (gpu, None)
 
 
-def test_finish_keeps_the_reason_whatever_is_in_it(engine: Engine) -> None:
+def test_finish_stores_a_reason_with_any_characters(engine: Engine) -> None:
     submitted(engine)
     job = claimed(engine)
     queue.finish(engine, job.id, job.attempt, "failed", "NUL \0, half a pair \ud800, µ")

@@ -15,7 +15,7 @@ def states(engine: Engine, model: models.Model) -> list[str]:
     return [job.state for job in jobs_of(engine, model)]
 
 
-def test_its_own_jobs_end(engine: Engine) -> None:
+def test_cancelling_a_model_cancels_its_own_jobs(engine: Engine) -> None:
     model = ordered(engine, 10, 11)
     cancelled = models.cancel(engine, model.id)
     assert cancelled.state == "cancelled"
@@ -28,7 +28,7 @@ def test_its_own_jobs_end(engine: Engine) -> None:
     assert everything(engine) == before
 
 
-def test_a_running_job_is_told_to_stop(engine: Engine) -> None:
+def test_cancelling_a_model_tells_its_running_job_to_stop(engine: Engine) -> None:
     model = ordered(engine, 10, 11)
     job = claimed(engine)
     stopping = models.cancel(engine, model.id)
@@ -41,7 +41,7 @@ def test_a_running_job_is_told_to_stop(engine: Engine) -> None:
     assert ended.finished_at == queue.get(engine, job.id).finished_at
 
 
-def test_a_job_that_was_there_before_goes_on(engine: Engine) -> None:
+def test_cancelling_a_model_leaves_a_job_that_existed_before_it(engine: Engine) -> None:
     job = submitted(engine, 10)
     model = ordered(engine, 10, 11)
     assert models.cancel(engine, model.id).state == "cancelled"
@@ -49,7 +49,7 @@ def test_a_job_that_was_there_before_goes_on(engine: Engine) -> None:
     assert queue.get(engine, job.id).cancel_requested is False
 
 
-def test_a_job_that_was_ordered_by_itself_since_goes_on(engine: Engine) -> None:
+def test_cancelling_a_model_leaves_a_job_that_was_ordered_since(engine: Engine) -> None:
     model = ordered(engine, 10, 11)
     job, created = queue.submit(engine, order(11))
     assert not created
@@ -58,7 +58,7 @@ def test_a_job_that_was_ordered_by_itself_since_goes_on(engine: Engine) -> None:
     assert queue.get(engine, job.id).state == "queued"
 
 
-def test_the_last_model_that_refers_to_a_job_takes_it_along(engine: Engine) -> None:
+def test_shared_job_is_cancelled_with_its_last_model(engine: Engine) -> None:
     first, second = ordered(engine, 10, 11), ordered(engine, 11, 12, name="second")
     models.cancel(engine, first.id)
     assert states(engine, first) == ["cancelled", "queued"]
@@ -68,7 +68,7 @@ def test_the_last_model_that_refers_to_a_job_takes_it_along(engine: Engine) -> N
     assert states(engine, second) == ["cancelled", "cancelled"]
 
 
-def test_what_has_ended_stays_as_it_is(engine: Engine) -> None:
+def test_cancelling_leaves_ended_jobs_and_refuses_an_ended_model(engine: Engine) -> None:
     model = ordered(engine, 10, 11)
     tuned_next(engine)
     models.cancel(engine, model.id)
@@ -79,7 +79,7 @@ def test_what_has_ended_stays_as_it_is(engine: Engine) -> None:
         models.cancel(engine, whole.id)
 
 
-def test_nobody_joins_a_job_that_stops(engine: Engine) -> None:
+def test_new_model_does_not_join_a_job_that_is_stopping(engine: Engine) -> None:
     model = ordered(engine, 10)
     claimed(engine)
     models.cancel(engine, model.id)
@@ -88,7 +88,7 @@ def test_nobody_joins_a_job_that_stops(engine: Engine) -> None:
     assert states(engine, again) == ["queued"]
 
 
-def test_who_joins_while_it_is_cancelled_has_a_job_that_goes_on(engine: Engine) -> None:
+def test_order_that_joins_during_a_cancel_keeps_its_jobs(engine: Engine) -> None:
     for round_ in range(6):
         lengths = range(100 * round_ + 10, 100 * round_ + 14)
         model = ordered(engine, *lengths)
@@ -101,7 +101,7 @@ def test_who_joins_while_it_is_cancelled_has_a_job_that_goes_on(engine: Engine) 
             assert queue.get(engine, alone.result()[0].id).state == "queued"
 
 
-def test_a_job_may_be_cancelled_by_itself(engine: Engine) -> None:
+def test_job_of_a_model_may_be_cancelled_by_itself(engine: Engine) -> None:
     model = ordered(engine, 10, 11)
     queue.cancel(engine, jobs_of(engine, model)[0].id)
     assert models.get(engine, model.id).state == "running"

@@ -28,7 +28,7 @@ def report(engine: Engine, job: queue.Job, measured: int, eta_seconds: float | N
     queue.progress(engine, job.id, job.attempt, **figures, eta_seconds=eta_seconds, device_id=gpu)  # type: ignore[arg-type]
 
 
-def test_its_state_follows_from_its_jobs(engine: Engine) -> None:
+def test_state_of_a_model_follows_from_its_jobs(engine: Engine) -> None:
     model = ordered(engine, 10, 11, 12)
     assert model.state == "queued"
     job = claimed(engine)
@@ -46,7 +46,7 @@ def test_its_state_follows_from_its_jobs(engine: Engine) -> None:
     assert [each.state for each in models.list_models(engine).items] == ["failed"]
 
 
-def test_all_succeeded(engine: Engine) -> None:
+def test_model_succeeds_if_all_its_jobs_succeed(engine: Engine) -> None:
     model = ordered(engine, 10, 11)
     tuned_next(engine)
     tuned_next(engine)
@@ -85,7 +85,7 @@ def test_the_time_left_comes_from_the_jobs_estimates(
     assert model_of(*jobs).eta_seconds == left
 
 
-def test_the_gain_is_over_the_layers_that_can_be_compared(engine: Engine) -> None:
+def test_gain_of_a_model_counts_only_layers_with_a_pytorch_time(engine: Engine) -> None:
     model = ordered(engine, 10, 11, 12, calls=2)
     rows = [pytorch("pytorch NCW", 6.0), pytorch("pytorch compiled NCW", 4.5)]
     tuned_next(engine, baselines=rows)
@@ -121,7 +121,7 @@ def test_a_convolution_with_its_gates_counts_once(engine: Engine) -> None:
     assert models.time_of([plain, replace(gated, best=None), other]).baseline_us == 6.0 + 3.0
 
 
-def test_nothing_to_compare_is_no_gain(engine: Engine) -> None:
+def test_model_without_comparable_layers_has_no_gain(engine: Engine) -> None:
     model = ordered(engine, 10)
     assert models.time_of(models.layers(engine, model)).model_dump() == {
         "tuned_us": None, "baseline_us": None, "gain": None, "layers": 0,
@@ -151,7 +151,7 @@ def test_the_peer_is_pytorch_in_the_same_layout(layout: dict[str, str], name: st
     assert found["name"] == name
 
 
-def test_a_call_is_compared_with_our_call() -> None:
+def test_call_of_pytorch_is_compared_with_our_call() -> None:
     """A peer's call is compared with our call, not with our kernel, which is faster.
 
     So the cost of a call is not hidden; on a CPU peers are timed by calls.
@@ -161,7 +161,7 @@ def test_a_call_is_compared_with_our_call() -> None:
     assert (found["time_us"], found["speedup"]) == (12.0, 2.0)
 
 
-def test_a_best_answers_that_is_of_the_device_and_the_templates(engine: Engine) -> None:
+def test_layer_shows_a_best_only_if_device_and_templates_fit(engine: Engine) -> None:
     before = ordered(engine, 10, on_existing="reuse")
     tuned_next(engine)
     [best] = [layer.best for layer in models.layers(engine, before)]
@@ -178,7 +178,7 @@ def test_a_best_answers_that_is_of_the_device_and_the_templates(engine: Engine) 
         assert (layer.best is not None) == answered, terms
 
 
-def test_what_prune_takes_leaves_models_whole(
+def test_prune_does_not_change_what_a_model_shows(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pruning the jobs and trials of an old model does not change what it shows."""

@@ -38,7 +38,7 @@ def test_equal_workloads_are_one_layer_with_their_calls_added(engine: Engine) ->
     assert found == [(10, 5), (11, 1)]
 
 
-def test_a_job_that_waits_or_runs_is_shared(engine: Engine) -> None:
+def test_model_shares_a_queued_or_running_job(engine: Engine) -> None:
     running, waiting = submitted(engine, 10), submitted(engine, 11)
     assert claimed(engine).id == running.id
     model = ordered(engine, 10, 11, 12)
@@ -50,7 +50,7 @@ def test_a_job_that_waits_or_runs_is_shared(engine: Engine) -> None:
     assert jobs_of(engine, other)[0].id == ids[2]
 
 
-def test_what_is_tuned_already_is_shared_if_the_order_says_so(engine: Engine) -> None:
+def test_model_shares_a_succeeded_job_only_with_reuse(engine: Engine) -> None:
     submitted(engine, 10)
     done = tuned_next(engine)
     model = ordered(engine, 10, 11, on_existing="reuse")
@@ -65,7 +65,7 @@ def test_what_is_tuned_already_is_shared_if_the_order_says_so(engine: Engine) ->
     assert (whole.state, whole.finished_at) == ("succeeded", whole.created_at)
 
 
-def test_a_key_gives_its_model_again(engine: Engine) -> None:
+def test_idempotency_key_returns_its_model_again(engine: Engine) -> None:
     model, _ = models.submit(engine, model_order(10, 11), "key 1")
     before = everything(engine)
     assert models.submit(engine, model_order(10, 11), "key 1")[0].id == model.id
@@ -85,7 +85,7 @@ def test_a_key_gives_its_model_again(engine: Engine) -> None:
     assert models.submit(engine, model_order(10, 11))[1]
 
 
-def test_it_is_taken_whole_or_not_at_all(engine: Engine) -> None:
+def test_model_beyond_the_quota_makes_no_job(engine: Engine) -> None:
     mine = orders_of(engine, Orderer("key 1", 3))
     submitted(mine, 10)
     before = everything(engine)
@@ -98,7 +98,7 @@ def test_it_is_taken_whole_or_not_at_all(engine: Engine) -> None:
     assert len(jobs_of(engine, shared)) == 3
 
 
-def test_as_many_statements_however_many_layers(engine: Engine) -> None:
+def test_number_of_statements_hardly_depends_on_the_layers(engine: Engine) -> None:
     """A large model takes hardly more statements than a small one.
 
     SQLite accepts no heartbeat of a worker while the order is written.
@@ -136,21 +136,21 @@ def test_models_are_listed_newest_first(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("unknown", ["0" * 32, "nonsense", "", "\0", "\ud800", "A" * 32])
-def test_an_unknown_model(engine: Engine, unknown: str) -> None:
+def test_unknown_model_raises_not_found(engine: Engine, unknown: str) -> None:
     ordered(engine, 10)
     for look in (models.get, models.cancel):
         with pytest.raises(NotFound, match="no model"):
             look(engine, unknown)
 
 
-def test_the_beginning_of_an_id_will_do(engine: Engine) -> None:
+def test_model_is_found_by_the_beginning_of_its_id(engine: Engine) -> None:
     model = ordered(engine, 10)
     assert models.resolve_id(engine, model.id[:12]) == model.id
     with pytest.raises(NotFound, match="no model"):
         models.resolve_id(engine, "xyz")
 
 
-def test_many_at_once_share_their_jobs(engine: Engine) -> None:
+def test_models_ordered_at_once_share_equal_jobs(engine: Engine) -> None:
     """Models that are ordered at once share equal jobs: none makes a job that another has made."""
     orders = [model_order(*range(10 + n, 14 + n), name=f"net {n}") for n in range(8)]
     with ThreadPoolExecutor(8) as threads:
@@ -161,7 +161,7 @@ def test_many_at_once_share_their_jobs(engine: Engine) -> None:
     ]
 
 
-def test_no_table_is_forgotten(engine: Engine) -> None:
+def test_everything_covers_all_tables(engine: Engine) -> None:
     """``everything``, on which other tests rely, covers all tables, those of models too."""
     ordered(engine, 10, 11)
     stored = everything(engine)

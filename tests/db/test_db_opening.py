@@ -79,7 +79,9 @@ def test_a_damaged_database_is_unavailable(engine: Engine) -> None:
         artifacts.get(engine, sha256)
 
 
-def test_who_waits_for_the_lock_gets_it_and_keeps_its_patience(engine: Engine, url: str) -> None:
+def test_writer_that_waits_for_the_lock_gets_it_and_keeps_its_timeout(
+    engine: Engine, url: str
+) -> None:
     """A writer gets the lock after a wait, and its timeout is still 30 s afterwards."""
     other = sqlite3.connect(
         str(make_url(url).database), isolation_level=None, check_same_thread=False
@@ -114,7 +116,7 @@ def test_a_reader_has_one_view_while_others_write(engine: Engine) -> None:
 
 
 @both
-def test_the_clock_is_the_databases_and_runs_within_a_transaction(engine: Engine) -> None:
+def test_now_is_the_clock_of_the_database_and_runs_in_a_transaction(engine: Engine) -> None:
     with writing(engine) as connection:
         first = connection.execute(select(now())).scalar_one()
         time.sleep(0.005)
@@ -139,7 +141,7 @@ def test_a_connection_that_was_cut_is_reported_and_replaced(engine: Engine) -> N
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"])
-def test_a_connection_that_was_idle_for_long_is_asked(
+def test_connection_that_was_idle_for_long_is_pinged_before_use(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection that was idle for long is pinged before it is used.
@@ -158,18 +160,18 @@ def test_a_connection_that_was_idle_for_long_is_asked(
     assert len(asked) == 1
 
 
-def test_no_folder(tmp_path: Path) -> None:
+def test_sqlite_file_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailable, match="create it first"):
         open_engine(f"sqlite:///{tmp_path}/missing/a.db")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_in_place_of_the_file(tmp_path: Path) -> None:
+def test_folder_in_place_of_the_sqlite_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailable, match="unable to open"):
         open_engine(f"sqlite:///{tmp_path}")
 
 
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+def test_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database, " * 100)
     with pytest.raises(DatabaseUnavailable, match="not a database"):
@@ -178,7 +180,7 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
-def test_memory_is_refused(url: str) -> None:
+def test_sqlite_database_in_memory_is_refused(url: str) -> None:
     for use in (open_engine, require_database):
         with pytest.raises(DatabaseUnavailable, match="name a file"):
             use(url)
@@ -193,20 +195,20 @@ def test_a_sqlite_file_on_a_host_is_refused(there: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "nonsense", "://", "postgresql+psycopg://u:hush@h:port/d"])
-def test_what_is_no_url(url: str) -> None:
+def test_invalid_database_url_is_refused(url: str) -> None:
     with pytest.raises(DatabaseUnavailable, match="TUNER_DATABASE_URL") as refusal:
         open_engine(url)
     assert "hush" not in str(refusal.value)
 
 
-def test_another_database() -> None:
+def test_url_of_another_database_system_is_refused() -> None:
     with pytest.raises(DatabaseUnavailable, match="mysql is not supported") as refusal:
         open_engine("mysql://user:hush@localhost/x")
     assert "hush" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("scheme", ["postgresql+psycopg", "postgresql", "postgres"])
-def test_a_server_that_is_not_there(tmp_path: Path, scheme: str) -> None:
+def test_unreachable_server_is_reported_without_its_password(tmp_path: Path, scheme: str) -> None:
     with pytest.raises(DatabaseUnavailable, match="is the server running") as refusal:
         open_engine(f"{scheme}://user:hush@/name?host={tmp_path}")
     assert "hush" not in str(refusal.value)
@@ -235,6 +237,6 @@ def test_sqlite_takes_no_options(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_on_no_disk_is_not_full() -> None:
+def test_database_in_proc_is_not_reported_as_full() -> None:
     with pytest.raises(DatabaseUnavailable, match="may this user write it"):
         open_engine("sqlite:////proc/a.db")

@@ -34,7 +34,7 @@ def test_pages_hold_every_job_once_newest_first(engine: Engine, count: int) -> N
     assert walk(engine) == made[::-1]
 
 
-def test_jobs_that_come_in_between_shift_nothing(engine: Engine) -> None:
+def test_jobs_submitted_between_two_pages_shift_nothing(engine: Engine) -> None:
     made = [submitted(engine, length).id for length in range(9)]
     seen, cursor = [], None
     for length in range(100, 103):
@@ -46,7 +46,7 @@ def test_jobs_that_come_in_between_shift_nothing(engine: Engine) -> None:
     assert cursor is None
 
 
-def test_jobs_by_state_and_operator(engine: Engine) -> None:
+def test_jobs_are_filtered_by_state_and_operator(engine: Engine) -> None:
     made = [submitted(engine, length).id for length in range(5)]
     other = queue.submit(engine, order(9, operator="depthwise_conv2d", workload_key="9"))[0].id
     assert claimed(engine).id == made[0]
@@ -99,7 +99,7 @@ def test_a_cursor_this_list_did_not_write_is_refused(engine: Engine, cursor: str
 
 
 @given(st.integers(0, 2**63 - 1))
-def test_a_cursor_comes_back(key: int) -> None:
+def test_written_cursor_is_read_back_as_the_same_key(key: int) -> None:
     cursor = write_cursor("jobs", key)
     assert cursor.isascii()
     assert not set(cursor) & set("+/=")
@@ -107,6 +107,6 @@ def test_a_cursor_comes_back(key: int) -> None:
 
 
 @given(st.text())
-def test_no_text_breaks_the_reading_of_cursors(text: str) -> None:
+def test_any_text_that_is_no_cursor_raises_bad_cursor(text: str) -> None:
     with pytest.raises(BadCursor):
         read_cursor("jobs", text)

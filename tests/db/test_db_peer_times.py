@@ -12,7 +12,7 @@ ROWS = [{"name": "numpy", "time_us": 20.0, "max_error": 1e-7, "error": None, "le
 VERSIONS = {"numpy": "2.5.2", "units": "2"}
 
 
-def test_times_come_back_beside_the_same_versions_only(engine: Engine) -> None:
+def test_peer_times_are_found_only_with_the_same_versions(engine: Engine) -> None:
     job, cpu, other = submitted(engine), device(engine, kind="cpu"), device(engine)
     mine: Any = (job.workload_key, cpu.id, "all")
     assert peer_times.find(engine, *mine, VERSIONS) is None
@@ -27,7 +27,7 @@ def test_times_come_back_beside_the_same_versions_only(engine: Engine) -> None:
     assert peer_times.find(engine, job.workload_key + " ", cpu.id, "all", VERSIONS) is None
 
 
-def test_new_times_take_the_place_of_the_old(engine: Engine) -> None:
+def test_new_peer_times_replace_the_old(engine: Engine) -> None:
     job, cpu = submitted(engine), device(engine, kind="cpu")
     mine: Any = (job.workload_key, cpu.id, "all")
     peer_times.store(engine, *mine, VERSIONS, ROWS)

@@ -66,7 +66,7 @@ def plans(engine: Engine, action: Callable[[], object], part: str) -> list[str]:
 
 
 @pytest.mark.parametrize("state", ["succeeded", "queued"])
-def test_a_claim_walks_the_unended_jobs_in_their_order(engine: Engine, state: str) -> None:
+def test_claim_reads_unfinished_jobs_by_index_without_sorting(engine: Engine, state: str) -> None:
     fill(engine, state, 3000)
     claim = plans(engine, lambda: queue.claim(engine, "worker", ["cuda"]), "LIMIT")
     assert len(claim) == 1
@@ -77,7 +77,9 @@ def test_a_claim_walks_the_unended_jobs_in_their_order(engine: Engine, state: st
 
 @pytest.mark.parametrize("analysed", [True, False])
 @pytest.mark.parametrize("dialect", ["postgresql"])
-def test_a_claim_does_not_sort_a_queue_that_grew_of_late(engine: Engine, *, analysed: bool) -> None:
+def test_claim_does_not_sort_a_queue_that_grew_since_analyze(
+    engine: Engine, *, analysed: bool
+) -> None:
     """A claim uses the index even if PostgreSQL expects few rows.
 
     Until its next ANALYZE it has old statistics of the table, or none.

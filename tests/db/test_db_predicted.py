@@ -25,13 +25,13 @@ def ended(engine: Engine, order: dict[str, Any], time_us: float, threads: int = 
 SEARCHED = {"search": "xgb", "trials": 4}
 
 
-def test_what_is_predicted_says_so(engine: Engine) -> None:
+def test_predicted_best_is_marked_as_predicted(engine: Engine) -> None:
     job = ended(engine, dict(PREDICTION), 1.5)
     [found] = best.lookup(engine, job.workload_key)
     assert (found.search, best_fields([found], None)["match"]) == (PREDICTED, "predicted")
 
 
-def test_a_search_replaces_it_even_if_it_is_slower(engine: Engine) -> None:
+def test_search_replaces_a_predicted_best_even_if_it_is_slower(engine: Engine) -> None:
     for threads in (1, 2):
         ended(engine, dict(PREDICTION), 1.5, threads)
     job = ended(engine, SEARCHED, 2.0, 2)
@@ -43,7 +43,7 @@ def test_a_search_replaces_it_even_if_it_is_slower(engine: Engine) -> None:
     assert files == len(FILES)
 
 
-def test_it_takes_no_searched_ones_place(engine: Engine) -> None:
+def test_prediction_does_not_replace_a_searched_best(engine: Engine) -> None:
     searched = ended(engine, SEARCHED, 2.0, 2)
     job = ended(engine, dict(PREDICTION), 1.5, 1)
     found = best.bests_on_device(engine, job.workload_key, device(engine).id)
@@ -58,7 +58,7 @@ def test_the_faster_of_two_predictions_stays(engine: Engine) -> None:
     assert found.job_id == first.id
 
 
-def test_it_answers_an_order_of_a_prediction_and_none_of_a_search(engine: Engine) -> None:
+def test_prediction_answers_orders_of_predictions_but_not_of_searches(engine: Engine) -> None:
     job = ended(engine, dict(PREDICTION), 1.5)
     order = queue.JobOrder(
         operator=job.operator, workload_key=job.workload_key, workload=job.workload, **PREDICTION

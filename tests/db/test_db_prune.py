@@ -71,7 +71,7 @@ def knobs(engine: Engine, job: queue.Job) -> list[int]:
     return [trial.config["threads"] for trial in trials.list_trials(engine, job.id).items]
 
 
-def test_the_trial_of_a_best_stays_and_the_others_go(engine: Engine) -> None:
+def test_prune_keeps_the_trial_of_a_best_and_deletes_the_others(engine: Engine) -> None:
     job = tuned(engine, 64, count=5, winner=3)
     [found] = best.lookup(engine, job.workload_key)
     counted = totals(engine)
@@ -88,7 +88,7 @@ def test_the_trial_of_a_best_stays_and_the_others_go(engine: Engine) -> None:
     assert prune.prune(engine, 90).trials == 0
 
 
-def test_a_dry_run_says_the_same_and_does_nothing(engine: Engine) -> None:
+def test_dry_run_counts_the_same_rows_and_deletes_nothing(engine: Engine) -> None:
     first, second = tuned(engine, 64), tuned(engine, 65, winner=None)
     again = tuned(engine, 64, count=0)
     assert first.id != again.id
@@ -104,7 +104,7 @@ def test_a_dry_run_says_the_same_and_does_nothing(engine: Engine) -> None:
     assert check(engine).wrong == []
 
 
-def test_only_old_trials_of_a_long_job_go(engine: Engine) -> None:
+def test_prune_deletes_only_the_old_trials_of_a_long_job(engine: Engine) -> None:
     job = tuned(engine, 64, winner=None)
     aged(engine, 10, job)
     with writing(engine) as connection:
@@ -114,7 +114,9 @@ def test_only_old_trials_of_a_long_job_go(engine: Engine) -> None:
     assert knobs(engine, job) == [3, 4]
 
 
-def test_many_go_in_many_transactions(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prune_deletes_many_rows_in_several_transactions(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(prune, "BATCH", 3)
     monkeypatch.setattr(prune, "ARTIFACTS_AT_ONCE", 2)
     job = tuned(engine, 64, count=10, winner=None)
@@ -126,7 +128,7 @@ def test_many_go_in_many_transactions(engine: Engine, monkeypatch: pytest.Monkey
     assert check(engine).wrong == []
 
 
-def test_what_a_job_may_come_back_to_stays(engine: Engine) -> None:
+def test_prune_keeps_trials_of_a_workload_with_an_unfinished_job(engine: Engine) -> None:
     """Trials of a workload with an unended job stay: its search reuses them, and one may win."""
     old = tuned(engine, 64, winner=None)
     aged(engine, 10)
@@ -139,7 +141,7 @@ def test_what_a_job_may_come_back_to_stays(engine: Engine) -> None:
     assert prune.prune(engine, 5).trials == 5
 
 
-def test_the_last_jobs_stay_whole_for_warm_starts(
+def test_prune_keeps_the_last_jobs_for_warm_starts(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prune, "WARM_JOBS", 2)
@@ -154,7 +156,7 @@ def test_the_last_jobs_stay_whole_for_warm_starts(
     assert len(past) == 5
 
 
-def test_lists_go_but_for_those_a_best_is_of(engine: Engine) -> None:
+def test_prune_deletes_imported_lists_of_jobs_without_a_best(engine: Engine) -> None:
     job = tuned(engine, 64)
     kept = tuned(engine, 65)
     with writing(engine) as connection:
@@ -179,7 +181,7 @@ def test_lists_go_but_for_those_a_best_is_of(engine: Engine) -> None:
     ages=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 4)), min_size=1, max_size=5),
     days=st.integers(0, 20),
 )
-def test_whatever_their_ages_bests_keep_what_they_rest_on(
+def test_prune_keeps_all_rows_of_a_best_whatever_their_age(
     engine: Engine, ages: list[tuple[int, int]], days: int
 ) -> None:
     """No pruning deletes a best, its job, its trial or its files."""
@@ -213,7 +215,7 @@ def test_whatever_their_ages_bests_keep_what_they_rest_on(
     assert check(engine).wrong == []
 
 
-def test_the_room_is_given_back(engine: Engine) -> None:
+def test_reclaim_frees_disk_space_once_no_job_runs(engine: Engine) -> None:
     """Freed pages are reused while a job runs, and go back to the disk by VACUUM after that."""
     artifacts.put(engine, bytes(1_000_000), "library", "x")
     aged(engine, 10)
@@ -236,7 +238,7 @@ def test_the_room_is_given_back(engine: Engine) -> None:
         assert connection.execute(text("PRAGMA journal_mode")).scalar() == "wal"
 
 
-def test_the_room_of_a_database_that_vanished_meanwhile(
+def test_reclaim_reports_a_database_that_vanished(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``reclaim`` reports a file that was deleted in between, and makes no new one."""
@@ -252,7 +254,7 @@ def test_the_room_of_a_database_that_vanished_meanwhile(
         space.reclaim(engine)
 
 
-def test_the_room_while_another_writes(url: str, engine: Engine) -> None:
+def test_reclaim_reports_a_lock_of_another_writer(url: str, engine: Engine) -> None:
     """``reclaim`` reports the lock if another process keeps writing."""
     if engine.dialect.name == "postgresql":
         pytest.skip("VACUUM waits for no writer there")

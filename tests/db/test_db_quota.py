@@ -34,7 +34,7 @@ def several(*lengths: int) -> list[ListedOrder]:
     return [ListedOrder(each, [ListedConfig({"a": 1}, 1)]) for each in orders]
 
 
-def test_a_job_belongs_to_who_ordered_it(engine: Engine, mine: Engine) -> None:
+def test_job_stores_who_ordered_it(engine: Engine, mine: Engine) -> None:
     """A job keeps the name of the key or address that ordered it; None for the command line."""
     submitted(engine, 10)
     submitted(mine, 11)
@@ -42,7 +42,7 @@ def test_a_job_belongs_to_who_ordered_it(engine: Engine, mine: Engine) -> None:
     assert owners(engine) == [None, "key 1", "address 127.0.0.1"]
 
 
-def test_no_more_than_the_quota_may_be_unfinished(engine: Engine, mine: Engine) -> None:
+def test_order_beyond_the_quota_of_unfinished_jobs_is_refused(engine: Engine, mine: Engine) -> None:
     first = submitted(mine, 10)
     second = submitted(mine, 11)
     before = everything(engine)
@@ -58,14 +58,14 @@ def test_no_more_than_the_quota_may_be_unfinished(engine: Engine, mine: Engine) 
     submitted(mine, 14)
 
 
-def test_a_job_that_is_there_already_costs_nothing(engine: Engine, mine: Engine) -> None:
+def test_order_that_joins_a_job_does_not_count_for_the_quota(engine: Engine, mine: Engine) -> None:
     job, _ = queue.submit(mine, order(10), "key")
     submitted(mine, 11)
     assert queue.submit(mine, order(10), "key") == (job, False)
     assert queue.submit(mine, order(10)) == (job, False)
 
 
-def test_an_import_is_taken_whole_or_not_at_all(engine: Engine, mine: Engine) -> None:
+def test_import_beyond_the_quota_makes_no_job(engine: Engine, mine: Engine) -> None:
     with pytest.raises(QuotaExceeded):
         listed.submit(mine, several(10, 11, 12))
     assert owners(engine) == []
@@ -73,7 +73,7 @@ def test_an_import_is_taken_whole_or_not_at_all(engine: Engine, mine: Engine) ->
     assert owners(engine) == ["key 1", "key 1"]
 
 
-def test_an_import_counts_once_however_many_shapes_it_has(engine: Engine, mine: Engine) -> None:
+def test_import_counts_jobs_once_for_any_number_of_shapes(engine: Engine, mine: Engine) -> None:
     """An import takes as many statements for 200 shapes as for 3, and one count of jobs.
 
     SQLite accepts no heartbeat of a worker while the import is written.
@@ -96,7 +96,7 @@ def test_an_import_counts_once_however_many_shapes_it_has(engine: Engine, mine: 
     assert len(owners(engine)) == 203
 
 
-def test_the_jobs_of_an_import_wait_in_its_order(engine: Engine) -> None:
+def test_imported_jobs_are_claimed_in_the_order_of_the_import(engine: Engine) -> None:
     waiting, [known] = several(30, 10, 20), several(10)
     [(first, _)] = listed.submit(engine, [known])
     taken = listed.submit(engine, [*waiting, waiting[0]])

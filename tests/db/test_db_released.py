@@ -110,7 +110,7 @@ def test_every_released_revision_is_kept_for_both_engines() -> None:
     assert all((HERE / name).stat().st_size <= 30_000 for name in kept)
 
 
-def test_no_row_is_lost_or_changed(old: Engine) -> None:
+def test_migration_loses_and_changes_no_row(old: Engine) -> None:
     before = rows(old)
     migrate(old)
     check_schema(old)
@@ -123,7 +123,7 @@ def test_no_row_is_lost_or_changed(old: Engine) -> None:
     assert len(before["trials"]) == 7
 
 
-def test_it_is_as_a_new_database_and_all_of_it_is_read(
+def test_migrated_database_equals_a_new_one_and_all_rows_are_read(
     migrated: Engine, engine: Engine, revision: str
 ) -> None:
     assert sorted(picture(migrated)) == sorted([*metadata.tables, "alembic_version"])
@@ -202,7 +202,7 @@ def all_else_is_read(migrated: Engine) -> None:
     assert [each.public_key for each in signers.list_signers(migrated)] == ["5e" * 32]
 
 
-def test_work_goes_on(migrated: Engine) -> None:
+def test_work_continues_after_a_migration(migrated: Engine) -> None:
     """Work continues after a migration.
 
     The job of a worker that is gone is claimed first, then those that wait. A repeated order still

@@ -37,12 +37,12 @@ def run_migrations(url: str) -> subprocess.Popen[str]:
     )
 
 
-def test_the_migrations_make_what_the_models_say(engine: Engine) -> None:
+def test_migrations_make_the_tables_of_the_metadata(engine: Engine) -> None:
     with reading(engine) as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
 
 
-def test_the_migrations_make_what_no_comparison_sees(engine: Engine, blank: Engine) -> None:
+def test_migrations_make_the_checks_and_index_conditions(engine: Engine, blank: Engine) -> None:
     """Migrations make the checks and the indexes' conditions, which alembic does not compare."""
     with writing(blank) as connection:
         metadata.create_all(connection)
@@ -76,7 +76,7 @@ def test_migrating_twice_changes_nothing(blank: Engine) -> None:
     check_schema(blank)
 
 
-def test_an_empty_database_is_refused_with_what_to_run(blank: Engine) -> None:
+def test_empty_database_is_refused_with_the_command_to_run(blank: Engine) -> None:
     with pytest.raises(SchemaMismatch, match=r"empty.*python -m db\.migrations"):
         check_schema(blank)
     assert inspect(blank).get_table_names() == []
@@ -135,7 +135,7 @@ def test_the_database_of_another_program_is_refused_and_left_alone(
     plain.dispose()
 
 
-def test_another_program_may_use_alembic_too(blank: Engine) -> None:
+def test_alembic_database_of_another_program_is_refused(blank: Engine) -> None:
     of_another_schema(blank, "1975ea83b712")
     for refuse in (check_schema, migrate):
         with pytest.raises(SchemaMismatch, match=r"another program's: its schema is 1975ea83b712"):
@@ -155,7 +155,7 @@ engine.dispose()
 """
 
 
-def test_several_processes_may_start_at_once(blank_url: str) -> None:
+def test_several_processes_may_migrate_at_once(blank_url: str) -> None:
     command = [sys.executable, "-W", "error", "-c", MIGRATE_AT_ONCE, blank_url]
     pipe = subprocess.PIPE
     processes = [
@@ -175,13 +175,13 @@ def test_several_processes_may_start_at_once(blank_url: str) -> None:
     engine.dispose()
 
 
-def test_several_threads_may_start_at_once(blank: Engine) -> None:
+def test_several_threads_may_migrate_at_once(blank: Engine) -> None:
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda _: migrate(blank), range(4)))
     check_schema(blank)
 
 
-def test_the_command_migrates(blank_url: str) -> None:
+def test_migrations_command_migrates_the_database(blank_url: str) -> None:
     process = run_migrations(blank_url)
     assert process.communicate(timeout=60) == ("", "")
     assert process.returncode == 0
@@ -190,7 +190,7 @@ def test_the_command_migrates(blank_url: str) -> None:
     engine.dispose()
 
 
-def test_the_command_says_in_one_line_why_it_can_not() -> None:
+def test_migrations_command_reports_an_error_in_one_line() -> None:
     process = run_migrations("sqlite:////no/such/folder/a.db")
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
@@ -198,7 +198,7 @@ def test_the_command_says_in_one_line_why_it_can_not() -> None:
     assert "no folder" in err
 
 
-def test_looking_at_the_schema_again_and_again_keeps_nothing(engine: Engine) -> None:
+def test_repeated_schema_checks_keep_no_memory(engine: Engine) -> None:
     """Repeated checks of the schema, as by probes of ``/readyz``, keep no memory.
 
     A check that builds its statements anew keeps 17 KB each time and displaces another statement

@@ -87,7 +87,7 @@ def test_a_fingerprint_is_written_as_ssh_does() -> None:
     assert signed.fingerprint(key) == "SHA256:If4x36FUomFia/hUBG/SJxt77UtqvkWqWId+9H+XIbk"
 
 
-def test_the_signer_is_registered_with_what_it_signed_or_not_at_all(engine: Engine) -> None:
+def test_signer_is_registered_only_if_its_best_is_stored(engine: Engine) -> None:
     tuned(engine)
     assert [found.public_key for found in signers.list_signers(engine)] == [signer().public_key]
     submitted(engine, 65)
@@ -101,7 +101,7 @@ def test_the_signer_is_registered_with_what_it_signed_or_not_at_all(engine: Engi
     assert everything(engine) == before
 
 
-def test_a_sound_best(engine: Engine) -> None:
+def test_check_finds_nothing_wrong_with_a_signed_best(engine: Engine) -> None:
     tuned(engine)
     found = check(engine)
     assert (found.wrong, found.notes) == ([], [])
@@ -118,7 +118,7 @@ def test_a_best_that_nobody_signed_is_only_noted(engine: Engine) -> None:
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 @pytest.mark.parametrize("dialect", ["sqlite"])
-def test_a_flipped_bit_is_found(engine: Engine, data: st.DataObject) -> None:
+def test_check_finds_a_flipped_bit_in_any_file(engine: Engine, data: st.DataObject) -> None:
     """A flipped bit in any file is found, even if the file is renamed after its new SHA-256."""
     with reading(engine) as connection:
         if connection.execute(select(tables.bests.c.id)).first() is None:
@@ -156,7 +156,7 @@ def first_line(engine: Engine) -> str:
     return check(engine).wrong[0]
 
 
-def test_what_is_signed_by_nobody_known(engine: Engine) -> None:
+def test_check_finds_a_best_signed_by_an_unknown_key(engine: Engine) -> None:
     tuned(engine, key=OTHER)
     assert "SHA256:" in first_line(engine)
     assert "which no worker has registered; tune it again" in first_line(engine)
@@ -195,7 +195,7 @@ def test_a_faster_best_that_clients_refuse_is_replaced(
     assert check(engine).wrong == []
 
 
-def test_a_faster_best_that_they_load_stays(engine: Engine) -> None:
+def test_faster_best_that_clients_load_is_kept(engine: Engine) -> None:
     first = tuned(engine)
     tuned(engine, time_us=2.0, timing=2)
     [found] = best.lookup(engine, submitted(engine).workload_key)
@@ -214,7 +214,7 @@ CONFIG = trials.config_key({"template": "direct", "threads": 64})
         ({(CONFIG, 2), ("0" * 32, 1)}, [KEY], True),  # another version, another configuration
     ],
 )
-def test_a_faster_best_of_another_key_stays_if_that_is_trusted_or_it_was_not_compared(
+def test_faster_best_of_another_key_is_kept_if_trusted_or_not_compared(
     engine: Engine,
     compared: Collection[tuple[str, int]],
     trusted: Collection[Ed25519PrivateKey] | None,
@@ -230,7 +230,7 @@ def test_a_faster_best_of_another_key_stays_if_that_is_trusted_or_it_was_not_com
     assert check(engine).wrong == []
 
 
-def test_a_best_with_the_files_of_another(engine: Engine) -> None:
+def test_check_finds_a_best_with_the_files_of_another(engine: Engine) -> None:
     tuned(engine)
     tuned(engine, 65)
     mine = tables.best_artifacts.alias()
@@ -252,14 +252,14 @@ def test_a_best_with_the_files_of_another(engine: Engine) -> None:
         ({"workload_key": "{}"}, "is of another workload"),
     ],
 )
-def test_a_manifest_that_says_something_else(
+def test_check_finds_a_manifest_that_does_not_fit_its_best(
     engine: Engine, changes: dict[str, Any], says: str
 ) -> None:
     tuned(engine, **changes)
     assert says in first_line(engine)
 
 
-def test_prune_keeps_the_signature_of_a_best_and_takes_the_one_before(engine: Engine) -> None:
+def test_prune_keeps_the_signature_of_a_best_and_deletes_the_former(engine: Engine) -> None:
     first = tuned(engine)
     second = tuned(engine, timing=2)  # replaces the first, as it is of the same workload
     assert first["signature"] != second["signature"]

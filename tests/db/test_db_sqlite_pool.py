@@ -24,7 +24,7 @@ def remove(path: Path) -> None:
         each.unlink()
 
 
-def test_a_deleted_file_takes_no_order_and_is_not_made_anew(engine: Engine) -> None:
+def test_deleted_file_refuses_orders_and_is_not_created_again(engine: Engine) -> None:
     job, path = submitted(engine), file_of(engine)
     remove(path)
     for _ in range(2):
@@ -37,7 +37,7 @@ def test_a_deleted_file_takes_no_order_and_is_not_made_anew(engine: Engine) -> N
     assert list(path.parent.glob(f"{path.name}*")) == []
 
 
-def test_what_takes_its_place_is_used(engine: Engine) -> None:
+def test_file_that_replaces_a_deleted_one_is_used(engine: Engine) -> None:
     path = file_of(engine)
     copy = shutil.copy(path, path.with_suffix(".copy"))
     submitted(engine)

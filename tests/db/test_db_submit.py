@@ -40,7 +40,7 @@ def test_a_new_job_is_queued_as_ordered(engine: Engine) -> None:
     assert queue.get(engine, job.id) == job
 
 
-def test_an_equal_order_joins_the_job_that_is_under_way(engine: Engine) -> None:
+def test_equal_order_joins_a_queued_or_running_job(engine: Engine) -> None:
     """An equal order returns the job that is queued or running, but not one that ended."""
     job = submitted(engine)
     assert queue.submit(engine, order()) == (job, False)
@@ -94,7 +94,7 @@ def test_an_idempotency_key_gives_its_job_again_even_when_it_ended(engine: Engin
     assert queue.submit(engine, order(), "key 2")[1]
 
 
-def test_a_key_outlives_the_release_that_took_its_order(engine: Engine) -> None:
+def test_idempotency_key_of_an_earlier_release_still_finds_its_job(engine: Engine) -> None:
     """An Idempotency-Key of an earlier release still finds its job.
 
     Fields that orders got later are left out of the key at their defaults.
@@ -116,7 +116,7 @@ def test_an_idempotency_key_with_another_order_is_refused(engine: Engine) -> Non
     assert everything(engine) == before
 
 
-def test_a_key_is_its_orderers_own(engine: Engine) -> None:
+def test_idempotency_key_belongs_to_its_orderer(engine: Engine) -> None:
     mine, theirs = (orders_of(engine, Orderer(f"key {n}", None)) for n in (1, 2))
     job, _ = queue.submit(mine, order(), "order 1")
     other, created = queue.submit(theirs, order(trials=5), "order 1")
@@ -125,7 +125,7 @@ def test_a_key_is_its_orderers_own(engine: Engine) -> None:
     assert queue.submit(theirs, order(trials=5), "order 1") == (other, False)
 
 
-def test_a_key_is_forgotten_after_a_day(engine: Engine) -> None:
+def test_idempotency_key_is_forgotten_after_a_day(engine: Engine) -> None:
     def age(seconds: float) -> None:
         with writing(engine) as connection:
             older = idempotency_keys.c.created_at - seconds
@@ -144,7 +144,7 @@ def test_a_key_is_forgotten_after_a_day(engine: Engine) -> None:
     assert queue.submit(engine, order(trials=5), "key 1") == (later, False)
 
 
-def test_the_keys_of_an_orderer_are_counted(
+def test_orderer_may_have_only_so_many_idempotency_keys(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each orderer may have only so many keys, even if its orders join a job.
@@ -165,7 +165,7 @@ def test_the_keys_of_an_orderer_are_counted(
     assert queue.submit(orders_of(engine, Orderer("key 2", None)), order(), "key 3")[0] == job
 
 
-def test_a_key_remembers_the_job_it_joined(engine: Engine) -> None:
+def test_idempotency_key_remembers_the_job_it_joined(engine: Engine) -> None:
     job = submitted(engine)
     assert queue.submit(engine, order(), "late") == (job, False)
     cancelled = queue.cancel(engine, job.id)
@@ -213,7 +213,7 @@ def test_reuse_answers_with_the_job_behind_the_best(engine: Engine) -> None:
     assert queue.submit(engine, replace(reuse, search="random", seed=1)) == (gpu, False)
 
 
-def test_reuse_tunes_where_the_evidence_is_thin(engine: Engine) -> None:
+def test_reuse_makes_a_job_if_no_best_has_enough_trials(engine: Engine) -> None:
     tuned(engine, "cuda", 4, time_us=1.0)
     assert queue.submit(engine, order(on_existing="reuse", trials=5))[1]
     assert queue.submit(engine, order(on_existing="reuse", target="cpu"))[1]
@@ -266,14 +266,14 @@ def test_a_search_that_ended_by_its_budget_answers_no_order_that_allows_more(
         assert queue.submit(engine, replace(again, budget_seconds=more))[1], more
 
 
-def test_a_used_up_space_is_not_searched_again_and_again(engine: Engine) -> None:
+def test_exhausted_space_is_not_searched_again(engine: Engine) -> None:
     """A search that ran out of configurations answers orders that add patience or a budget."""
     ended = searched(engine, on_existing="reuse", trials=50)
     asked = order(on_existing="reuse", trials=50, patience=7, budget_seconds=60.0)
     assert queue.submit(engine, asked) == (ended, False)
 
 
-def test_a_list_is_no_search(engine: Engine) -> None:
+def test_imported_list_answers_only_orders_of_as_many_trials(engine: Engine) -> None:
     """An imported list answers only orders of as many trials as it has measured."""
     entries = [listed.ListedConfig({"template": "direct", "threads": knob}, 1) for knob in range(5)]
     asked = order(on_existing="reuse", trials=5)
@@ -288,7 +288,7 @@ def test_a_list_is_no_search(engine: Engine) -> None:
     assert queue.submit(engine, replace(asked, trials=1))[0].id == job.id
 
 
-def test_what_was_refused_or_failed_is_no_evidence(engine: Engine) -> None:
+def test_failed_and_skipped_trials_do_not_answer_an_order(engine: Engine) -> None:
     """Only trials that worked count as evidence for an order with ``on_existing`` reuse.
 
     A list of one slow configuration and 200 that failed or were skipped answers no order of 64

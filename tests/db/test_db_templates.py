@@ -27,7 +27,7 @@ def finished(engine: Engine, template: str, time_us: float, **ordered: Any) -> q
     return queue.get(engine, job.id)
 
 
-def test_a_restricted_best_stands_beside_the_one_of_all(engine: Engine) -> None:
+def test_restricted_best_is_kept_beside_the_unrestricted_one(engine: Engine) -> None:
     whole = finished(engine, "fft", 10.0)
     alone = finished(engine, "direct", 20.0, templates=DIRECT)
     assert [found.job_id for found in best.lookup(engine, KEY)] == [whole.id]
@@ -38,7 +38,7 @@ def test_a_restricted_best_stands_beside_the_one_of_all(engine: Engine) -> None:
     assert [each.job_id for each in best.bests_of_operator(engine, "conv1d")] == [whole.id]
 
 
-def test_a_restricted_best_that_is_faster_answers_all(engine: Engine) -> None:
+def test_faster_restricted_best_answers_unrestricted_lookups(engine: Engine) -> None:
     """A restricted best also answers lookups without a restriction if it is the fastest."""
     finished(engine, "direct", 20.0)
     alone = finished(engine, "direct", 10.0, templates=DIRECT, trials=500)
@@ -58,7 +58,7 @@ def test_a_restricted_order_is_answered_by_as_many_trials_of_its_templates(engin
     assert (created, job.id) == (False, whole.id)
 
 
-def test_trials_of_other_templates_are_no_evidence(engine: Engine) -> None:
+def test_trials_of_other_templates_do_not_count_for_an_order(engine: Engine) -> None:
     """Only trials of an order's own templates count towards the trials that it asks for."""
     finished(engine, "fft", 10.0)
     finished(engine, "direct", 20.0, templates=DIRECT)
@@ -67,7 +67,7 @@ def test_trials_of_other_templates_are_no_evidence(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("trials_ordered", [2, 4])
-def test_an_order_of_all_is_not_answered_by_a_restricted_search(
+def test_unrestricted_order_is_not_answered_by_a_restricted_search(
     engine: Engine, trials_ordered: int
 ) -> None:
     finished(engine, "direct", 10.0, templates=DIRECT)

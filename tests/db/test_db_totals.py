@@ -17,11 +17,11 @@ from db.sql.errors import DuplicateTrial
 from db.sql.tables import jobs
 
 
-def test_nothing_yet(engine: Engine) -> None:
+def test_totals_of_an_empty_database_are_zero(engine: Engine) -> None:
     assert totals(engine) == Totals({}, 0.0, {}, {}, {})
 
 
-def test_jobs_trials_and_seconds(engine: Engine) -> None:
+def test_totals_count_jobs_trials_and_seconds(engine: Engine) -> None:
     gpu = device(engine).id
     submitted(engine)
     job = claimed(engine)
@@ -45,7 +45,7 @@ def test_jobs_trials_and_seconds(engine: Engine) -> None:
     assert known.seconds["build_error", "run"] == 0
 
 
-def test_the_oldest_queued_job(engine: Engine) -> None:
+def test_totals_report_the_age_of_the_oldest_queued_job(engine: Engine) -> None:
     submitted(engine)
     running = claimed(engine)
     waiting = submitted(engine, length=65)
@@ -57,7 +57,7 @@ def test_the_oldest_queued_job(engine: Engine) -> None:
     assert 100 <= totals(engine).queued_seconds < 160
 
 
-def test_living_workers(engine: Engine) -> None:
+def test_totals_count_live_workers_by_kind_of_device(engine: Engine) -> None:
     gpu = device(engine).id
     said: dict[str, Any] = {"host": "here", "pid": 7, "version": "0.1.0", "device_id": gpu}
     for name, job in (("a", "0" * 32), ("b", None), ("c", None), ("silent", None)):

@@ -39,14 +39,14 @@ def numbers(engine: Engine, job: str, sort: str = "time_us", **wanted: Any) -> l
     return [trial["number"] for trial in found]
 
 
-def test_what_has_no_value_comes_last_in_either_order(engine: Engine, job: str) -> None:
+def test_trial_without_a_value_is_sorted_last_in_either_order(engine: Engine, job: str) -> None:
     assert numbers(engine, job) == [2, 4, 1, 3]
     assert numbers(engine, job, descending=True) == [1, 4, 2, 3]
     assert numbers(engine, job, "number", descending=True) == [4, 3, 2, 1]
     assert numbers(engine, job, "max_error") == [4, 1, 2, 3]
 
 
-def test_by_status_template_and_knobs(engine: Engine, job: str) -> None:
+def test_trials_are_filtered_by_status_template_and_knobs(engine: Engine, job: str) -> None:
     assert numbers(engine, job, status="build_error") == [3]
     assert numbers(engine, job, template="fft") == [4]
     assert numbers(engine, job, knobs={"threads": "128"}) == [1, 3]
@@ -57,24 +57,26 @@ def test_by_status_template_and_knobs(engine: Engine, job: str) -> None:
     assert numbers(engine, job, status="ok", knobs={"nothing": "1"}) == []
 
 
-def test_text_that_no_database_holds_matches_nothing(engine: Engine, job: str) -> None:
+def test_filter_text_that_no_database_holds_matches_nothing(engine: Engine, job: str) -> None:
     assert numbers(engine, job, status="\0") == []
     assert numbers(engine, job, knobs={"threads": "\ud800"}) == []
 
 
-def test_the_count_is_of_all(engine: Engine, job: str) -> None:
+def test_count_of_trials_ignores_the_limit_of_a_page(engine: Engine, job: str) -> None:
     found, count = find_trials(engine, job, TrialFilter(), limit=1)
     assert ([trial["number"] for trial in found], count) == ([2], 4)
 
 
-def test_all_in_batches(engine: Engine, job: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trials_are_read_in_batches(
+    engine: Engine, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(trial_table, "BATCH", 2)
     told = list(trial_table.batches(engine, job, TrialFilter()))
     assert [[trial["number"] for trial in batch] for batch in told] == [[1, 2], [3, 4]]
     assert trial_table.templates_of(engine, job) == ["direct", "fft"]
 
 
-def test_a_job_that_is_none(engine: Engine) -> None:
+def test_unknown_job_has_no_trials_and_an_invalid_id_raises_not_found(engine: Engine) -> None:
     assert find_trials(engine, "0" * 32, TrialFilter()) == ([], 0)
     with pytest.raises(NotFound):
         find_trials(engine, "nothing", TrialFilter())

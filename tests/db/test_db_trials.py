@@ -38,7 +38,9 @@ def test_trials_are_kept_as_they_were_given(engine: Engine, job: queue.Job, gpu:
     assert trials.add(engine, job.id, job.attempt, []) == []
 
 
-def test_numbers_go_on_in_the_next_attempt(engine: Engine, job: queue.Job, gpu: int) -> None:
+def test_trial_numbers_continue_in_the_next_attempt(
+    engine: Engine, job: queue.Job, gpu: int
+) -> None:
     trials.add(engine, job.id, 1, [new_trial(gpu, 1), new_trial(gpu, 2)])
     queue.heartbeat(engine, job.id, 1, lease_seconds=-1)
     again = claimed(engine)
@@ -46,7 +48,7 @@ def test_numbers_go_on_in_the_next_attempt(engine: Engine, job: queue.Job, gpu: 
     assert [trial.number for trial in trials.list_trials(engine, job.id).items] == [1, 2, 3]
 
 
-def test_a_known_trial_is_refused_with_all_that_came_with_it(
+def test_duplicate_trial_is_refused_with_its_whole_batch(
     engine: Engine, job: queue.Job, gpu: int
 ) -> None:
     trials.add(engine, job.id, job.attempt, [new_trial(gpu, 64)])
@@ -76,7 +78,7 @@ def test_a_trial_is_known_to_every_job_of_its_workload(
 
 
 @pytest.mark.parametrize("status", ["machine_error", "build_timeout", "run_timeout"])
-def test_what_is_not_final_is_refused_to_its_own_job_only(
+def test_transient_failure_may_be_tried_again_by_another_job(
     engine: Engine, job: queue.Job, gpu: int, status: str
 ) -> None:
     failed = new_trial(gpu, 64, status=status, time_us=None, timing=None, error="killed")
@@ -100,7 +102,9 @@ def test_what_is_not_final_is_refused_to_its_own_job_only(
         trials.add(engine, late.id, late.attempt, [failed])
 
 
-def test_nothing_is_learnt_from_a_machines_error(engine: Engine, job: queue.Job, gpu: int) -> None:
+def test_machine_error_is_not_used_for_warm_starts(
+    engine: Engine, job: queue.Job, gpu: int
+) -> None:
     starved = new_trial(gpu, 64, status="machine_error", time_us=None, timing=None)
     trials.add(engine, job.id, job.attempt, [starved, new_trial(gpu, 65)])
     learnt = history.latest_trials(engine, job.workload_key, gpu, "0.27.0", 10)
@@ -150,7 +154,7 @@ def test_two_jobs_of_one_workload_store_a_trial_once(engine: Engine, gpu: int) -
     assert sorted(trial.config["threads"] for trial in known) == list(range(20))
 
 
-def test_figures_without_a_json_word_become_null(engine: Engine, job: queue.Job, gpu: int) -> None:
+def test_nan_and_infinity_are_stored_as_null(engine: Engine, job: queue.Job, gpu: int) -> None:
     odd = new_trial(
         gpu,
         1,
@@ -166,7 +170,7 @@ def test_figures_without_a_json_word_become_null(engine: Engine, job: queue.Job,
     assert kept.error == "\ufffd?"
 
 
-def test_a_trial_on_an_unknown_device_is_an_error_of_its_own(
+def test_trial_on_an_unknown_device_raises_integrity_error(
     engine: Engine, job: queue.Job, gpu: int
 ) -> None:
     before = everything(engine)
@@ -175,7 +179,9 @@ def test_a_trial_on_an_unknown_device_is_an_error_of_its_own(
     assert everything(engine) == before
 
 
-def test_pages_of_a_log_that_grows(engine: Engine, job: queue.Job, gpu: int) -> None:
+def test_pages_of_a_growing_trial_log_skip_and_repeat_nothing(
+    engine: Engine, job: queue.Job, gpu: int
+) -> None:
     trials.add(engine, job.id, job.attempt, [new_trial(gpu, knob) for knob in range(5)])
     seen, cursor = [], None
     for more in range(5, 8):
@@ -188,7 +194,7 @@ def test_pages_of_a_log_that_grows(engine: Engine, job: queue.Job, gpu: int) -> 
     assert ([trial.number for trial in last.items], last.next_cursor) == ([7, 8], None)
 
 
-def test_a_log_by_status(engine: Engine, job: queue.Job, gpu: int) -> None:
+def test_trial_log_is_filtered_by_status(engine: Engine, job: queue.Job, gpu: int) -> None:
     kinds = ["ok", "run_error", "ok", "ok"]
     new = [new_trial(gpu, knob, status=status) for knob, status in enumerate(kinds)]
     trials.add(engine, job.id, job.attempt, new)
@@ -199,7 +205,9 @@ def test_a_log_by_status(engine: Engine, job: queue.Job, gpu: int) -> None:
     assert trials.list_trials(engine, job.id, "\0").items == []
 
 
-def test_what_is_no_job_or_cursor(engine: Engine, job: queue.Job) -> None:
+def test_trial_log_refuses_an_unknown_job_and_an_invalid_cursor(
+    engine: Engine, job: queue.Job
+) -> None:
     with pytest.raises(NotFound):
         trials.list_trials(engine, "0" * 32)
     with pytest.raises(BadCursor):

@@ -22,7 +22,7 @@ def hurried(tmp_path: Path) -> Iterator[Engine]:
     engine.dispose()
 
 
-def test_a_locked_one(hurried: Engine) -> None:
+def test_error_of_a_locked_database_says_that_another_process_writes(hurried: Engine) -> None:
     with closing(sqlite3.connect(str(hurried.url.database), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(DatabaseUnavailable, match="is locked; another process is writing"):
@@ -30,7 +30,7 @@ def test_a_locked_one(hurried: Engine) -> None:
     submitted(hurried)
 
 
-def test_a_full_one(hurried: Engine) -> None:
+def test_error_of_a_full_database_says_to_make_room(hurried: Engine) -> None:
     with hurried.connect() as connection:  # the pool's only one, which is used again
         connection.exec_driver_sql("PRAGMA max_page_count = 1")
     with pytest.raises(DatabaseFull, match="is full; make room on the disk of"):

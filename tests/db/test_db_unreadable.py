@@ -24,7 +24,7 @@ except BackupRefused as error:
 """The limit of 1000 bytes is smaller than the files that SQLite makes to open a database."""
 
 
-def test_it_is_not_said_to_be_damaged(tmp_path: Path) -> None:
+def test_unreadable_database_is_not_reported_as_damaged(tmp_path: Path) -> None:
     """The error does not call the database damaged.
 
     A user who then restored a backup would lose everything stored since.

@@ -21,7 +21,7 @@ def stored(engine: Engine, length: int, **fields: Any) -> best.Best:
     return recorded(engine, job, new_best(job, device(engine).id))
 
 
-def test_trials_without_their_bulk(engine: Engine) -> None:
+def test_points_of_a_job_leave_out_the_details_of_trials(engine: Engine) -> None:
     submitted(engine)
     job = claimed(engine)
     place = device(engine).id
@@ -42,7 +42,7 @@ def test_trials_without_their_bulk(engine: Engine) -> None:
         views.points(engine, "nothing")
 
 
-def test_bests_by_parts_of_their_shape(engine: Engine) -> None:
+def test_bests_are_found_by_parts_of_their_shape(engine: Engine) -> None:
     made = [stored(engine, 64), stored(engine, 128, mode="same"), stored(engine, 256)]
 
     def found(**shape: Any) -> list[int]:
@@ -69,7 +69,7 @@ def test_bests_by_parts_of_their_shape(engine: Engine) -> None:
         views.find_bests(engine, cursor="x")
 
 
-def test_the_fastest_peer_of_each_jobs_best(engine: Engine) -> None:
+def test_fastest_peers_of_jobs_are_read_from_their_bests(engine: Engine) -> None:
     submitted(engine)
     first = claimed(engine)
     baselines = [{"name": "pytorch", "time_us": 3.0}, {"name": "numpy", "time_us": 300.0}]
@@ -83,7 +83,7 @@ def test_the_fastest_peer_of_each_jobs_best(engine: Engine) -> None:
     assert views.fastest_peers(engine, []) == {}
 
 
-def test_jobs_of_the_same_workload_newest_first(engine: Engine) -> None:
+def test_jobs_alike_lists_other_jobs_of_a_workload_newest_first(engine: Engine) -> None:
     submitted(engine)
     first = claimed(engine)
     submitted(engine, 65)  # a job of another shape, which is left out

@@ -23,7 +23,7 @@ def beat(engine: Engine, name: str, kind: str, job_id: str | None = None) -> Non
     workers.beat(engine, name, host="host", pid=7, device_id=on, version="0.1.0", job_id=job_id)
 
 
-def test_nobody_lives(engine: Engine) -> None:
+def test_waiting_reason_says_that_no_worker_is_alive(engine: Engine) -> None:
     anywhere, on_gpu = submitted(engine), submitted(engine, 65, target="cuda")
     assert "no worker is alive" in (reason(engine, anywhere) or "")
     assert "on a host with a cuda device" in (reason(engine, on_gpu) or "")
@@ -33,7 +33,7 @@ def test_nobody_lives(engine: Engine) -> None:
     assert "no worker is alive" in (reason(engine, on_gpu) or "")
 
 
-def test_only_workers_of_another_kind_live(engine: Engine) -> None:
+def test_waiting_reason_names_the_missing_kind_of_device(engine: Engine) -> None:
     anywhere, on_gpu = submitted(engine), submitted(engine, 65, target="cuda")
     beat(engine, "a", "cpu")
     beat(engine, "b", "cpu")
@@ -46,7 +46,7 @@ def test_only_workers_of_another_kind_live(engine: Engine) -> None:
     assert reason(engine, on_gpu) is None
 
 
-def test_who_is_not_queued_waits_for_nobody(engine: Engine) -> None:
+def test_running_or_ended_job_has_no_waiting_reason(engine: Engine) -> None:
     job = submitted(engine)
     held = claimed(engine)
     assert reason(engine, job) is None
@@ -54,14 +54,14 @@ def test_who_is_not_queued_waits_for_nobody(engine: Engine) -> None:
     assert reason(engine, job) is None
 
 
-def test_many_jobs_are_judged_at_once(engine: Engine) -> None:
+def test_waiting_reasons_of_many_jobs_are_read_at_once(engine: Engine) -> None:
     jobs = [submitted(engine, 64 + n, target=kind) for n, kind in enumerate(("auto", "cuda"))]
     beat(engine, "a", "cpu")
     with reading(engine) as connection:
         assert list(waiting.waiting_reasons(connection, jobs)) == [jobs[1].id]
 
 
-def test_the_job_that_will_answer(engine: Engine) -> None:
+def test_pending_job_is_found_by_workload_and_kind_of_device(engine: Engine) -> None:
     key = order().workload_key
     assert waiting.pending_job_for(engine, key) is None
     anywhere = submitted(engine)
@@ -74,7 +74,7 @@ def test_the_job_that_will_answer(engine: Engine) -> None:
     assert waiting.pending_job_for(engine, key, "cpu", "Test CPU") is None  # another CPU may run it
 
 
-def test_one_that_runs_on_the_device_comes_first(engine: Engine) -> None:
+def test_pending_job_that_runs_on_the_device_comes_first(engine: Engine) -> None:
     key = order().workload_key
     submitted(engine, target="cpu")
     on_gpu = submitted(engine, target="auto")
@@ -92,7 +92,7 @@ def test_one_that_runs_on_the_device_comes_first(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("ended", ["succeeded", "cancelling"])
-def test_a_job_that_ended_or_is_being_cancelled_answers_nobody(engine: Engine, ended: str) -> None:
+def test_ended_or_cancelling_job_is_not_pending(engine: Engine, ended: str) -> None:
     job = submitted(engine)
     held = claimed(engine)
     if ended == "succeeded":
@@ -102,7 +102,7 @@ def test_a_job_that_ended_or_is_being_cancelled_answers_nobody(engine: Engine, e
     assert waiting.pending_job_for(engine, order().workload_key) is None
 
 
-def test_a_worker_gives_no_sign_of_life(engine: Engine) -> None:
+def test_waiting_reason_says_that_the_worker_is_silent(engine: Engine) -> None:
     submitted(engine)
     job = claimed(engine)
     assert reason(engine, job) is None
