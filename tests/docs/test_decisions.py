@@ -12,13 +12,13 @@ DECISIONS = sorted((ROOT / "docs/decisions").glob("*.md"))
 NAMED = re.compile(r"`((?:api|db|docs|templates|tests|tuner)/[\w./]+)`")
 
 
-def test_they_are_numbered_without_a_gap() -> None:
+def test_decisions_are_numbered_without_a_gap() -> None:
     numbers = [path.name[:3] for path in DECISIONS]
     assert numbers == [f"{n:03d}" for n in range(1, len(DECISIONS) + 1)] != []
 
 
 @pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)
-def test_a_decision(path: Path) -> None:
+def test_decision_has_its_three_parts_and_a_link_in_the_map(path: Path) -> None:
     text = path.read_text()
     title = re.escape(path.name[:3])
     assert re.match(rf"# {title}\. .+\n\n\*\*Context\.\*\* ", text)
@@ -27,11 +27,11 @@ def test_a_decision(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [MAP, *DECISIONS], ids=lambda path: path.stem)
-def test_what_it_names_is_there(path: Path) -> None:
+def test_files_that_a_page_names_exist(path: Path) -> None:
     assert [name for name in NAMED.findall(path.read_text()) if not (ROOT / name).exists()] == []
 
 
-def test_the_map_has_every_folder() -> None:
+def test_architecture_map_lists_every_folder() -> None:
     text = MAP.read_text()
     for top in ("api", "db", "tuner"):
         section = text[text.index(f"| `{top}/` |") :].partition("\n\n")[0]
@@ -39,5 +39,5 @@ def test_the_map_has_every_folder() -> None:
         assert {name[:-1] for name in re.findall(r"`(\w+/)`", section)} - {top} == folders
 
 
-def test_the_map_fits_three_screens() -> None:
+def test_architecture_map_fits_three_screens() -> None:
     assert len(MAP.read_text().splitlines()) <= 165

@@ -83,7 +83,7 @@ def composed(path: Path) -> Any:
     return yaml.safe_load(path.read_text())
 
 
-def test_the_service_starts_with_what_its_image_has(tmp_path: Path) -> None:
+def test_service_starts_with_only_the_packages_of_its_image(tmp_path: Path) -> None:
     """The service starts although every package that its image lacks is hidden from it."""
     present = with_what_they_require(SERVICE)
     absent = {
@@ -110,14 +110,14 @@ def test_the_service_starts_with_what_its_image_has(tmp_path: Path) -> None:
     )
 
 
-def test_the_service_requires_what_the_project_requires() -> None:
+def test_service_image_requires_only_packages_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     known = {*project["dependencies"], *project["optional-dependencies"]["postgres"]}
     assert set(SERVICE) - known == set()
 
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.name)
-def test_an_image(dockerfile: Path) -> None:
+def test_image_copies_existing_files_and_has_a_user_and_a_health_check(dockerfile: Path) -> None:
     text = dockerfile.read_text()
     sources = [
         source
@@ -145,7 +145,7 @@ def test_hadolint_has_no_complaint(dockerfile: Path) -> None:
 
 
 @pytest.mark.parametrize("path", COMPOSE, ids=lambda path: path.name)
-def test_a_compose_file(path: Path) -> None:
+def test_compose_file_has_known_settings_and_only_private_ports(path: Path) -> None:
     found = composed(path)
     assert set(found) == {"name", "services", "volumes"}
     mounted = set()
@@ -185,7 +185,7 @@ def test_the_workers_key_outlives_its_container() -> None:
     assert "TUNER_SIGNING_KEY" not in (DOCKER / "api.Dockerfile").read_text()
 
 
-def test_a_worker_is_healthy_while_it_beats(
+def test_worker_container_is_healthy_while_its_worker_sends_heartbeats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"sqlite:///{tmp_path / 'convtune.db'}"

@@ -26,7 +26,7 @@ def test_a_word_has_one_line_and_a_meaning() -> None:
 
 
 @pytest.mark.parametrize("word", FORMERLY)
-def test_a_former_word_is_gone(word: str) -> None:
+def test_former_word_is_used_nowhere(word: str) -> None:
     excluded = [f":!{path}" for path in (GLOSSARY, HISTORY)]
     found = subprocess.run(
         [

@@ -115,7 +115,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     ],
     ids=str,
 )
-def test_a_block(
+def test_how_to_block_runs(
     block: Block, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missing = block.missing()

@@ -55,7 +55,9 @@ def test_alerts_ask_for_metrics_that_are_described() -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit[0])
-def test_a_unit_starts_what_there_is(unit: tuple[str, str], tmp_path: Path) -> None:
+def test_systemd_unit_starts_tuner_with_known_settings(
+    unit: tuple[str, str], tmp_path: Path
+) -> None:
     name, text = unit
     parsed = configparser.RawConfigParser(strict=False)
     parsed.read_string(text)

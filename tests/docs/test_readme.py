@@ -24,7 +24,7 @@ PAGES = {"NVIDIA H200": ("h200.md", "best, warm"), "Intel Xeon": ("cpu.md", "cal
 """By the name of a device, its page of benchmarks and the column that the README quotes."""
 
 
-def test_every_figure_is_a_measured_one() -> None:
+def test_every_readme_figure_is_on_a_page_of_benchmarks() -> None:
     results, models = list(RESULT.finditer(README)), list(MODEL.finditer(README))
     assert len(results) + len(models) == README.count(" | **")
     assert results
@@ -51,6 +51,6 @@ def cells(line: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_of_documents_lead_to_a_file(path: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", FENCED.sub("", path.read_text()))
     assert [link for link in links if not (path.parent / link).exists()] == []

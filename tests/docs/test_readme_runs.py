@@ -13,7 +13,7 @@ trap 'kill $(jobs -p)' EXIT
 """
 
 
-def test_the_readme_pasted_whole(tmp_path: Path) -> None:
+def test_readme_blocks_run_if_pasted_into_one_shell(tmp_path: Path) -> None:
     room = Room(tmp_path)
     (tmp_path / "pasted.sh").write_text(HEAD + "".join(typed(room, block) for block in readme()))
     said, logged = tmp_path / "said.txt", tmp_path / "logged.txt"
@@ -37,13 +37,13 @@ def test_the_readme_pasted_whole(tmp_path: Path) -> None:
     assert float(lines[-1].removeprefix("error: ")) < 1e-4
 
 
-def test_nothing_else_stands_in_it_that_could_be_run() -> None:
+def test_readme_has_no_other_block_that_could_be_run() -> None:
     assert [block.language for block in readme() if "installs" not in block.words] == [
         "sh", "sh", "sh", "python", "python", "python",
     ]  # fmt: skip
 
 
-def test_no_line_needs_a_shell_that_knows_comments() -> None:
+def test_readme_shell_blocks_have_no_comments() -> None:
     """By default, an interactive zsh takes the words behind # for arguments."""
     assert [block.text for block in readme() if block.language == "sh" and "#" in block.text] == []
 
