@@ -66,7 +66,7 @@ def growing(by: float, name: str) -> list[Sample]:
     return samples
 
 
-def test_nothing_is_said_of_a_good_one(good: Outcome) -> None:
+def test_good_soak_misses_no_limit(good: Outcome) -> None:
     """A soak without growth, leaks or harm misses no limit."""
     assert missed(good) == []
 
@@ -80,7 +80,7 @@ def test_nothing_is_said_of_a_good_one(good: Outcome) -> None:
         ("builder_rss_mb", "memory of the worker's builder grew"),
     ],
 )
-def test_growth_is_seen_from_five_percent_on(good: Outcome, name: str, said: str) -> None:
+def test_memory_growth_above_five_percent_is_reported(good: Outcome, name: str, said: str) -> None:
     # the judge compares minutes 12.5 and 57.5: 9 % an hour is 6.6 % there, 5 % an hour is 3.7 %
     good.samples = growing(0.09, name)
     [line] = missed(good)
@@ -89,7 +89,7 @@ def test_growth_is_seen_from_five_percent_on(good: Outcome, name: str, said: str
     assert missed(good) == []
 
 
-def test_a_child_more_or_less_is_no_growth(good: Outcome) -> None:
+def test_samples_with_an_unusual_number_of_children_are_ignored(good: Outcome) -> None:
     """Samples with an unusual number of child processes do not count as growth."""
     good.samples = [
         sample(float(at), descendants=3, tree_rss_mb=1100.0)
@@ -100,7 +100,7 @@ def test_a_child_more_or_less_is_no_growth(good: Outcome) -> None:
     assert growth(good)["worker's tree"] == (700.0, 700.0, 0.0)
 
 
-def test_growth_that_was_not_measured_is_no_success(good: Outcome) -> None:
+def test_growth_that_was_not_measured_counts_as_missed(good: Outcome) -> None:
     """Without late samples the growth is unknown, which counts as missed."""
     good.samples = [each for each in good.samples if each.at < 3000]
     assert len(missed(good)) == 4
@@ -112,7 +112,7 @@ def test_a_short_soak_is_not_judged_by_its_growth(good: Outcome) -> None:
     assert missed(good) == []
 
 
-def test_leaks_are_seen_and_pools_are_none() -> None:
+def test_leaks_are_reported_except_within_the_bounds_of_pools() -> None:
     """Each count that is higher at the last rest is a leak, except within a pool's bound."""
     for name in Idle.__dataclass_fields__:
         more = replace(AT_REST, **{name: getattr(AT_REST, name) + 40})
@@ -124,7 +124,7 @@ def test_leaks_are_seen_and_pools_are_none() -> None:
     assert leaks(AT_REST, replace(AT_REST, api_threads=2)) == []
 
 
-def test_harm_of_every_kind_is_seen(good: Outcome) -> None:
+def test_every_kind_of_harm_is_reported(good: Outcome) -> None:
     accounts = good.accounts
     for harmed, said in (
         (replace(good, orphans=["7: child_main"]), "orphan: 7"),
@@ -142,7 +142,7 @@ def test_harm_of_every_kind_is_seen(good: Outcome) -> None:
         assert line.startswith(said)
 
 
-def test_a_hiccup_is_forgiven_a_broken_service_is_not(good: Outcome) -> None:
+def test_one_broken_request_in_a_thousand_is_accepted(good: Outcome) -> None:
     """One broken request in 1000 is accepted, more are not; nor is any wrong answer."""
     for _ in range(10):
         good.tally.broke_off(ConnectionError("reset"))

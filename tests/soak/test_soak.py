@@ -13,7 +13,7 @@ from tests.soak.soak import Plan, soak
 
 
 @pytest.mark.timeout(600)
-def test_a_short_soak_leaks_nothing_and_is_answered_right(tmp_path: Path) -> None:
+def test_short_soak_leaks_nothing_and_gets_no_wrong_answer(tmp_path: Path) -> None:
     plan = Plan(
         seconds=10.0,
         seed=3,
