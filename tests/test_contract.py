@@ -55,19 +55,19 @@ def test_a_job_has_each_term_in_a_column(name: str) -> None:
 
 @pytest.mark.parametrize("name", TERMS)
 @pytest.mark.parametrize("call", [Client.submit, Client.submit_model, Local.tune, Local.tune_model])
-def test_programs_give_each_term_by_name(call: Any, name: str) -> None:
+def test_python_functions_take_each_term_by_name(call: Any, name: str) -> None:
     assert inspect.signature(call).parameters[name].default == getattr(ORDER, name)
 
 
 @pytest.mark.parametrize("operator_name", [each.name for each in operators()])
-def test_the_shell_has_an_option_for_each_term(operator_name: str) -> None:
+def test_tune_command_has_an_option_for_each_term(operator_name: str) -> None:
     command = load("tune").commands[operator_name]
     options = {each.name for each in command.params}
     assert set(TERMS) - options <= set(TERMS_WITH_OWN_OPTIONS)
     assert isinstance(command, typer.core.TyperCommand)
 
 
-def test_so_has_a_model_in_the_shell() -> None:
+def test_model_tune_command_has_an_option_for_each_term() -> None:
     """``tuner model tune`` has an option for each term, too."""
     options = {each.name for each in load("model").commands["tune"].params}
     assert set(TERMS) - options <= set(TERMS_WITH_OWN_OPTIONS)
@@ -81,21 +81,19 @@ def test_the_form_has_an_input_for_each_term(each: Any) -> None:
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(JobFilter)])
-def test_a_list_of_jobs_is_narrowed_alike_by_service_and_shell(
-    document: dict[str, Any], name: str
-) -> None:
+def test_service_and_shell_have_the_same_job_filters(document: dict[str, Any], name: str) -> None:
     queried = document["paths"]["/jobs"]["get"]["parameters"]
     assert name in {each["name"] for each in queried}
     assert name in {each.name for each in load("jobs").commands["list"].params}
 
 
-def test_terms_that_came_later_are_compared_only_where_they_are_used() -> None:
+def test_later_term_is_compared_only_if_it_differs_from_its_default() -> None:
     """A later term at its default stays out of the order's key, so that old keys hold."""
     assert "patience" not in ORDER.compared_fields()
     assert replace(ORDER, patience=3).compared_fields()["patience"] == 3
 
 
-def test_what_was_chosen_is_what_is_shown_beside() -> None:
+def test_changed_terms_are_those_that_differ_from_their_defaults() -> None:
     """``changed_terms`` returns the terms that differ from their defaults."""
     assert changed_terms(ORDER) == {}
     assert changed_terms(replace(ORDER, seed=0, templates=("fft",))) == {
@@ -104,7 +102,7 @@ def test_what_was_chosen_is_what_is_shown_beside() -> None:
     }
 
 
-def test_what_a_job_answers_has_none_of_its_orders_defaults(document: dict[str, Any]) -> None:
+def test_schema_of_a_job_has_no_defaults_for_terms(document: dict[str, Any]) -> None:
     """The schema of a job has no defaults for terms, since a job always states them."""
     properties = document["components"]["schemas"]["JobView"]["properties"]
     assert [name for name in ("trials", "warm_start") if "default" in properties[name]] == []

@@ -51,14 +51,14 @@ def test_files_stay_small() -> None:
     assert median(lengths.values()) < 120
 
 
-def test_no_room_is_crowded() -> None:
+def test_no_folder_has_more_than_15_modules() -> None:
     """No folder has more than 15 modules."""
     rooms = Counter(path.parent for top in TOP for path in tracked(f"{top}/*.py"))
     assert len(rooms) > 20
     assert {str(room.relative_to(ROOT)): n for room, n in rooms.items() if n > 15} == {}
 
 
-def test_what_is_no_module_is_installed_too() -> None:
+def test_files_that_are_no_modules_are_package_data() -> None:
     """Every file of the packages that is no module is declared as package data."""
     patterns = PYPROJECT["tool"]["setuptools"]["package-data"]
     installed = {
@@ -68,14 +68,14 @@ def test_what_is_no_module_is_installed_too() -> None:
     assert [str(path) for path in others if path not in installed] == []
 
 
-def test_files_import_each_other_in_no_circle() -> None:
+def test_imports_between_modules_have_no_cycle() -> None:
     graph = grimp.build_graph(*TOP, cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     assert sum(map(len, imports.values())) > 500
     TopologicalSorter(imports).prepare()  # raises CycleError, which names the circle
 
 
-def test_no_file_knows_the_machine_it_was_written_on() -> None:
+def test_no_file_names_a_path_of_its_authors_machine() -> None:
     # in halves, so that this file does not contain them
     parts = ("/work", "/main"), ("/tm", "p/dev"), ("/ho", "me/"), ("index", "-url")
     foreign = re.compile("|".join("".join(halves) for halves in parts))
@@ -99,7 +99,7 @@ def test_every_dependency_is_pinned() -> None:
     assert loose == []
 
 
-def test_a_file_that_needs_pytorch_is_run_where_it_is() -> None:
+def test_file_that_needs_pytorch_has_the_torch_marker() -> None:
     """A file that skips itself without PyTorch must carry the marker ``torch``.
 
     If not, the environment without PyTorch skips its tests, and the environment with PyTorch, which
@@ -115,7 +115,7 @@ def test_a_file_that_needs_pytorch_is_run_where_it_is() -> None:
     assert [name for name, text in skipped.items() if not marked.search(text)] == []
 
 
-def test_tests_of_pytorch_are_not_all_skipped_where_they_are_asked_for() -> None:
+def test_pytest_m_torch_fails_if_pytorch_is_missing() -> None:
     if find_spec("torch"):
         pytest.skip("PyTorch is installed")
     asked = subprocess.run(
@@ -130,13 +130,13 @@ def test_tests_of_pytorch_are_not_all_skipped_where_they_are_asked_for() -> None
 
 
 @pytest.mark.parametrize("name", ["apache-tvm", "apache-tvm-ffi"])
-def test_the_compiler_is_the_one_that_was_tried(name: str) -> None:
+def test_installed_tvm_is_the_pinned_version(name: str) -> None:
     """TVM is installed in the version that pyproject.toml and constraints.txt pin."""
     assert f"{name}=={PINNED[name]}" in PROJECT["dependencies"]
     assert version(name) == PINNED[name]
 
 
-def test_a_module_can_be_serialised(tmp_path: Path) -> None:
+def test_tvm_module_can_be_serialised(tmp_path: Path) -> None:
     """This test guards the pin of apache-tvm-ffi: with 0.1.15 the process crashes here."""
     device = cpu_facts.device()
     template = CpuDirect()
@@ -173,7 +173,7 @@ def test_every_documented_setting_exists() -> None:
 
 
 @pytest.mark.parametrize("room", ["tuner", "db.sql", "templates"])
-def test_every_error_stands_in_the_tree_and_says_what_to_do(room: str) -> None:
+def test_every_error_is_in_the_tree_and_has_a_docstring(room: str) -> None:
     """The tree in the docstring of an ``errors`` module has all its errors.
 
     Each error has a docstring, which says what to do.

@@ -57,7 +57,7 @@ def unpickling(source: str) -> Iterator[str]:
                 yield f"{owner}.load"
 
 
-def test_nothing_is_unpickled() -> None:
+def test_code_unpickles_nothing() -> None:
     found = {
         str(path.relative_to(ROOT)): sorted(set(unpickling(path.read_text())))
         for room in ROOMS
@@ -82,11 +82,11 @@ def test_nothing_is_unpickled() -> None:
         "import marshal as m",
     ],
 )
-def test_what_would_be_found(source: str) -> None:
+def test_search_finds_each_known_way_to_unpickle(source: str) -> None:
     """The search finds each known way to unpickle."""
     assert len(list(unpickling(source))) == 1
 
 
-def test_what_is_harmless() -> None:
+def test_search_ignores_loads_that_cannot_unpickle() -> None:
     """The search does not report loads that can't unpickle."""
     assert list(unpickling("import json\nnp.load(path, mmap_mode='r')\nloading.load(path)")) == []
