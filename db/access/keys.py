@@ -19,7 +19,7 @@ from db.sql.transaction import is_duplicate, reading, writing
 
 PREFIX = "ct_"
 DAY = 86400.0
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._@-]{0,63}")  # never a number, which is taken for an id
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._@-]{0,63}")  # not a number: `revoke` takes that for an id
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Key:
         return "expired" if self.expired else "valid"
 
     def may(self, scope: KeyScope) -> bool:
-        """Return whether the key's scope includes this one. Its state is not looked at."""
+        """Return whether the key's scope includes this one. The key's state is ignored."""
         return SCOPES.index(self.scope) >= SCOPES.index(scope)
 
     @classmethod
@@ -64,10 +64,10 @@ def digest(key: str) -> str:
 def create(
     engine: Engine, name: str, scope: KeyScope, days: float | None = None
 ) -> tuple[Key, str]:
-    """Create a key. Return it as it is listed, and its text, which can't be read again.
+    """Create a key. Return the stored key, and its text, which can't be read again.
 
-    The key expires after ``days``; if that is None, never. Raises BadKey if the name is malformed,
-    or if an unrevoked key has it."""
+    The key expires after ``days``, or never if that is None. Raises BadKey if the name is malformed
+    or belongs to an unrevoked key."""
     if not _NAME.fullmatch(name):
         raise BadKey(
             f"a key's name must begin with a letter and have at most 64 letters, digits or ._@-, "
@@ -96,7 +96,7 @@ def create(
 
 
 def list_keys(engine: Engine) -> list[Key]:
-    """Return all keys that were ever made, revoked and expired ones too, oldest first."""
+    """Return all keys that were ever made, including revoked and expired ones, oldest first."""
     with reading(engine) as connection:
         rows = connection.execute(_columns().order_by(api_keys.c.id)).mappings().all()
     return [Key.from_row(row) for row in rows]

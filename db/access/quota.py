@@ -26,8 +26,8 @@ def orders_of(engine: Engine, orderer: Orderer) -> Engine:
 
 
 def orderer_of(connection: Connection) -> Orderer | None:
-    """Return the orderer whom jobs created through this connection are charged to. Return None if
-    they are charged to nobody."""
+    """Return the orderer to whom jobs created through this connection are charged; None if there is
+    none."""
     return connection.get_execution_options().get(_OPTION)
 
 
@@ -41,7 +41,7 @@ def charge(connection: Connection, count: int) -> str | None:
         return None
     if orderer.unfinished is not None:
         if connection.dialect.name == "postgresql":
-            # one order of each orderer at a time: two that count at once would both be let in
+            # orders of one orderer take turns: two that count at once would both be accepted
             lock = func.pg_advisory_xact_lock(_ADVISORY_SPACE, func.hashtext(orderer.name))
             connection.execute(select(lock))
         there = select(func.count()).where(jobs.c.ordered_by == orderer.name, UNENDED)

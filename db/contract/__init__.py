@@ -1,3 +1,3 @@
-"""Orders, jobs, models, trials and bests: one declaration of each for all who use it.
+"""The one declaration of orders, jobs, models, trials and bests.
 
 Storage, service, client and command line take fields, defaults and bounds from here."""

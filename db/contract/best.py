@@ -79,8 +79,8 @@ class Fastest(Shown):
 
 
 # The pattern is strict because clients' caches use the digest as a file name. The OpenAPI document
-# declares a plain string, so that a program that is driven by the document sends digests it was
-# given in answers, not ones it generated from the pattern.
+# declares a plain string. So a program that is driven by the document sends digests from answers
+# instead of generating some from the pattern.
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$"), WithJsonSchema({"type": "string"})]
 
 

@@ -28,23 +28,23 @@ _BLANK = (
     r"\s\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c\u200d\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Blanks, and what Unicode calls default ignorable: characters that join letters or choose their
-form, as in emoji, and that nobody sees by themselves. Those beyond U+FFFF stand for themselves,
-because Python, Rust and JavaScript have no common escape for them."""
+"""Blanks, and the characters that Unicode calls default ignorable. They join letters or choose the
+form of letters and emoji, and are invisible by themselves. Characters beyond U+FFFF are not
+escaped, because Python, Rust and JavaScript have no common escape for them."""
 PRINTABLE = rf"^[^{_HIDDEN}]*[^{_BLANK}{_HIDDEN}][^{_HIDDEN}]*$"
 """A pattern for names: no control characters, no line breaks, nothing that changes the direction of
-text, and nothing invisible that no script or emoji needs. At least one character can be seen,
-because a name without one could be neither seen on a page nor followed as a link."""
+text, and no invisible character except those that a script or an emoji needs. At least one
+character must be visible: other names could be neither seen on a page nor followed as a link."""
 
 NEVER_COMPARED = ("label",)
 ALWAYS_COMPARED = ("target", "trials", "search", "on_existing", "budget_seconds", "seed")
-"""The terms of the first release, which always count when two orders are compared. Terms that came
-later count only if they are not at their default, so that orders that earlier releases stored still
-equal the same orders of today."""
+"""The terms of the first release, which are always compared. A later term is compared only if it
+differs from its default. So an order that an earlier release stored still equals the same order of
+today."""
 
 
 class Shape(Protocol):
-    """What this module needs of a workload; the workloads of templates/ have it."""
+    """The part of a workload that this module uses. All workloads of templates/ have it."""
 
     operator: ClassVar[str]
 
@@ -166,8 +166,8 @@ class JobOrder(Terms):
 
     @classmethod
     def of(cls, workload: Shape, terms: Terms | None = None, **changed: Any) -> Self:
-        """Return the order of a workload on these terms, by default the usual ones. ``changed`` has
-        the terms that differ, by name."""
+        """Return an order of a workload on these terms, by default the usual ones. ``changed`` has
+        the terms that differ from them, by name."""
         given = {} if terms is None else terms_of(terms)
         return cls(
             operator=workload.operator,
@@ -177,8 +177,8 @@ class JobOrder(Terms):
         )
 
     def compared_fields(self) -> dict[str, Any]:
-        """Return the fields by which two orders are equal: all but the label, and but later terms
-        (see ALWAYS_COMPARED) at their default."""
+        """Return the fields that two equal orders share. The label is left out, and so are later
+        terms (see ALWAYS_COMPARED) that have their default."""
         compared = asdict(self)
         for each in fields(Terms):
             usual = each.name not in ALWAYS_COMPARED and compared[each.name] == each.default
@@ -193,13 +193,13 @@ class JobOrder(Terms):
 
 
 def fold(text: str) -> str:
-    """Return the text in the form in which labels are compared: any case and any of Unicode's
-    forms of the same characters are equal (NFKC)."""
+    """Return the text in the form in which labels are compared (NFKC). Texts that differ only in
+    case, or in Unicode's form of the same characters, get the same form."""
     return normalize("NFKC", normalize("NFKC", text).casefold())
 
 
 COLUMNS = {"trials": "trials_requested"}
-"""The column of table jobs for each term that the table calls by another name."""
+"""The column of the table jobs for each term whose column has another name."""
 
 PREDICTION: Mapping[str, Any] = MappingProxyType(
     {"search": PREDICTED, "trials": 8, "baselines": "none", "warm_start": False}

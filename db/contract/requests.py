@@ -1,4 +1,4 @@
-"""Pydantic models of what a client sends: the contract's fields with all their bounds."""
+"""Pydantic models of the orders that clients send: the contract's fields with all their bounds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pydantic_fields(model: type[DataclassInstance]) -> dict[str, Any]:
 
 
 def _templates_are_searched(terms: Terms) -> Terms:
-    """Raise PydanticCustomError, about ``templates``, if the search uses none of them."""
+    """Raise PydanticCustomError if the order names templates but its search uses none."""
     if terms.templates is not None and terms.search == "metaschedule":
         raise PydanticCustomError(
             "templates_of_none",

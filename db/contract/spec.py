@@ -1,4 +1,4 @@
-"""Description, choices and bounds of a field, declared at the field for all who read its input."""
+"""Description, choices and bounds of a field, declared once for all code that reads its input."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Spec:
     """Description, choices and bounds of a field: ``Annotated[int, Spec("trials to run", ge=1)]``.
 
     The bounds have pydantic's names, but pydantic is not imported here: it is too slow for shell
-    completion. They hold for what a client sends. What is stored, or answered by another release,
-    may lie outside them."""
+    completion. They hold for values that a client sends. Stored values, and answers of another
+    release, may lie outside them."""
 
     def __init__(self, description: str, choices: tuple[str, ...] = (), **bounds: Any) -> None:
         self.description = description

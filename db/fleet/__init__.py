@@ -1,1 +1,1 @@
-"""Workers that are at work, and all devices that were ever seen."""
+"""Workers, and all devices that were ever seen."""

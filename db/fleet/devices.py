@@ -32,7 +32,7 @@ class Device:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Return what users may call the device: its name, and its id in digits."""
+        """Return the texts by which users may name the device: its name, and its id in digits."""
         return self.name, str(self.id)
 
 
@@ -44,7 +44,7 @@ DEVICE_COLUMNS = tuple(
 
 
 def device_name(engine: Engine, called: str) -> str:
-    """Return the name of the device of this name or id. What is unknown is taken for a name."""
+    """Return the name of the device with this name or id. An unknown text is returned unchanged."""
     found = (each.name for each in list_devices(engine) if called in each.names)
     return next(found, called)
 
@@ -57,8 +57,8 @@ def kinds_named(engine: Engine, name: str) -> set[str]:
 def upsert_device(engine: Engine, fingerprint: Mapping[str, Any]) -> Device:
     """Return the device with this fingerprint, and store it if it is new.
 
-    A fingerprint has kind, name, arch, memory_bytes, driver and limits. Two that differ only in
-    their limits are of the same device, whose stored limits are replaced by the given ones."""
+    A fingerprint has kind, name, arch, memory_bytes, driver and limits. Fingerprints that differ
+    only in their limits are of the same device. The given limits replace the stored ones."""
     parts = {
         field: fingerprint[field] for field in ("kind", "name", "arch", "memory_bytes", "driver")
     }

@@ -15,8 +15,8 @@ ALIVE_SECONDS = 60.0
 """A worker that was seen within so many seconds counts as living."""
 
 alive = and_(workers.c.seen_at >= now() - ALIVE_SECONDS, workers.c.seen_at <= now() + ALIVE_SECONDS)
-"""Whether a worker counts as living. One that was seen long after now was seen before the clock was
-set back."""
+"""Whether a worker counts as living. It does not if ``seen_at`` is far in the future: that time is
+from before the clock was set back."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def beat(
 
 
 def leave(engine: Engine, worker: str) -> None:
-    """Delete a worker, which is ending, from the list."""
+    """Delete a worker that is ending from the list."""
     with writing(engine) as connection:
         connection.execute(delete(workers).where(workers.c.name == worker))
 

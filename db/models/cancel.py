@@ -12,9 +12,9 @@ from db.sql.transaction import writing
 
 
 def cancel(engine: Engine, model_id: str) -> Model:
-    """Cancel a model, with those of its jobs that nobody else wants, and return it. A job goes on
-    if it was also ordered by itself, or if another model that is not cancelled refers to it.
-    Cancelling a model again, while its jobs stop, changes nothing.
+    """Cancel a model and the jobs that run for it alone, and return the model. A job goes on if it
+    was also ordered by itself, or if another model that is not cancelled refers to it. Cancelling a
+    model again while its jobs stop changes nothing.
 
     Raises NotFound, and ModelEnded if the model has ended."""
     with writing(engine) as connection:
@@ -29,9 +29,9 @@ def cancel(engine: Engine, model_id: str) -> Model:
 
 
 def _its_own(connection: Connection, model: Model) -> list[int]:
-    """Return the numbers of the model's unended jobs that nobody else wants.
+    """Return the numbers of the unended jobs that were ordered for this model alone.
 
-    The statement runs after the one that locked the jobs, so that it sees orders that joined a job
+    This statement runs after the one that locked the jobs, so that it sees orders that joined a job
     before the lock."""
     unended = [job.seq for job in model.jobs if not job.ended]
     another = exists().where(

@@ -85,10 +85,10 @@ def time_of(found: Iterable[Layer]) -> ModelTime:
     """Return a model's time and PyTorch's, in µs, summed over the layers that have both.
 
     A model may have a convolution twice: with the gates around it, and without them for calls that
-    are not compiled. The latter is not counted if the former has a best.
+    are not compiled. The layer without gates is not counted if the layer with gates has a best.
 
-    On a CPU both are times of calls from Python: our time is PyTorch's divided by ``speedup``,
-    which compares like with like, and is not always the best's ``time_us``."""
+    On a CPU both times are of calls from Python. Our time is PyTorch's divided by ``speedup``, so
+    that like is compared with like. It may differ from the best's ``time_us``."""
     pairs = [
         (layer.calls * peer.time_us / peer.speedup, layer.calls * peer.time_us)
         for layer in _called(found)
@@ -103,7 +103,7 @@ def time_of(found: Iterable[Layer]) -> ModelTime:
 
 
 def _called(found: Iterable[Layer]) -> list[Layer]:
-    """Return the layers without those that one with gates replaces."""
+    """Return the layers, except those that a layer with gates replaces."""
     several = list(found)
 
     def ungated(layer: Layer) -> dict[str, Any]:
@@ -122,11 +122,11 @@ def _called(found: Iterable[Layer]) -> list[Layer]:
 
 
 def _best_for(model: Model, job: Job, stored: Sequence[RowMapping]) -> LayerBest | None:
-    """Return the first, and so fastest, of these bests that answers the layer's order.
+    """Return the first of these bests, sorted fastest first, that answers the layer's order.
 
-    It must be on the job's device or, as long as the job has none, on one of the ordered kind and
-    name. If the order is restricted to templates, it must be by one of them; if not, it must be the
-    best of an order that was not restricted."""
+    The best must be of the job's device or, as long as the job has no device, of a device of the
+    ordered kind and name. If the order is restricted to templates, the best must use one of them.
+    If not, it must come from an order that was not restricted."""
     target, names = model.terms["target"], model.terms["templates"]
     for_device = model.terms.get("for_device")  # models of earlier releases lack it
     for row in stored:

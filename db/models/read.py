@@ -39,8 +39,8 @@ def list_models(engine: Engine, limit: int = 50, cursor: str | None = None) -> P
 
 
 def by_id(connection: Connection, model_id: str, *, locked: bool = False) -> Model:
-    """Return a model by its id. With `locked`, no other transaction can cancel it, or change its
-    jobs' states, before this one ends. Raises NotFound."""
+    """Return a model by its id. With `locked`, no other transaction can cancel the model or change
+    the states of its jobs before this transaction ends. Raises NotFound."""
     query = select(models, now().label("seen_at"))
     query = query.where(models.c.id == ids.require_id_format("model", model_id))
     row = connection.execute(query.with_for_update(key_share=True) if locked else query).first()

@@ -47,7 +47,7 @@ class Model:
     name: str
     terms: Mapping[str, Any]
     created: float
-    cancelled: float | None  # when somebody asked for it
+    cancelled: float | None  # when it was cancelled; its jobs may end later
     seen_at: float
     jobs: Sequence[JobSummary]
 
@@ -55,10 +55,12 @@ class Model:
     def state(self) -> JobState:
         """The model's state.
 
-        A cancelled model is running until those of its jobs that were cancelled with it have ended;
-        jobs that go on for others do not count. If all jobs of another model have ended, it is
-        failed if one of them is, else cancelled if one is, else succeeded. It is running if a job
-        is, or if one ended after the model was ordered, else queued."""
+        A cancelled model is running until the jobs that were cancelled with it have ended. Jobs
+        that go on for others do not count.
+
+        Any other model whose jobs have all ended is failed if a job failed, else cancelled if a job
+        was cancelled, else succeeded. As long as a job has not ended, the model is running if a job
+        runs or has ended since the model was ordered, else queued."""
         if self.cancelled is not None:
             stopping = any(job.cancel_requested and not job.ended for job in self.jobs)
             return "running" if stopping else "cancelled"
@@ -100,8 +102,8 @@ class Model:
         """An estimate of the seconds until all jobs have ended. None if the model has ended, if no
         job runs, or if a running job has no estimate yet.
 
-        A queued job is taken to last as long as the average of those that have begun. The estimate
-        supposes that as many jobs run at once as do now."""
+        The estimate assumes that a queued job takes as long as the average of the jobs that have
+        begun, and that as many jobs run at once as now."""
         running = [job for job in self.jobs if job.state == "running"]
         left = [job.eta_seconds for job in running if job.eta_seconds is not None]
         if self.ended or not running or len(left) < len(running):

@@ -1,4 +1,4 @@
-"""Taking orders of models: each gets a row of its own, and new jobs for layers that have none."""
+"""Taking orders of models: each order gets a model, and a new job for each layer without one."""
 
 from uuid import uuid4
 
@@ -20,12 +20,12 @@ def submit(
     idempotency_key: str | None = None,
     reused_on: str | None = None,
 ) -> tuple[Model, bool]:
-    """Return the model for an order, and whether this call created it. It did not if the
-    Idempotency-Key was sent with this order before.
+    """Return the model for an order, and whether this call created it. If the Idempotency-Key was
+    sent with this order before, the model of that call is returned.
 
-    Each layer gets the job that `db.queue.submit` would give it with the same `reused_on`, an
-    existing or a new one. All of this is one transaction. Raises IdempotencyConflict, TooManyKeys,
-    and QuotaExceeded if orders through `engine` are charged to somebody."""
+    Each layer gets the job, existing or new, that `db.queue.submit` would return for it with the
+    same `reused_on`. All of this is one transaction. Raises IdempotencyConflict, TooManyKeys, and
+    QuotaExceeded if orders through `engine` are charged to somebody."""
     return retry_on_conflict(
         engine, lambda connection: _submit(connection, order, idempotency_key, reused_on)
     )

@@ -30,8 +30,8 @@ def cancel(engine: Engine, job_id: str) -> Job:
 
 
 def stop(connection: Connection, seqs: Collection[int]) -> None:
-    """Cancel as :func:`cancel` does those of these jobs that have not ended, and leave the others.
-    The caller's transaction must have locked their rows."""
+    """Cancel those of these jobs that have not ended, as :func:`cancel` does. The caller's
+    transaction must have locked the rows of all of them."""
     unheld = or_(jobs.c.state == "queued", expired)
     connection.execute(
         update(jobs)

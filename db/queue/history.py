@@ -45,8 +45,8 @@ def latest_trials(
     engine: Engine, workload_key: str, device_id: int, tvm_version: str, limit: int
 ) -> list[PastTrial]:
     """Return at most ``limit`` of the workload's trials on this device with this version of TVM,
-    newest first. Nothing is to be learnt from those that failed by MACHINE_ERROR, nor from imported
-    configurations that were SKIPPED, which may be nonsense: they are left out."""
+    newest first. Trials that failed by MACHINE_ERROR are left out, because a search can learn
+    nothing from them. So are imported configurations that were SKIPPED: they may be nonsense."""
     columns = [trials.c[name] for name in PastTrial.__dataclass_fields__]
     workload_id = select(workloads.c.id).where(workloads.c.key == workload_key).scalar_subquery()
     query = (
@@ -67,7 +67,7 @@ def latest_trials(
 def note_warm_start(
     engine: Engine, job_id: str, attempt: int, *, from_jobs: int, from_trials: int
 ) -> None:
-    """Store from how many trials, of how many earlier jobs, the search of this job starts.
+    """Store the number of trials, and of earlier jobs, from which this job's search starts.
 
     Raises LeaseLost."""
     with writing(engine) as connection:

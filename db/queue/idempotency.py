@@ -18,14 +18,14 @@ MOST_KEYS = 10_000
 
 
 Made = Literal["job_seq", "model_seq"]
-"""The column with the number of what an order got, which is a job or a model."""
+"""The column with the number of the job or model that an order got."""
 
 
 def seen(connection: Connection, key: str, order_key: str, made: Made = "job_seq") -> int | None:
     """Return the number of the job or model that an order with this key got; None for a new key.
 
-    Keys older than a day are deleted first, those of all orderers. Raises IdempotencyConflict if
-    the key was used for an order with another ``order_key``."""
+    First, the keys of all orderers that are older than a day are deleted. Raises
+    IdempotencyConflict if the key was used for an order with another ``order_key``."""
     old = idempotency_keys.c.created_at < now() - KEPT_SECONDS
     connection.execute(delete(idempotency_keys).where(old))
     query = select(idempotency_keys).where(
@@ -59,6 +59,6 @@ def remember(
 
 
 def _owner(connection: Connection) -> str:
-    """Return the name of the engine's orderer; empty if orders through it are charged to nobody."""
+    """Return the name of the connection's orderer; empty if it has none."""
     orderer = orderer_of(connection)
     return "" if orderer is None else orderer.name

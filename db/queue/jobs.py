@@ -18,8 +18,8 @@ EVERY = JobFilter()
 
 
 def templates_text(templates: Sequence[str] | None) -> str:
-    """Return an order's templates as the column ``bests.templates`` has them: joined by commas,
-    and empty if the order takes all."""
+    """Return an order's templates in the form of the column ``bests.templates``: joined by commas,
+    and empty if the order is not restricted."""
     return ",".join(templates or ())
 
 
@@ -77,7 +77,7 @@ def list_jobs(
     if wanted.operator is not None:
         query = query.where(workloads.c.operator == wanted.operator)
     if wanted.label is not None:
-        # the second finds rows that were stored when the case alone was folded
+        # the second text finds rows of earlier releases, which folded only the case
         parts = (fold(wanted.label), wanted.label.casefold())
         query = query.where(
             or_(*(jobs.c.label_folded.contains(part, autoescape=True) for part in parts))

@@ -37,7 +37,7 @@ from db.sql.transaction import one_write
 
 LEASE_SECONDS = 30.0
 MOST_LEASE_SECONDS = 2 * LEASE_SECONDS
-"""A lease that ends later than in so many seconds is from before the clock was set back."""
+"""A lease that ends more than so many seconds from now is from before the clock was set back."""
 MAX_ATTEMPTS = 3
 SILENT_SECONDS = 5.0
 """If a call waited this long for the database, holders of leases could not renew them either."""
@@ -67,10 +67,12 @@ def claim(
     for one device is claimed only if `device` is that device's name.
 
     A job whose lease ran out can be claimed again. If it was to be cancelled, or has used up its
-    MAX_ATTEMPTS, it is ended here instead, whatever its kind, unless it is younger than the job
-    that is claimed. With `spare_expired`, or if the database kept this call waiting for more than
-    SILENT_SECONDS, jobs whose lease ran out are left alone: their holders could not renew the
-    leases meanwhile, and may be about to."""
+    MAX_ATTEMPTS, this call ends it instead, whatever its kind, unless it is younger than the job
+    that is claimed.
+
+    Jobs whose lease ran out are left alone with `spare_expired`, and if the database kept this call
+    waiting for more than SILENT_SECONDS. Their holders could not renew the leases meanwhile, and
+    may be about to."""
     given = {"taker": worker, "for_seconds": lease_seconds, "wanted": job_id, "own": device}
     given |= {f"kind_{n}": kind for n, kind in enumerate(kinds)}
     while True:

@@ -46,8 +46,8 @@ def submit(
     - An equal job is queued or running, and is not being cancelled.
     - ``on_existing`` is "reuse", and a stored best rests on at least as many ok trials as are
       ordered, or comes from a search that was allowed at least as much as is ordered. The order
-      then gets the succeeded job that made the best. It must be of a device of the name
-      `reused_on`, if that is given, and of the order's own `for_device`.
+      then gets the succeeded job that made the best. The best's device must have the name
+      `reused_on`, and the name in the order's `for_device`, if these are given.
 
     Raises IdempotencyConflict, TooManyKeys, and QuotaExceeded if orders through `engine` are
     charged to somebody (db/access/quota.py)."""
@@ -127,16 +127,17 @@ def find_or_create_jobs(
 
 
 def _answered(connection: Connection, orders: Sequence[JobOrder], on: str | None) -> dict[str, int]:
-    """Return the number of the succeeded job that answers each order, by its workload's key, for
-    orders whose workload has a best that is good enough. The orders are on the same terms.
+    """Return the numbers of the succeeded jobs that answer these orders, by the workloads' keys. An
+    order is left out if its workload has no best that is good enough. The orders are on the same
+    terms.
 
     A best is good enough if its workload has as many ok trials on the device as are ordered. It is
     also good enough if its search was allowed at least as much as is ordered, and ended early: by
     patience, by its budget, with its space used up, or with some trials that failed.
 
-    If the order is restricted to templates, only their trials and bests by them count. If it is
-    not, bests of restricted searches do not count. A best that was only predicted does not answer
-    an order of a search."""
+    If the order is restricted to templates, only trials and bests of these templates count. If it
+    is not, bests of restricted searches do not count. A predicted best does not answer an order of
+    a search."""
     order = orders[0]
     tried = [
         trials.c.workload_id == bests.c.workload_id,
@@ -152,7 +153,7 @@ def _answered(connection: Connection, orders: Sequence[JobOrder], on: str | None
         select(trials.c.id)
         .where(*tried)
         .correlate(bests)
-        .offset(order.trials - 1)  # one is enough to know: no counting under the writer's lock
+        .offset(order.trials - 1)  # cheaper than counting, while the writer's lock is held
         .limit(1)
     )
     searched = [] if order.search == PREDICTED else [jobs.c.search != PREDICTED]
@@ -204,14 +205,14 @@ def create(
 
     The number of statements does not depend on the number of orders, because other writers to
     SQLite wait meanwhile. Raises QuotaExceeded."""
-    # before anything is written: whoever has the quota's lock may be waiting for rows written here
+    # before any write: another process may have the quota's lock and wait for rows written here
     payer = charge(connection, len(orders))
     asked = {order.workload_key: order for order in orders.values()}
     connection.execute(
         upsert(connection, workloads).on_conflict_do_nothing(),
         [
             {"key": key, "operator": asked[key].operator, "workload": asked[key].workload}
-            for key in sorted(asked)  # in one order everywhere, so that no two can deadlock
+            for key in sorted(asked)  # all processes use this order, so that none deadlock
         ],
     )
     known = select(workloads.c.key, workloads.c.id).where(workloads.c.key.in_(list(asked)))

@@ -20,8 +20,8 @@ _START = "start one with `python -m tuner.worker`"
 def devices_and_waiting_reasons(
     engine: Engine, listed: Sequence[Job]
 ) -> list[tuple[Device | None, str | None]]:
-    """Return for each job the device on which it runs or ran, and its `waiting_reason`: what is
-    shown with a job and is not in its row. The order is that of ``listed``."""
+    """Return for each job, in the order of ``listed``, the device on which it runs or ran, and its
+    `waiting_reason`. Both are shown with a job, but are not in its row."""
     known = {device.id: device for device in list_devices(engine)}
     with reading(engine) as connection:
         waiting = waiting_reasons(connection, listed)
@@ -30,7 +30,8 @@ def devices_and_waiting_reasons(
 
 def waiting_reason(connection: Connection, job: Job) -> str | None:
     """Return why no living worker can take this job, and what to do about it, or that its worker
-    gives no sign of life. Return None if a living one can take it, busy or not, or holds it."""
+    gives no sign of life. Return None if a living worker, busy or not, can take the job or holds
+    it."""
     return waiting_reasons(connection, [job]).get(job.id)
 
 

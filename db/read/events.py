@@ -39,8 +39,8 @@ class Snapshot:
 
     @property
     def stage(self) -> int:
-        """A number that each claim, release, request to cancel and end of the job raises by one,
-        and that nothing lowers. A newer snapshot has a larger or an equal one."""
+        """A number that each claim, release, request to cancel and end of the job raises by one.
+        Nothing lowers it, so a newer snapshot never has a smaller one."""
         job = self.job
         return 1 + job.attempt + job.released + job.cancel_requested + job.ended
 
@@ -93,7 +93,7 @@ def trials_after(engine: Engine, seq: int, number: int, limit: int) -> list[Tria
     """Return the job's trials after this number, at most ``limit``, in the order of their numbers.
 
     That is also the order in which they are committed, because numbers are given out under a lock
-    on the job's row. So a reader that goes on after the last number it saw misses none."""
+    on the job's row. So a reader that goes on after the last number it saw misses no trial."""
     query = (
         trial_columns()
         .where(trials.c.job_seq == seq, trials.c.number > number)
@@ -108,7 +108,7 @@ def fastest(engine: Engine, seq: int, number: int) -> float | None:
     """Return the shortest time, in µs, that was known for the job's workload on its device when the
     job had stored ``number`` trials. None if the job has no trials, or none of those is ok.
 
-    The job's own trials count, and those that were stored before its first. As in the search,
+    The job's own trials count, and trials that were stored before its first one. As in the search,
     trials with another version of TVM or an earlier version of their template do not count."""
     first_query = select(trials).where(trials.c.job_seq == seq).order_by(trials.c.number).limit(1)
     own_query = select(func.min(trials.c.time_us)).where(

@@ -109,8 +109,8 @@ def find_bests(
     cursor: str | None = None,
     usual: Mapping[str, Any] = MappingProxyType({}),
 ) -> Page[FoundBest]:
-    """Return a page of the bests whose workload has all of ``shape``'s values, those that were
-    stored last first. A best that replaced another has its place.
+    """Return a page of the bests whose workload has all values in ``shape``, newest first. A best
+    that replaced another has the place of the replaced one.
 
     ``usual`` has the defaults of workloads' fields. A workload that was stored before a field was
     introduced lacks it, and is compared with the default. Raises BadCursor."""

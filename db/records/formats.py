@@ -102,9 +102,9 @@ def own(record: Record) -> dict[str, Any]:
 
 
 def metaschedule(record: Record) -> dict[str, Any] | None:
-    """Return a best's MetaSchedule record, a line of each of its database's two files, with the
-    record in convtune's own format beside it. Return None if the best has no MetaSchedule record,
-    and for trials, which have none."""
+    """Return a best's MetaSchedule record (a line of each of the two files of a MetaSchedule
+    database) with the record in convtune's own format beside it. Return None for trials, and for a
+    best without a MetaSchedule record."""
     if record.metaschedule is None:
         return None
     stored = json.loads(record.metaschedule)
@@ -144,7 +144,8 @@ def autotvm(record: Record) -> dict[str, Any]:
 
 def kernel_tuner(record: Record) -> dict[str, Any]:
     """Return a record as a result of Kernel Tuner's T4 schema, with all times in milliseconds and
-    under Kernel Tuner's names. Workload and device are added, which the schema does not have."""
+    under Kernel Tuner's names. Workload and device are added, although the schema has no fields for
+    them."""
     spent = {name: 1e3 * seconds for name, seconds in record.seconds.items()}
     time_ms = None if record.time_us is None else 1e-3 * record.time_us
     measured = {"time": (time_ms, "ms"), "max_error": (record.max_error, "")}

@@ -41,7 +41,7 @@ class ListedOrder:
 
     @property
     def job_order(self) -> JobOrder:
-        """The order with the terms of a list, which is measured whole, and again if asked for."""
+        """The order with the terms of a list: all of it is measured, and anew for each order."""
         count = len(self.listed)
         return replace(self.order, trials=count, on_existing="retune", warm_start=False)
 

@@ -1,4 +1,4 @@
-"""Artifacts: files named by their SHA-256. Their bytes are in the database, which so holds the
+"""Artifacts: files named by their SHA-256. Their bytes are in the database, so that it holds the
 whole state."""
 
 import hashlib
@@ -64,14 +64,14 @@ def get(engine: Engine, sha256: str) -> Artifact:
 
 
 def info(engine: Engine, sha256: str) -> ArtifactInfo:
-    """Return what is stored of a file beside its bytes, which are not read. Raises NotFound."""
+    """Return the facts that are stored about a file, without reading its bytes. Raises NotFound."""
     columns = (column for column in artifacts.c if column.name != "content")
     return ArtifactInfo(**_info(_find(engine, sha256, select(*columns))))
 
 
 def write(connection: Connection, new: NewArtifact) -> str:
-    """Store a file as `put` does, within the caller's transaction, and return its SHA-256. If other
-    bytes are stored under that name, which are damaged then, they are replaced."""
+    """Store a file as `put` does, within the caller's transaction, and return its SHA-256. Other
+    bytes that are stored under that name are damaged, and are replaced."""
     sha256 = new.sha256
     statement = upsert(connection, artifacts).values(
         sha256=sha256,

@@ -92,15 +92,15 @@ def finish_with_bests(
     `found[0]` is the job's own best, the others are for other numbers of threads. A best's
     ``artifacts`` may name further files, which must be stored already.
 
-    A stored best is not replaced if it is faster and was measured with the same versions, that of
-    the protocol included; the job then shows the stored one. There are three exceptions:
+    A stored best is kept if it is faster and was measured with the same versions, including that of
+    the protocol. The job then shows the stored best. There are three exceptions:
 
-    - A best that was only predicted gives way to any that was searched for, and is not stored if
-      there is such a one.
+    - A predicted best is replaced by any best of a search, and is not stored if there is such a
+      best already.
     - If `signer` is given, a stored best whose files clients would refuse is always replaced.
     - If `trusted` is given, a stored best that none of these public keys signed is replaced if its
-      configuration was `compared`. Whoever tunes can't load it, and what won beside it is no
-      slower, even if it took longer today.
+      configuration was `compared`. The user who tunes can't load it, and the winner of a round with
+      it is no slower, even if its time was longer today.
 
     `compared` are the configurations of the job's last round, each as its `config_key` and the
     version of its template. `trusted` may be given only with `signer`.
@@ -161,15 +161,15 @@ def _delete(connection: Connection, ids: Sequence[int]) -> None:
 
 
 def _as_stored(best: NewBest, stored: RowMapping) -> NewBest:
-    """Return the best with configuration and speed of the stored one, for the job to show."""
+    """Return the best with the configuration and speed of the stored one, for the job to show."""
     return replace(best, **{name: stored[name] for name in ("config", "time_us", "gflops")})
 
 
 def _keep_faster(
     connection: Connection, job: RowMapping, found: BestWithFiles, stored: RowMapping | None
 ) -> NewBest:
-    """Store the best and return it, unless the stored one has the same versions and is faster: then
-    return that one."""
+    """Store the best and return it. If the stored one has the same versions and is faster, store
+    nothing, and return that one."""
     best = found.best
     if stored and stored["versions"] == best.versions and stored["time_us"] < best.time_us:
         return _as_stored(best, stored)
@@ -218,8 +218,8 @@ def bests_of_operator(
     without: Collection[str] = (),
 ) -> list[Best]:
     """Return the fastest best of each workload of an operator on each device, fastest first. The
-    nearest shape is among them. Bests by jobs of the searches `without` are left out. The other
-    arguments are those of `lookup`."""
+    caller chooses the nearest shape among them. Bests of jobs whose search is in `without` are left
+    out. The other arguments are those of `lookup`."""
     query = (
         _best_columns()
         .where(workloads.c.operator == operator, jobs.c.search.not_in(without))

@@ -36,8 +36,8 @@ def best_fields(bests: Sequence[Best], arithmetic: object | None) -> dict[str, A
 
 
 def borrowed_fields(lenders: Sequence[Best], arithmetic: object | None) -> dict[str, Any]:
-    """Return what `best_fields` does, of a neighbour's bests, for a workload that has none. Figures
-    and artifacts are left out, because they are not of this workload."""
+    """Return the fields of `best_fields` for a workload without a best, from a neighbour's bests.
+    Figures and artifacts are left out, because they are not of this workload."""
     fields = best_fields(lenders, arithmetic) | dict.fromkeys(FIGURES)
     devices = [each.model_copy(update={"time_us": None}) for each in fields["devices"]]
     return fields | {"devices": devices, "artifacts": ArtifactLinks()}

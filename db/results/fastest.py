@@ -60,8 +60,8 @@ def _fastest_of(timing: Row, time_us: float, rows: Sequence[Row]) -> Row:
 
 
 def own_time(timing: Row, time_us: float, row: Row) -> float:
-    """Return our time in µs to compare with a baseline row's. It is our call's from Python if the
-    baseline is a call (level call) and ours was timed too, else our kernel's."""
+    """Return our time, in µs, to compare with a baseline row. This is the time of our call from
+    Python if the row is of level call and our call was timed; else that of our kernel."""
     if row.get("level") == "call" and timing.get("call"):
         return float(timing["call"]["median_us"])
     return time_us

@@ -93,7 +93,7 @@ def _workload(
         .values(key=workload_key, operator=operator, workload=workload)
         .on_conflict_do_nothing()
     )
-    # locked, so that of two ladders that end at once the second sees the first, and replaces it
+    # locked: if two ladders end at once, the second one sees the first and replaces it
     query = select(workloads.c.id).where(workloads.c.key == workload_key).with_for_update()
     return int(connection.execute(query).scalar_one())
 

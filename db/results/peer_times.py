@@ -17,8 +17,8 @@ from db.sql.transaction import reading, writing
 
 @dataclass(frozen=True)
 class PeerTimes:
-    """Stored times of peers. A row is one of a best's baselines without speedup: name, time_us,
-    max_error, level, and error if the peer could not be timed or is wrong."""
+    """Stored times of peers. A row has the fields of a best's baseline except speedup: name,
+    time_us, max_error, level, and error if the peer could not be timed or is wrong."""
 
     rows: list[dict[str, Any]]
     measured_at: datetime
@@ -34,8 +34,8 @@ def store(
 ) -> None:
     """Store the times of a workload's peers in place of earlier ones.
 
-    ``rows`` are those of all peers that orders with these ``baselines`` want. ``versions`` are the
-    versions on which the times depend. The workload must have been ordered, and so be stored."""
+    ``rows`` has a row for each peer that orders with these ``baselines`` want. ``versions`` are the
+    versions on which the times depend. The workload must be stored, as any ordered one is."""
     workload_id = select(workloads.c.id).where(workloads.c.key == workload_key).scalar_subquery()
     values = {
         "workload_id": workload_id,

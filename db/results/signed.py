@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 ALGORITHM = "ed25519"
 DOMAIN = b"convtune signed manifest, version 1\0"
-"""Signed before the manifest's bytes. A signature made here can't be passed off as one that the
-same key made for another purpose, nor the other way round."""
+"""These bytes are signed before the manifest's. So a signature of a manifest can't be passed off as
+one that the same key made for another purpose, nor the other way round."""
 MOST_BYTES = 1024
-"""The most bytes that are read of a signature file, which has 352."""
+"""The most bytes that are read of a signature file. A valid one has 352."""
 
 _DIGITS = {"manifest": 64, "public_key": 64, "signature": 128}
 

@@ -1,4 +1,4 @@
-"""The registered public keys of signers, which are workers' hosts, and the check of signatures."""
+"""Registered public keys of signers (the hosts of workers), and the check of their signatures."""
 
 from dataclasses import dataclass
 from datetime import datetime

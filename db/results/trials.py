@@ -58,7 +58,7 @@ class Trial(NewTrial):
 
 
 def config_key(config: dict[str, Any]) -> str:
-    """Return 32 hexadecimal digits by which configurations are equal, in any order of knobs."""
+    """Return 32 hexadecimal digits that equal configurations share, in any order of knobs."""
     return hashlib.sha256(canonical(config).encode()).hexdigest()[:32]
 
 
@@ -67,8 +67,8 @@ def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> l
     those of the job's earlier trials.
 
     Raises LeaseLost, and DuplicateTrial if a configuration was measured already for the same
-    workload, device, template, template version and TVM version, unless that failed by
-    MACHINE_ERROR or one of TIMEOUTS in another job. In both cases nothing is stored."""
+    workload, device, template, template version and TVM version. A trial of another job that failed
+    by MACHINE_ERROR or one of TIMEOUTS does not count. In both cases nothing is stored."""
     with writing(engine) as connection:
         job = lock_leased_job(connection, job_id, attempt)
         if not new:
@@ -106,8 +106,8 @@ def add(engine: Engine, job_id: str, attempt: int, new: Sequence[NewTrial]) -> l
 
 
 def _make_way(connection: Connection, job_seq: int, rows: Sequence[dict[str, Any]]) -> None:
-    """Give trials of other jobs that say nothing final of these rows' configurations keys that no
-    configuration has."""
+    """Make way for these rows: give trials of the same configurations in other jobs, if they failed
+    for a reason that may pass, keys that no configuration has."""
     for row in rows:
         connection.execute(
             update(trials)

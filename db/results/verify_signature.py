@@ -49,7 +49,7 @@ def signature_fault(connection: Connection, best_id: int, workload_key: str) -> 
 
 
 def signing_key(connection: Connection, best_id: int) -> str:
-    """Return the public key that signed this best, in which `signature_fault` finds no fault."""
+    """Return the public key that signed this best. `signature_fault` must find no fault in it."""
     query = (
         select(artifacts.c.content)
         .join(best_artifacts, best_artifacts.c.sha256 == artifacts.c.sha256)

@@ -1,6 +1,6 @@
 """Names to choose from, such as states and scopes, and the default database's URL.
 
-They are apart from the tables so that whoever needs only the names does not import SQLAlchemy."""
+They are apart from the tables, so that code that needs only names does not import SQLAlchemy."""
 
 from typing import Literal
 
@@ -22,10 +22,10 @@ TrialStatus = Literal[
 ]
 """The results with which a trial can end."""
 MACHINE_ERROR: TrialStatus = "machine_error"
-"""What the trial needed of the machine was not there, such as memory. Such a trial says nothing of
-its configuration, which other jobs try again."""
+"""The machine lacked something that the trial needed, such as memory. Such a trial says nothing
+about its configuration, so other jobs try the configuration again."""
 TIMEOUTS: tuple[TrialStatus, ...] = ("build_timeout", "run_timeout")
-"""The trial was killed at its limit. Under a larger one other jobs try its configuration again."""
+"""The trial was killed at its limit. Other jobs with a larger limit try its configuration again."""
 SKIPPED: TrialStatus = "skipped"
 """No space has the imported configuration, so it was not built."""
 

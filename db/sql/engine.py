@@ -30,7 +30,7 @@ fills up over hours, and is emptied whenever another process writes. A small cac
 because the operating system caches the file too."""
 
 ROOM = 64 << 10
-"""The free bytes on the disk that SQLite needs to open a database: it makes files beside it."""
+"""The free bytes on the disk that SQLite needs to open a database, because it makes side files."""
 
 CONNECTION_TIMEOUTS = {
     "connect_timeout": 10,
@@ -66,13 +66,13 @@ def open_engine(
 
 
 def parsed(url: str | URL) -> URL:
-    """Return a database's URL as SQLAlchemy has it. Raises DatabaseUnavailable if it is none, or if
-    it is SQLite's and names no file."""
+    """Return a database's URL as SQLAlchemy's object. Raises DatabaseUnavailable if the text is no
+    URL, or if a URL of SQLite names no file."""
     try:
         found = make_url(url)
     except (ArgumentError, ValueError):
         raise DatabaseUnavailable(
-            "of TUNER_DATABASE_URL",  # not echoed: what can't be parsed may hold a password
+            "of TUNER_DATABASE_URL",  # not echoed: an unparsable text may hold a password
             "it is no URL; write sqlite:///file.db or postgresql+psycopg://user@host/name",
         ) from None
     if found.get_backend_name() == "sqlite":
@@ -83,8 +83,8 @@ def parsed(url: str | URL) -> URL:
 
 
 def _why_no_file(url: URL, given: str) -> str | None:
-    """Return why a URL of SQLite, parsed and as it was given, does not name a file; None if it
-    does."""
+    """Return why a URL of SQLite does not name a file; None if it does. ``given`` is the URL before
+    it was parsed."""
     if url.host or url.port or url.username or url.password:
         return (
             "SQLite's file has no host, port or user; write TUNER_DATABASE_URL with three slashes "

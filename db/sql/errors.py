@@ -72,7 +72,7 @@ class NotFound(StorageError):
 
 
 class AmbiguousId(StorageError):
-    """Several rows have an id that begins so: give more of it."""
+    """The ids of several rows begin with these digits: give more of the id."""
 
     def __init__(self, what: str, prefix: str, found: Sequence[str]) -> None:
         super().__init__(

@@ -9,8 +9,8 @@ from db.sql.transaction import reading
 
 
 def require_id_format(what: str, given: str) -> str:
-    """Return the id if it has the form of one; raise NotFound otherwise, whatever bytes it holds.
-    ``what`` is the word for such a row in messages. The row need not exist."""
+    """Return the id if it has the form of an id; raise NotFound for any other text. ``what`` is the
+    word for such a row in messages. The row need not exist."""
     if not re.fullmatch("[0-9a-f]{32}", given):
         raise NotFound(what, given)
     return given

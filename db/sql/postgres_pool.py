@@ -1,9 +1,9 @@
 """Replacing pooled connections to PostgreSQL that no longer reach their server.
 
-SQLAlchemy's pre-ping asks the server each time, which costs a claim a third of its time. But a
+SQLAlchemy's pre-ping asks the server each time, which takes a third of the time of a claim. But a
 server that ends a connection says so, and its message waits in the socket. So a connection that was
-in use a moment ago and has nothing to read is alive. Only one that was idle for longer is pinged,
-because a network can drop an idle connection silently."""
+in use a moment ago and has nothing to read is alive. Only connections that were idle for longer are
+pinged, because a network can drop an idle connection silently."""
 
 import select
 import time

@@ -1,4 +1,4 @@
-"""The schema's revision: migrating a database to this code's, and refusing unknown ones."""
+"""The revision of the schema: upgrading a database to this code's, and refusing unknown ones."""
 
 from __future__ import annotations
 

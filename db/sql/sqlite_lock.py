@@ -1,8 +1,8 @@
-"""Waiting for the write lock of a SQLite database, which has a single one.
+"""Waiting for the single write lock of a SQLite database.
 
-SQLite's own busy handler tries after 1, 3, 8, 18, 33, 53, 78 … ms and in the end every 100 ms. So
-whoever has waited long tries seldom, and latecomers are served first. Transactions here take about
-a millisecond, so every waiting process tries again after about that long."""
+SQLite's own busy handler tries after 1, 3, 8, 18, 33, 53, 78 … ms and in the end every 100 ms. So a
+process that has waited long tries seldom, and latecomers get the lock first. Transactions here take
+about a millisecond, so every waiting process tries again after about that long."""
 
 import random
 import sqlite3
@@ -20,7 +20,7 @@ PATIENT_SECONDS = 0.5
 
 
 def begin_immediate(connection: Connection) -> None:
-    """Run BEGIN IMMEDIATE, and retry it for as long as the connection's busy_timeout says.
+    """Run BEGIN IMMEDIATE, and retry it for up to the connection's busy_timeout.
 
     Raises SQLAlchemy's OperationalError if the lock is still held then, or for another reason."""
     raw = cast(sqlite3.Connection, connection.connection.driver_connection)
@@ -34,7 +34,7 @@ def begin_immediate(connection: Connection) -> None:
 
 
 def _begun(raw: sqlite3.Connection, seconds: float) -> bool:
-    """Try for so many seconds to begin, and return whether that succeeded."""
+    """Try for up to so many seconds to begin a transaction, and return whether that succeeded."""
     start = time.monotonic()
     while True:
         try:

@@ -1,8 +1,8 @@
 """Replacing pooled connections to a SQLite file that was deleted or replaced.
 
-A deleted file lives on for processes that have it open, and what they write to it is lost when they
-end. So each connection is checked when it is taken from the pool. Once a connection was made, later
-ones do not create the file."""
+A deleted file lives on for processes that have it open, and their writes to it are lost when they
+end. So each connection is checked when it is taken from the pool. Only the first connection may
+create the file."""
 
 import sqlite3
 from contextlib import suppress
@@ -15,8 +15,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 
 def replace_stale_connections(engine: Engine, path: Path) -> None:
-    """Replace the engine's connections once there is another file at the path. If there is none any
-    more, connecting fails."""
+    """Replace the engine's connections once another file is at the path. If the file is gone,
+    connecting fails."""
     path = path.absolute()
     made = False
 

@@ -26,9 +26,9 @@ def connect_read_only(engine: Engine, path: Path) -> None:
 
 
 def unlocked_state(path: Path) -> tuple[int, int] | None:
-    """Return what changes if the file is written, its time (ns) and its size (bytes), if it is in
-    WAL mode without a ``-wal``: nobody has it open then, and it is read without locks. Return None
-    for other files."""
+    """Return time (ns) and size (bytes) of a file in WAL mode without a ``-wal``; None for other
+    files. Nobody has such a file open, and it is read without locks. A write changes time or
+    size."""
     if not path.is_file() or path.with_name(f"{path.name}-wal").exists():
         return None
     with path.open("rb") as file:

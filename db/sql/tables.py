@@ -93,7 +93,7 @@ jobs = Table(
     Column("eta_seconds", Finite),
     Column("error", FreeText),
     Column("ordered_by", Text),  # the orderer's name (db/access/quota.py); null if there is none
-    # false if only models ordered it: it is then cancelled with the last of them
+    # false if only models ordered the job, which is then cancelled with the last of them
     Column("own_order", Boolean, nullable=False, server_default=true()),
     Column("created_at", Double, nullable=False),
     Column("started_at", Double),
@@ -160,7 +160,7 @@ MEASURED_ONCE = (
     "template_version",
     "config_key",
 )
-"""The columns of a trial by which it is stored once."""
+"""The columns that together identify a trial, which is stored once."""
 
 trials = Table(
     "trials",

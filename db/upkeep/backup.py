@@ -57,7 +57,7 @@ class Restored:
     """The result of a restore."""
 
     file: Path  # the database
-    aside: Path | None  # the database that was there before
+    aside: Path | None  # the former database; None if there was none
     revision: str  # of the schema in the backup; the database has this code's
 
 
@@ -119,8 +119,8 @@ def restore(url: str, file: Path, *, force: bool = False) -> Restored:
 
 
 def _may_be_replaced(path: Path, file: Path) -> bool:
-    """Return whether there is a database to replace. Raise BackupRefused if `file` can't be what
-    replaces it."""
+    """Return whether there is a database to replace. Raise BackupRefused if `file` can't replace
+    it."""
     if not file.is_file():
         raise BackupRefused(f"there is no file {file}")
     if not path.parent.is_dir():
@@ -150,13 +150,13 @@ def _may_be_written(file: Path, source: Path, *, force: bool) -> None:
 
 
 def _kept(aside: Path | None) -> str:
-    """Return an error's end that says where the database that was there before is."""
+    """Return the end of an error message, which names the former database if it was set aside."""
     return "" if aside is None else f"; the database that was there before is {aside}"
 
 
 def _confirm(file: Path, kept: str = "") -> None:
-    """Wait until a file that was put in its place is on the disk. Raise BackupRefused, which says
-    that it is in place and ends with ``kept``, if that can't be found out."""
+    """Wait until a file that was put in its place is on the disk. If that can't be found out, raise
+    BackupRefused, which says that the file is in place, and ends with ``kept``."""
     try:
         sync_to_disk(file)
     except OSError as error:
@@ -183,7 +183,7 @@ def _bring_up_to_date(part: Path, shown: Path) -> None:
 
 def _set_aside(path: Path, *, with_side_files: bool) -> Path:
     """Give the database a second name, so that its first can be replaced in one step. Return the
-    second. Its side files are needed if another process writes to it; else all is in one file."""
+    second. If another process writes to the database, its side files are needed, and move along."""
     aside = with_suffix_added(path, f".before-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
     os.link(path, aside)
     for suffix in SIDE_FILE_SUFFIXES if with_side_files else ():

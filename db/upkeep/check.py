@@ -75,7 +75,7 @@ def check(engine: Engine) -> Findings:
                 with reading(engine) as connection:
                     findings.add(look(connection))
             if findings.wrong:
-                return findings  # the next checks can't read a database that is damaged so
+                return findings  # the other checks can't read a database with such damage
         for look in looks:
             with reading(engine) as connection:
                 findings.add(look(connection))
@@ -112,8 +112,8 @@ def _texts(connection: Connection) -> Iterator[str]:
 
 
 def _dangling(connection: Connection) -> Iterator[str]:
-    """Yield a finding for each row that refers to a missing row. SQLite checks them all with one
-    statement; PostgreSQL has none for this, so each foreign key is checked."""
+    """Yield a finding for each row that refers to a missing row. SQLite has a statement that checks
+    them all. PostgreSQL has none, so each foreign key is checked by a query of its own."""
     if connection.dialect.name == "sqlite":
         for row in connection.execute(text("PRAGMA foreign_key_check")):
             yield f"{row[0]}, row {row[1]}: its row in {row[2]} is missing"
@@ -160,10 +160,10 @@ def _sums(connection: Connection) -> Iterator[str]:
 
 
 def _disagreeing(connection: Connection) -> Iterator[tuple[str, str, int, int]]:
-    """Yield job, status, number of stored trials and number of counted trials, if the two differ.
+    """Yield job, status, number of stored trials and number of counted trials where these differ.
 
-    Pruned trials are counted in one sum for all statuses. So the trials of a job that has any are
-    compared in total, and the status is empty."""
+    Pruned trials are counted in one sum for all statuses. So a job with pruned trials is compared
+    by its total, and the status is empty."""
     of_job: dict[int, list[dict[str, int]]] = {}
     kept = (trials.c.job_seq, trials.c.status)
     counts = select(*kept, func.count()).group_by(*kept)
@@ -189,8 +189,8 @@ def _trials_of_bests(connection: Connection, findings: Findings) -> None:
     """Add a finding for each best whose trial is missing, and a note of the number of bests that
     never had a trial.
 
-    A default configuration that wins the last round has no trial. So a trial is missing only if one
-    of the workload's jobs has fewer trials than were counted."""
+    A default configuration that wins the last round has no trial. So a best's trial counts as
+    missing only if one of the workload's jobs has fewer trials than were counted."""
     short = {job for job, _, has, should in _disagreeing(connection) if has < should}
     untried = 0
     for best in connection.execute(select(bests, workloads.c.key).join(workloads)):

@@ -45,8 +45,8 @@ from db.sql.tables import (
 from db.sql.transaction import reading, writing
 
 WARM_JOBS = 16
-"""The number of last jobs with an ok trial whose trials are kept, for each operator on each device:
-four times the number of workloads that a warm start reads."""
+"""For each operator on each device, the trials of so many last jobs with an ok trial are kept. This
+is four times the number of workloads that a warm start reads."""
 BATCH = 500  # trials in one transaction
 ARTIFACTS_AT_ONCE = 20
 
@@ -63,8 +63,8 @@ class Pruned:
 
 
 def prune(engine: Engine, days: float, *, dry_run: bool = False) -> Pruned:
-    """Delete what is older than `days` by the database's clock, and return how much that was. With
-    `dry_run`, only count it."""
+    """Delete rows that are older than `days` by the database's clock, and return how many there
+    were. With `dry_run`, only count them."""
     with reading(engine) as connection:
         cutoff = connection.execute(select(now() - days * 86400.0)).scalar_one()
         old = connection.execute(_old_jobs(cutoff)).all()
@@ -109,7 +109,7 @@ def _trials_of(engine: Engine, job: Row[Any], cutoff: float, *, dry_run: bool) -
     removed = 0
     while True:
         with writing(engine) as connection:
-            # locked, so that no job of this workload is ordered meanwhile, and sees trials vanish
+            # locked, so that no job of this workload is ordered while its trials vanish
             workload = select(workloads.c.id).where(workloads.c.id == job.workload_id)
             connection.execute(workload.with_for_update())
             wanted = _wanted(connection, job.workload_id)
@@ -123,7 +123,7 @@ def _trials_of(engine: Engine, job: Row[Any], cutoff: float, *, dry_run: bool) -
 
 
 def evidence_of(best: Row[Any]) -> ColumnElement[bool]:
-    """Return an SQL condition: the trial is one of the configuration of this row of ``bests``."""
+    """Return an SQL condition: the trial measured the configuration of this row of ``bests``."""
     return and_(
         trials.c.workload_id == best.workload_id,
         trials.c.device_id == best.device_id,

@@ -56,7 +56,7 @@ def require_undamaged(path: Path) -> None:
     try:
         with closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection:
             (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    except sqlite3.OperationalError as error:  # the disk is full, for example: it is not damaged
+    except sqlite3.OperationalError as error:  # such as a full disk, which is no damage
         raise BackupRefused(
             f"{path} can't be read ({error}); {why_not_opened(path.parent)}"
         ) from error
@@ -74,8 +74,8 @@ def with_suffix_added(path: Path, suffix: str) -> Path:
 
 
 def is_of_database(file: Path, database: Path) -> bool:
-    """Return whether a path is that of the database's file, by whatever name, or of a file that
-    SQLite may keep beside it. ``database`` has its links resolved."""
+    """Return whether a path leads to the database's file, by any name, or to a file that SQLite may
+    keep beside it. ``database`` has its links resolved."""
     if file.exists() and database.exists() and file.samefile(database):
         return True
     beside = [with_suffix_added(database, suffix) for suffix in SIDE_FILE_SUFFIXES]
@@ -85,7 +85,7 @@ def is_of_database(file: Path, database: Path) -> bool:
 @contextmanager
 def temporary_path_for(path: Path) -> Iterator[Path]:
     """Yield an unused path in the folder of `path`, for a file that is to replace it. At the end,
-    the file and SQLite's side files are deleted there if they are left."""
+    the file and its side files are deleted if they are still there."""
     part = path.with_name(f".{path.name}.{uuid4().hex[:8]}.part")
     try:
         yield part
@@ -125,8 +125,8 @@ def exclusive_access(path: Path, *, force: bool) -> Iterator[bool]:
     """Keep other processes from opening the database while the context lasts, and yield True. All
     of its content is then in its main file.
 
-    Raises BackupRefused if workers hold jobs in it or a process has it open. With `force` it
-    yields False then, and others may still use the database."""
+    Raises BackupRefused if workers hold jobs in it or a process has it open. With `force`, it
+    yields False instead if a process has it open; others may then still use the database."""
     with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
         if not force:
             holders = _holders(connection, path)
