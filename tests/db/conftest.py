@@ -23,7 +23,7 @@ from tests.own_postgres import private_server
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """URL of a PostgreSQL server for the session: a private one, or the one that is named."""
+    """URL of the session's PostgreSQL server: a private one, or TUNER_TEST_POSTGRES_URL."""
     given = os.environ.get("TUNER_TEST_POSTGRES_URL")
     if given is not None:
         yield given

@@ -74,7 +74,7 @@ def new_trial(device_id: int, knob: int, **changes: Any) -> trials.NewTrial:
 
 
 def new_best(job: queue.Job, device_id: int, **changes: Any) -> best.NewBest:
-    """Return a best for the job, which may be changed field by field."""
+    """Return a best for the job; ``changes`` are fields of the best."""
     values: dict[str, Any] = {
         "operator": job.operator,
         "workload_key": job.workload_key,

@@ -1,5 +1,5 @@
-"""Backups and restores whose file does not reach the disk, or vanishes once it is in place, and who
-may read what they put there."""
+"""Backups and restores whose file does not reach the disk or vanishes once it is in place, and the
+permissions of their files."""
 
 import errno
 import os
@@ -28,7 +28,7 @@ def way(request: pytest.FixtureRequest) -> Way:
 
 @pytest.fixture
 def copy(engine: Engine, url: str, tmp_path: Path, way: Way) -> Path:
-    """Return the path of the copy, which is there if it is to be restored."""
+    """Return the path of the copy. The copy exists if the test restores it."""
     path = tmp_path / "copy.db"
     if way is restore:
         back_up(url, path)

@@ -73,7 +73,7 @@ def test_faster_best_replaces_the_row_and_its_artifacts(engine: Engine) -> None:
 
 
 def finished(engine: Engine, gpu: int, **changes: Any) -> queue.Job:
-    """Return a succeeded job with a best, which has files."""
+    """Return a succeeded job whose best has files."""
     job = job_of(engine)
     best.finish_with_bests(
         engine, job.id, job.attempt, [best.BestWithFiles(new_best(job, gpu, **changes), FILES)]
@@ -92,7 +92,7 @@ def test_slower_round_does_not_replace_the_best(engine: Engine) -> None:
 
 
 def test_slower_round_of_other_versions_replaces_the_best(engine: Engine) -> None:
-    """A round of other versions replaces a faster best: their times are not comparable."""
+    """Times of different versions are not comparable."""
     gpu = device(engine)
     finished(engine, gpu.id, time_us=1.0)
     later = finished(engine, gpu.id, time_us=2.0, versions={"tvm": "0.27.0", "protocol": "9"})

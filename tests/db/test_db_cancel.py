@@ -44,7 +44,7 @@ def test_a_job_whose_worker_died_is_cancelled_at_once(engine: Engine) -> None:
     ended = queue.cancel(engine, job.id)
     assert (ended.state, ended.error, ended.eta_seconds) == ("cancelled", None, None)
     assert ended.finished_at is not None
-    with pytest.raises(LeaseLost):  # if it was only paused, it learns of it
+    with pytest.raises(LeaseLost):  # so a worker that was only paused learns of it
         queue.heartbeat(engine, job.id, job.attempt)
     assert queue.claim(engine, "worker", ["cuda"]) is None
 

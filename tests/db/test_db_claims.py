@@ -102,7 +102,6 @@ def test_a_claim_of_one_job_touches_no_other(engine: Engine) -> None:
 
 
 def test_claim_without_a_kind_of_device_gets_only_auto_jobs(engine: Engine) -> None:
-    """A claim that names no kind of device gets only jobs with target ``auto``."""
     submitted(engine, 10, target="cpu")
     anywhere = submitted(engine, 11)
     taken = [queue.claim(engine, "worker", []) for _ in range(2)]

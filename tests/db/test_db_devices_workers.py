@@ -13,7 +13,6 @@ from db.sql.transaction import writing
 
 
 def test_equal_fingerprint_updates_the_limits_of_its_device(engine: Engine) -> None:
-    """The same fingerprint with other limits updates the device."""
     first = device(engine)
     assert {"id": first.id, **FINGERPRINT} == first.__dict__
     again = device(engine, limits={"units": 114})
@@ -77,7 +76,7 @@ def test_silent_worker_is_not_alive_and_is_forgotten_after_a_week(engine: Engine
 
 
 def test_worker_seen_in_the_future_is_not_alive(engine: Engine) -> None:
-    """The database's clock was set back since."""
+    """Such a heartbeat is from before the database's clock was set back."""
     beat(engine, "seen before that")
     seen_ago(engine, "seen before that", -61)
     beat(engine, "seen since")

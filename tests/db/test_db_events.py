@@ -119,7 +119,7 @@ def test_fastest_includes_comparable_trials_of_earlier_jobs(engine: Engine, gpu:
 def test_fastest_ignores_template_versions_that_came_after_the_job(
     engine: Engine, gpu: int
 ) -> None:
-    """A stream that is read again after an upgrade says the same as while the job ran."""
+    """So a stream that is read again after an upgrade says the same as while the job ran."""
     submitted(engine, seed=1)
     first = claimed(engine)
     measured(engine, first, gpu, 5.0)

@@ -23,7 +23,7 @@ def test_a_faster_peer_is_named_with_its_time() -> None:
 
 
 def test_fastest_ignores_own_baselines_and_failed_peers() -> None:
-    """Own baselines, wrong results and peers without a time are no peers to lose against."""
+    """Own baselines, wrong peers and peers without a time are no alternative to our kernel."""
     rows = [
         row("default", 1.0),
         row("naive", 2.0),

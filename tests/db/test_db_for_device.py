@@ -1,4 +1,4 @@
-"""A job that was ordered for one device: who may take it, what answers it, why it waits."""
+"""Jobs ordered for one device: which workers take them, which bests answer, and why they wait."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ def claimed_by(engine: Engine, device: Device | None) -> str | None:
 
 
 def tuned_on(engine: Engine, device: Device, time_us: float) -> queue.Job:
-    """Return a succeeded job whose best is the device's."""
+    """Return a succeeded job that was ordered for this device and has a best on it."""
     submitted(engine, target="cuda", for_device=device.name)
     job = queue.claim(engine, "worker", ["cuda"], device=device.name)
     assert job is not None

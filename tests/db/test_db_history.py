@@ -33,7 +33,6 @@ def measured(engine: Engine, gpu: int, length: int, knobs: range, **changes: obj
 
 
 def test_tried_workloads_need_a_trial_that_worked_on_the_device(engine: Engine) -> None:
-    """Only workloads with a trial that worked on this device are listed."""
     gpu, other = device(engine).id, device(engine, name="Other GPU").id
     first = measured(engine, gpu, 64, range(2))
     measured(engine, other, 65, range(2))

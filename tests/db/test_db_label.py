@@ -1,4 +1,4 @@
-"""The label of a job is stored and found by any part of it, and is no part of the order's key."""
+"""A job is found by any part of its label, and the label is not part of the order's key."""
 
 import pytest
 from sqlalchemy import Engine, update

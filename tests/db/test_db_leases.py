@@ -55,7 +55,7 @@ def test_a_worker_whose_lease_was_taken_can_write_nothing(engine: Engine, write:
 
 
 def test_lease_from_before_the_clock_was_set_back_has_run_out(engine: Engine) -> None:
-    """Its holder may be dead, and would hold the job until the clock is where it was."""
+    """Otherwise a dead holder would keep the job until the clock is where it was."""
     submitted(engine)
     held = claimed(engine, seconds=1.5 * lease.LEASE_SECONDS)
     assert queue.claim(engine, "second", ["cuda"]) is None  # clocks are also adjusted a little
@@ -143,10 +143,7 @@ def test_excuse_does_not_change_a_job_that_has_ended(engine: Engine) -> None:
 
 
 def test_claim_with_spare_expired_takes_no_expired_job(engine: Engine) -> None:
-    """With ``spare_expired``, a claim takes no job whose lease has run out.
-
-    While the database was silent, no worker could renew its lease.
-    """
+    """Workers claim so after the database was silent, because none could renew its lease."""
     submitted(engine, 10)
     held = claimed(engine, seconds=-1)
     assert queue.claim(engine, "other", ["cuda"], spare_expired=True) is None
@@ -162,10 +159,7 @@ def test_claim_with_spare_expired_takes_no_expired_job(engine: Engine) -> None:
 def test_claim_that_waited_for_the_lock_takes_no_expired_job(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A claim that has waited long for SQLite's lock takes no job whose lease has run out.
-
-    Meanwhile the lock kept the holder of that job from renewing its lease.
-    """
+    """SQLite's lock also kept the holder of the expired job from renewing its lease."""
     monkeypatch.setattr(lease, "SILENT_SECONDS", 0.2)
     submitted(engine)
     held = claimed(engine, seconds=-1)
@@ -195,7 +189,6 @@ def test_a_worker_gets_only_jobs_for_its_kind_of_device(engine: Engine) -> None:
 
 
 def test_claimed_job_has_its_terms_its_worker_and_its_first_start(engine: Engine) -> None:
-    """A claimed job has the terms of its order, its worker, and its first start in UTC."""
     job = submitted(engine, seed=7, budget_seconds=2.5)
     first = claimed(engine, "one", seconds=-1)
     assert (first.id, first.state, first.worker) == (job.id, "running", "one")

@@ -109,8 +109,8 @@ def test_gain_of_a_model_counts_only_layers_with_a_pytorch_time(engine: Engine) 
 
 
 def test_a_convolution_with_its_gates_counts_once(engine: Engine) -> None:
-    """The layer without gates, for calls that are not compiled, is not added to the one with them,
-    unless that has no best."""
+    """The layer without gates, which is for calls that are not compiled, counts only if the layer
+    with gates has no best."""
     model = ordered(engine, 10, 11, 12)
     for time_us in (6.0, 9.0, 3.0):
         tuned_next(engine, baselines=[pytorch("pytorch NCW", time_us)])
@@ -152,9 +152,9 @@ def test_the_peer_is_pytorch_in_the_same_layout(layout: dict[str, str], name: st
 
 
 def test_call_of_pytorch_is_compared_with_our_call() -> None:
-    """A peer's call is compared with our call, not with our kernel, which is faster.
+    """Our kernel alone is faster than our call, so comparing it would hide the cost of a call.
 
-    So the cost of a call is not hidden; on a CPU peers are timed by calls.
+    On a CPU peers are timed by calls.
     """
     timing = {"call": {"median_us": 6.0}}
     found = fastest_pytorch({}, timing, 1.5, [pytorch("pytorch", 12.0, level="call")])
@@ -181,7 +181,6 @@ def test_layer_shows_a_best_only_if_device_and_templates_fit(engine: Engine) -> 
 def test_prune_does_not_change_what_a_model_shows(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pruning the jobs and trials of an old model does not change what it shows."""
     monkeypatch.setattr(prune, "WARM_JOBS", 0)
     model = ordered(engine, 10, 11)
     tuned_next(engine)

@@ -99,10 +99,7 @@ def test_model_beyond_the_quota_makes_no_job(engine: Engine) -> None:
 
 
 def test_number_of_statements_hardly_depends_on_the_layers(engine: Engine) -> None:
-    """A large model takes hardly more statements than a small one.
-
-    SQLite accepts no heartbeat of a worker while the order is written.
-    """
+    """SQLite accepts no heartbeat of a worker while the order is written."""
 
     def statements(lengths: range) -> int:
         seen: list[str] = []
@@ -151,7 +148,6 @@ def test_model_is_found_by_the_beginning_of_its_id(engine: Engine) -> None:
 
 
 def test_models_ordered_at_once_share_equal_jobs(engine: Engine) -> None:
-    """Models that are ordered at once share equal jobs: none makes a job that another has made."""
     orders = [model_order(*range(10 + n, 14 + n), name=f"net {n}") for n in range(8)]
     with ThreadPoolExecutor(8) as threads:
         made = list(threads.map(lambda each: models.submit(engine, each)[0], orders))
@@ -162,7 +158,7 @@ def test_models_ordered_at_once_share_equal_jobs(engine: Engine) -> None:
 
 
 def test_everything_covers_all_tables(engine: Engine) -> None:
-    """``everything``, on which other tests rely, covers all tables, those of models too."""
+    """Other tests rely on ``everything`` to notice any write."""
     ordered(engine, 10, 11)
     stored = everything(engine)
     assert set(stored) == set(metadata.tables)

@@ -144,10 +144,7 @@ def test_a_connection_that_was_cut_is_reported_and_replaced(engine: Engine) -> N
 def test_connection_that_was_idle_for_long_is_pinged_before_use(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection that was idle for long is pinged before it is used.
-
-    A firewall may have dropped it without a word; only the server's answer shows that it works.
-    """
+    """A firewall may have dropped it silently; only the server's answer shows that it works."""
     asked: list[object] = []
     ping = engine.dialect.do_ping
     monkeypatch.setattr(engine.dialect, "do_ping", lambda it: asked.append(it) or ping(it))

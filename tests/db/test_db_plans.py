@@ -1,4 +1,4 @@
-"""Query plans among thousands of jobs, so that nobody loses an index without noticing."""
+"""Query plans with thousands of jobs: a test fails if a query no longer uses its index."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,10 +15,10 @@ from db.sql.transaction import reading, writing
 
 @pytest.fixture(autouse=True)
 def unknown_to_the_planner(engine: Engine) -> Iterator[None]:
-    """Make PostgreSQL's planner know as little of the tables as of new ones.
+    """Make PostgreSQL's planner know nothing of the tables, as if they were new.
 
-    After a DELETE, by which tests clear the tables, it still knows their former sizes. A VACUUM
-    that PostgreSQL starts by itself while a test inserts rows gives it false ones.
+    After the DELETE by which tests clear the tables, the planner still knows their former sizes. If
+    PostgreSQL starts a VACUUM by itself while a test inserts rows, the planner gets false sizes.
     """
     if engine.dialect.name != "postgresql":
         yield
@@ -32,7 +32,7 @@ def unknown_to_the_planner(engine: Engine) -> Iterator[None]:
 
 
 def fill(engine: Engine, state: str, count: int, *, analyse: bool = True) -> None:
-    """Store ``count`` jobs in one state and one that is queued; ANALYZE on PostgreSQL."""
+    """Store ``count`` jobs in one state and one queued job; run ANALYZE on PostgreSQL."""
     waiting = submitted(engine, count).id
     with writing(engine) as connection:
         like = select(jobs).where(jobs.c.id == waiting)

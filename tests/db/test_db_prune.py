@@ -30,7 +30,7 @@ def few_warm_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tuned(engine: Engine, length: int, count: int = 5, winner: int | None = 0) -> queue.Job:
-    """Return an ended job with ``count`` trials and a best of trial ``winner``, unless None."""
+    """Return an ended job with ``count`` trials; unless ``winner`` is None, it has that best."""
     gpu = device(engine).id
     submitted(engine, length)
     job = claimed(engine)
@@ -129,7 +129,7 @@ def test_prune_deletes_many_rows_in_several_transactions(
 
 
 def test_prune_keeps_trials_of_a_workload_with_an_unfinished_job(engine: Engine) -> None:
-    """Trials of a workload with an unended job stay: its search reuses them, and one may win."""
+    """The job's search reuses these trials, and one of them may win."""
     old = tuned(engine, 64, winner=None)
     aged(engine, 10)
     waiting = submitted(engine, 64)
@@ -255,7 +255,6 @@ def test_reclaim_reports_a_database_that_vanished(
 
 
 def test_reclaim_reports_a_lock_of_another_writer(url: str, engine: Engine) -> None:
-    """``reclaim`` reports the lock if another process keeps writing."""
     if engine.dialect.name == "postgresql":
         pytest.skip("VACUUM waits for no writer there")
     hurried = open_engine(url, busy_seconds=0.1)

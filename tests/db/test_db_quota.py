@@ -18,7 +18,7 @@ from db.sql.transaction import reading
 
 @pytest.fixture
 def mine(engine: Engine) -> Engine:
-    """The storage as the orderer ``key 1`` uses it, who may have two unfinished jobs."""
+    """The storage as used by the orderer ``key 1``, who may have two unfinished jobs."""
     return orders_of(engine, Orderer("key 1", 2))
 
 

@@ -35,7 +35,7 @@ STATES = {
     70: "queued",  # an imported list
 }
 MODELS_SINCE = "0010"
-"""First revision whose file has a model: it shares the job of length 69 and made that of 71."""
+"""First revision whose file has a model. It shares the job of length 69 and made that of 71."""
 
 
 @pytest.fixture(params=REVISIONS)
@@ -92,7 +92,7 @@ def picture(engine: Engine) -> dict[str, Any]:
 
 
 def _plain(index: Any) -> dict[str, Any]:
-    """Return an index with its conditions as text: as objects, equal ones do not compare equal."""
+    """Return an index with its conditions as text, because objects of equal ones are not equal."""
     options = {name: str(value) for name, value in index.get("dialect_options", {}).items()}
     return {**index, "dialect_options": options}
 
@@ -203,10 +203,9 @@ def all_else_is_read(migrated: Engine) -> None:
 
 
 def test_work_continues_after_a_migration(migrated: Engine) -> None:
-    """Work continues after a migration.
+    """The job of a vanished worker is claimed first, then queued jobs.
 
-    The job of a worker that is gone is claimed first, then those that wait. A repeated order still
-    gets its job.
+    A repeated order still gets its job.
     """
     key, jobs = the_job(migrated, 68).workload_key, len(queue.list_jobs(migrated).items)
     orphan = queue.claim(migrated, "new", ["cuda"])

@@ -1,4 +1,4 @@
-"""Migrations, and databases of another schema or program, which are refused."""
+"""Migrations, and the refusal of databases of another schema or program."""
 
 import gc
 import os
@@ -43,7 +43,7 @@ def test_migrations_make_the_tables_of_the_metadata(engine: Engine) -> None:
 
 
 def test_migrations_make_the_checks_and_index_conditions(engine: Engine, blank: Engine) -> None:
-    """Migrations make the checks and the indexes' conditions, which alembic does not compare."""
+    """Alembic's comparison ignores checks and the conditions of indexes."""
     with writing(blank) as connection:
         metadata.create_all(connection)
     checks, conditions = [], []

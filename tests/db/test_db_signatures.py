@@ -29,7 +29,7 @@ def signer(key: Ed25519PrivateKey = KEY) -> signers.NewSigner:
 
 
 def signed_files(of: str, /, key: Ed25519PrivateKey = KEY, **changes: Any) -> list[NewArtifact]:
-    """Return the artifacts of a best with a manifest, which may be changed, and its signature."""
+    """Return a best's artifacts with manifest and signature; ``changes`` alter the manifest."""
     named = [*FILES, NewArtifact(b'{"trace": []}', "record", "application/json")]
     said: dict[str, Any] = {
         file.kind: {"sha256": file.sha256, "size": len(file.content)} for file in named
@@ -182,10 +182,7 @@ def unsigned(engine: Engine) -> None:
 def test_a_faster_best_that_clients_refuse_is_replaced(
     engine: Engine, harm: Callable[[Engine], None]
 ) -> None:
-    """A slower best replaces a faster one whose signature clients refuse.
-
-    The error tells them to tune again, so that must help.
-    """
+    """The error tells users to tune again, so tuning must help even if the new best is slower."""
     signers.register(engine, signer(OTHER))
     tuned(engine, key=OTHER)
     harm(engine)
@@ -220,7 +217,7 @@ def test_faster_best_of_another_key_is_kept_if_trusted_or_not_compared(
     trusted: Collection[Ed25519PrivateKey] | None,
     stays: bool,
 ) -> None:
-    """Whoever does not trust the key is told to tune again, so that must help."""
+    """A user who does not trust the key is told to tune again, so tuning must help."""
     signers.register(engine, signer(OTHER))
     first = tuned(engine, key=OTHER)
     keys = None if trusted is None else [signer(key).public_key for key in trusted]

@@ -95,10 +95,7 @@ def test_an_idempotency_key_gives_its_job_again_even_when_it_ended(engine: Engin
 
 
 def test_idempotency_key_of_an_earlier_release_still_finds_its_job(engine: Engine) -> None:
-    """An Idempotency-Key of an earlier release still finds its job.
-
-    Fields that orders got later are left out of the key at their defaults.
-    """
+    """Fields that orders got later are left out of ``order_key`` if they have their default."""
     job, _ = queue.submit(engine, order(), "key 1")
     added = ("patience", "warm_start", "templates", "label", "baselines", "for_device")
     old = {k: v for k, v in asdict(order()).items() if k not in added}
@@ -147,10 +144,7 @@ def test_idempotency_key_is_forgotten_after_a_day(engine: Engine) -> None:
 def test_orderer_may_have_only_so_many_idempotency_keys(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each orderer may have only so many keys, even if its orders join a job.
-
-    Such orders make no job and so count for no other quota.
-    """
+    """Keys of orders that join a job count too: no other quota limits these orders."""
     monkeypatch.setattr(idempotency, "MOST_KEYS", 3)
     mine = orders_of(engine, Orderer("key 1", None))
     job, _ = queue.submit(mine, order(), "key 0")
@@ -274,7 +268,6 @@ def test_exhausted_space_is_not_searched_again(engine: Engine) -> None:
 
 
 def test_imported_list_answers_only_orders_of_as_many_trials(engine: Engine) -> None:
-    """An imported list answers only orders of as many trials as it has measured."""
     entries = [listed.ListedConfig({"template": "direct", "threads": knob}, 1) for knob in range(5)]
     asked = order(on_existing="reuse", trials=5)
     new = listed.ListedOrder(replace(asked, target="cuda", search=listed.IMPORTED), entries)

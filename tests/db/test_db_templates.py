@@ -1,4 +1,4 @@
-"""Orders that are restricted to some templates: they have bests of their own."""
+"""Orders that are restricted to some templates have bests of their own."""
 
 from itertools import count
 from typing import Any
@@ -39,7 +39,6 @@ def test_restricted_best_is_kept_beside_the_unrestricted_one(engine: Engine) -> 
 
 
 def test_faster_restricted_best_answers_unrestricted_lookups(engine: Engine) -> None:
-    """A restricted best also answers lookups without a restriction if it is the fastest."""
     finished(engine, "direct", 20.0)
     alone = finished(engine, "direct", 10.0, templates=DIRECT, trials=500)
     assert [found.job_id for found in best.lookup(engine, KEY)] == [alone.id]
@@ -59,7 +58,6 @@ def test_a_restricted_order_is_answered_by_as_many_trials_of_its_templates(engin
 
 
 def test_trials_of_other_templates_do_not_count_for_an_order(engine: Engine) -> None:
-    """Only trials of an order's own templates count towards the trials that it asks for."""
     finished(engine, "fft", 10.0)
     finished(engine, "direct", 20.0, templates=DIRECT)
     _, created = queue.submit(engine, order(on_existing="reuse", templates=DIRECT, trials=8))

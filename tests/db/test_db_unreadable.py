@@ -25,10 +25,7 @@ except BackupRefused as error:
 
 
 def test_unreadable_database_is_not_reported_as_damaged(tmp_path: Path) -> None:
-    """The error does not call the database damaged.
-
-    A user who then restored a backup would lose everything stored since.
-    """
+    """A user who was told so would restore a backup, and lose everything stored since."""
     file, copy = tmp_path / "convtune.db", tmp_path / "copy.db"
     engine = open_engine(f"sqlite:///{file}")
     migrate(engine)
