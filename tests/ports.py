@@ -11,7 +11,7 @@ FIRST, EACH = 20_000, 1_500
 The ports lie below those that Linux gives to sockets bound to port 0, and each process has its own,
 so that nobody takes a port between the probe and the server's start.
 """
-_NEXT = count(random.randrange(EACH))  # noqa: S311  # two suites at once rarely start alike
+_NEXT = count(random.randrange(EACH))  # noqa: S311  # so that two suites seldom share a port
 
 
 def free_port() -> int:

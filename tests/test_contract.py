@@ -68,7 +68,6 @@ def test_tune_command_has_an_option_for_each_term(operator_name: str) -> None:
 
 
 def test_model_tune_command_has_an_option_for_each_term() -> None:
-    """``tuner model tune`` has an option for each term, too."""
     options = {each.name for each in load("model").commands["tune"].params}
     assert set(TERMS) - options <= set(TERMS_WITH_OWN_OPTIONS)
 
@@ -88,13 +87,12 @@ def test_service_and_shell_have_the_same_job_filters(document: dict[str, Any], n
 
 
 def test_later_term_is_compared_only_if_it_differs_from_its_default() -> None:
-    """A later term at its default stays out of the order's key, so that old keys hold."""
+    """So the order keys that earlier releases stored stay valid."""
     assert "patience" not in ORDER.compared_fields()
     assert replace(ORDER, patience=3).compared_fields()["patience"] == 3
 
 
 def test_changed_terms_are_those_that_differ_from_their_defaults() -> None:
-    """``changed_terms`` returns the terms that differ from their defaults."""
     assert changed_terms(ORDER) == {}
     assert changed_terms(replace(ORDER, seed=0, templates=("fft",))) == {
         "seed": 0,
@@ -103,6 +101,6 @@ def test_changed_terms_are_those_that_differ_from_their_defaults() -> None:
 
 
 def test_schema_of_a_job_has_no_defaults_for_terms(document: dict[str, Any]) -> None:
-    """The schema of a job has no defaults for terms, since a job always states them."""
+    """A job always states its terms."""
     properties = document["components"]["schemas"]["JobView"]["properties"]
     assert [name for name in ("trials", "warm_start") if "default" in properties[name]] == []

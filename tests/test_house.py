@@ -52,14 +52,12 @@ def test_files_stay_small() -> None:
 
 
 def test_no_folder_has_more_than_15_modules() -> None:
-    """No folder has more than 15 modules."""
     rooms = Counter(path.parent for top in TOP for path in tracked(f"{top}/*.py"))
     assert len(rooms) > 20
     assert {str(room.relative_to(ROOT)): n for room, n in rooms.items() if n > 15} == {}
 
 
 def test_files_that_are_no_modules_are_package_data() -> None:
-    """Every file of the packages that is no module is declared as package data."""
     patterns = PYPROJECT["tool"]["setuptools"]["package-data"]
     installed = {
         path for room in patterns for each in patterns[room] for path in (ROOT / room).glob(each)
@@ -131,7 +129,6 @@ def test_pytest_m_torch_fails_if_pytorch_is_missing() -> None:
 
 @pytest.mark.parametrize("name", ["apache-tvm", "apache-tvm-ffi"])
 def test_installed_tvm_is_the_pinned_version(name: str) -> None:
-    """TVM is installed in the version that pyproject.toml and constraints.txt pin."""
     assert f"{name}=={PINNED[name]}" in PROJECT["dependencies"]
     assert version(name) == PINNED[name]
 

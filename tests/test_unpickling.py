@@ -83,10 +83,8 @@ def test_code_unpickles_nothing() -> None:
     ],
 )
 def test_search_finds_each_known_way_to_unpickle(source: str) -> None:
-    """The search finds each known way to unpickle."""
     assert len(list(unpickling(source))) == 1
 
 
 def test_search_ignores_loads_that_cannot_unpickle() -> None:
-    """The search does not report loads that can't unpickle."""
     assert list(unpickling("import json\nnp.load(path, mmap_mode='r')\nloading.load(path)")) == []

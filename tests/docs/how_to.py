@@ -80,8 +80,8 @@ def blocks(pages: Sequence[Path] = PAGES) -> list[Block]:
 class Room:
     """The place where pages are run: a folder with its own database, port and environment.
 
-    ``names`` are the variables that a page's Python blocks have set. ``replaced`` are texts of the
-    pages, an address for example, with what takes their place here.
+    ``names`` are the variables that a page's Python blocks have set. ``replaced`` maps texts of the
+    pages, such as an address, to their replacements here.
     """
 
     def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
@@ -134,7 +134,7 @@ class Room:
         elif block.language == "python":
             where = f"{block.page}.md:{block.line}"
             with warnings.catch_warnings():
-                if "torch" in block.words:  # PyTorch uses what it deprecates
+                if "torch" in block.words:  # PyTorch itself uses functions that it deprecates
                     warnings.filterwarnings("ignore", module="torch")
                 exec(compile(text, where, "exec"), self.names.setdefault(block.page, {}))  # noqa: S102
         else:

@@ -73,8 +73,8 @@ def several(postgres: dict[str, str], tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    """Yield a room with the service of the page ``KEYS``, which refuses orders without a key, those
-    of other pages for example."""
+    """Yield a room with the service of the page ``KEYS``. It refuses orders without a key, such as
+    those of other pages."""
     made = Room(tmp_path_factory.mktemp("guarded"))
     try:
         made.start(service_of(KEYS))

@@ -29,8 +29,8 @@ UNITS = [
 
 
 def exposed(text: str) -> set[str]:
-    """Return the names of the metrics in an exposition. Those in ``_created``, the times at which
-    counters began, are left out."""
+    """Return the names of the metrics in an exposition. Names that end in ``_created`` (the times
+    at which counters began) are left out."""
     names = re.findall(r"^# TYPE (\S+)", text, re.MULTILINE)
     return {name for name in names if not name.endswith("_created")}
 

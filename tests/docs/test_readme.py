@@ -21,7 +21,7 @@ MODEL = re.compile(
 )
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 PAGES = {"NVIDIA H200": ("h200.md", "best, warm"), "Intel Xeon": ("cpu.md", "call")}
-"""By the name of a device, its page of benchmarks and the column that the README quotes."""
+"""For each device, its page of benchmarks and the column that the README quotes."""
 
 
 def test_every_readme_figure_is_on_a_page_of_benchmarks() -> None:

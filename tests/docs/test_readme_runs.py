@@ -17,7 +17,7 @@ def test_readme_blocks_run_if_pasted_into_one_shell(tmp_path: Path) -> None:
     room = Room(tmp_path)
     (tmp_path / "pasted.sh").write_text(HEAD + "".join(typed(room, block) for block in readme()))
     said, logged = tmp_path / "said.txt", tmp_path / "logged.txt"
-    with said.open("w") as out, logged.open("w") as log:  # a process left behind would hold a pipe
+    with said.open("w") as out, logged.open("w") as log:  # no pipes: a left process would hold them
         done = subprocess.run(
             ["bash", "-eu", "pasted.sh"],
             cwd=tmp_path,
@@ -54,7 +54,7 @@ def readme() -> list[Block]:
 
 
 def typed(room: Room, block: Block) -> str:
-    """Return a block as a text for the shell, with few trials; an empty one if it installs."""
+    """Return a block as text for the shell, with few trials; empty if it installs packages."""
     if "installs" in block.words:
         return ""
     text = TRIALS.sub(r"\g<1>3", block.text)

@@ -56,10 +56,10 @@ def drained(installation: Installation) -> None:
 
 
 def rested(installation: Installation, seconds: float) -> Idle:
-    """Return the least of a few looks, after so many seconds in which nobody asks.
+    """Return the lowest counts of a few looks, after so many seconds without requests.
 
-    No job is open, and the last one was of a shape that was never tuned: a worker keeps a spare
-    process of peers only if its last job has timed peers.
+    No job may be open, and the last one must have been of a shape that was never tuned: a worker
+    keeps a spare process of peers only if its last job has timed peers.
     """
     time.sleep(seconds)
     for _ in range(2):

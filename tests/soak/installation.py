@@ -121,7 +121,7 @@ class Installation:
     def orphans(self) -> list[str]:
         """Return pid and command line of processes that still live after ORPHANS_SECONDS.
 
-        They are found by the installation's mark, whoever their parent is by then.
+        They are found by the installation's mark, whatever their parent is by then.
         """
         deadline = time.monotonic() + ORPHANS_SECONDS
         while (found := self._alive()) and time.monotonic() < deadline:

@@ -22,16 +22,16 @@ BOUNDS = {
     "worker_connections": 5,
     "worker_database_descriptors": 40,
 }
-"""Upper bounds of what one process may hold of the database at rest.
+"""The most descriptors of the database that one process may hold at rest.
 
 SQLAlchemy's pool keeps five connections and opens up to 35 more if so many are wanted at once
-(db/sql/engine.py); the service has one besides (api/route_helpers/nonblocking.py). A pool fills up
-at any time, so the counts of the first rest are no bounds.
+(db/sql/engine.py); the service has another one (api/route_helpers/nonblocking.py). A pool may fill
+up at any time, so the counts of the first rest are no bounds.
 """
 ENDED_WELL = {"api": (0, -15), "worker-a": (0,)}
 """Exit codes that are right. Once uvicorn has stopped, it ends itself by the signal it got."""
 BROKEN_OFF = 1e-3
-"""Share of all requests that may break off, because the machine has hiccups, too."""
+"""Share of all requests that may break off, because any machine has hiccups."""
 
 MEMORY: dict[str, Callable[[Sample], float]] = {
     "API": lambda sample: sample.api.rss_mb,
@@ -54,7 +54,7 @@ def usual(samples: Sequence[Sample]) -> list[Sample]:
 def growth(outcome: Outcome) -> dict[str, tuple[float, float, float]]:
     """Return, for each memory that is judged, its early and late median, MB, and the growth.
 
-    The growth is a part of the early median. All three may be NaN if there are no samples.
+    The growth is relative to the early median. All three may be NaN if there are no samples.
     """
     seconds, samples = outcome.plan.seconds, usual(outcome.samples)
     grown = {}
@@ -78,7 +78,7 @@ def _grown(outcome: Outcome) -> list[str]:
     return [
         f"memory of the {name} grew by {by:.1%}, from {early:.1f} to {late:.1f} MB"
         for name, (early, late, by) in growth(outcome).items()
-        if not by < GROWTH  # NaN, which was not measured, fails too
+        if not by < GROWTH  # NaN means not measured, and fails too
     ]
 
 
@@ -89,7 +89,7 @@ def _leaked(outcome: Outcome) -> list[str]:
 def leaks(first: Idle, last: Idle) -> list[str]:
     """Return a sentence for each count that is higher at the last rest than it may be.
 
-    It may be as high as at the first rest or, for those in BOUNDS, as their bound.
+    A count may be as high as at the first rest or, if it is in BOUNDS, as its bound.
     """
     before, after = first.to_json(), last.to_json()
     return [

@@ -20,8 +20,8 @@ class Usage:
     """What one process holds; memory is in MB.
 
     ``connections`` counts its descriptors on the database's WAL, one for each connection.
-    ``database_descriptors`` counts those on the database file; SQLite keeps those of closed
-    connections for later ones, so they are as many as connections were ever open at once.
+    ``database_descriptors`` counts those on the database file. SQLite keeps the descriptors of
+    closed connections for later ones, so there are as many as connections were ever open at once.
     ``descriptors`` counts all others.
     """
 

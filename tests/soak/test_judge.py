@@ -67,7 +67,6 @@ def growing(by: float, name: str) -> list[Sample]:
 
 
 def test_good_soak_misses_no_limit(good: Outcome) -> None:
-    """A soak without growth, leaks or harm misses no limit."""
     assert missed(good) == []
 
 
@@ -90,7 +89,6 @@ def test_memory_growth_above_five_percent_is_reported(good: Outcome, name: str, 
 
 
 def test_samples_with_an_unusual_number_of_children_are_ignored(good: Outcome) -> None:
-    """Samples with an unusual number of child processes do not count as growth."""
     good.samples = [
         sample(float(at), descendants=3, tree_rss_mb=1100.0)
         if at % 60 == 0
@@ -101,7 +99,6 @@ def test_samples_with_an_unusual_number_of_children_are_ignored(good: Outcome) -
 
 
 def test_growth_that_was_not_measured_counts_as_missed(good: Outcome) -> None:
-    """Without late samples the growth is unknown, which counts as missed."""
     good.samples = [each for each in good.samples if each.at < 3000]
     assert len(missed(good)) == 4
 
