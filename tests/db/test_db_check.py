@@ -185,7 +185,7 @@ def test_check_names_only_the_first_of_many_similar_findings(
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])
-def test_a_file_that_is_written_meanwhile_is_checked_again(
+def test_file_written_during_a_check_is_checked_again(
     engine: Engine, url: str, tuned: queue.Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.dispose()  # now all is in the file, which is read without locks

@@ -87,7 +87,7 @@ def test_a_claim_that_meets_abandoned_jobs_ends_them_and_goes_on(engine: Engine)
     assert queue.get(engine, unwanted.id).state == "cancelled"
 
 
-def test_a_claim_of_one_job_touches_no_other(engine: Engine) -> None:
+def test_claim_of_a_named_job_touches_no_other(engine: Engine) -> None:
     first, second = submitted(engine, 10), submitted(engine, 11)
     taken = queue.claim(engine, "worker", ["cuda"], job_id=second.id)
     assert taken is not None

@@ -220,11 +220,8 @@ def test_a_password_in_the_query_is_not_shown(tmp_path: Path, name: str) -> None
     assert "hush" not in str(refusal.value) + refusal.value.url
 
 
-def test_sqlite_takes_no_options(tmp_path: Path) -> None:
-    """A SQLite URL with options is refused.
-
-    SQLAlchemy would open a file of such a name, a database in memory, or a read-only one.
-    """
+def test_sqlite_url_with_options_is_refused(tmp_path: Path) -> None:
+    """SQLAlchemy would open a file of such a name, a database in memory, or a read-only one."""
     for query in ("mode=memory&uri=true", "mode=ro"):
         with pytest.raises(DatabaseUnavailable, match=r"leave out \?mode"):
             open_engine(f"sqlite:///{tmp_path}/a.db?{query}")

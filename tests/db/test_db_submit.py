@@ -68,7 +68,9 @@ def test_equal_order_joins_a_queued_or_running_job(engine: Engine) -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_any_difference_makes_another_job(engine: Engine, change: dict[str, Any]) -> None:
+def test_order_that_differs_in_any_term_makes_another_job(
+    engine: Engine, change: dict[str, Any]
+) -> None:
     job = submitted(engine)
     other, created = queue.submit(engine, replace(order(), **change))
     assert created
@@ -86,7 +88,7 @@ def test_an_order_does_not_join_a_job_that_is_being_cancelled(engine: Engine) ->
     assert queue.submit(engine, order()) == (other, False)
 
 
-def test_an_idempotency_key_gives_its_job_again_even_when_it_ended(engine: Engine) -> None:
+def test_idempotency_key_returns_its_job_even_after_it_ended(engine: Engine) -> None:
     job, created = queue.submit(engine, order(), "key 1")
     assert created
     cancelled = queue.cancel(engine, job.id)
@@ -240,7 +242,7 @@ def test_a_search_that_ended_by_patience_answers_no_order_that_allows_more(engin
         queue.cancel(engine, other.id)
 
 
-def test_a_longer_search_answers_the_orders_of_the_shorter(engine: Engine) -> None:
+def test_longer_search_also_answers_orders_of_a_shorter_one(engine: Engine) -> None:
     searched(engine, on_existing="reuse", trials=50, patience=2)
     longer = searched(engine, on_existing="reuse", trials=50, patience=5)
     for patience in (2, 5):
@@ -308,7 +310,7 @@ def test_failed_and_skipped_trials_do_not_answer_an_order(engine: Engine) -> Non
     assert queue.submit(engine, replace(asked, trials=1))[0].id == job.id
 
 
-def test_patience_alone_makes_another_order(engine: Engine) -> None:
+def test_orders_that_differ_only_in_patience_are_two_jobs(engine: Engine) -> None:
     waiting = submitted(engine, on_existing="reuse", patience=2)
     other, created = queue.submit(engine, order(on_existing="reuse", patience=3))
     assert created
@@ -316,7 +318,7 @@ def test_patience_alone_makes_another_order(engine: Engine) -> None:
     assert queue.submit(engine, order(on_existing="reuse", patience=2)) == (waiting, False)
 
 
-def test_retune_tunes_again(engine: Engine) -> None:
+def test_retune_makes_a_new_job_although_a_best_exists(engine: Engine) -> None:
     tuned(engine, "cuda", 4, time_us=1.0)
     assert queue.submit(engine, order(on_existing="retune"))[1]
 

@@ -50,7 +50,7 @@ def test_a_restricted_order_is_not_answered_by_another_template(engine: Engine) 
     assert (created, job.templates) == (True, DIRECT)
 
 
-def test_a_restricted_order_is_answered_by_as_many_trials_of_its_templates(engine: Engine) -> None:
+def test_restricted_order_is_answered_by_enough_trials_of_its_templates(engine: Engine) -> None:
     whole = finished(engine, "direct", 10.0)
     asked = order(on_existing="reuse", templates=DIRECT)
     job, created = queue.submit(engine, asked)

@@ -61,10 +61,10 @@ def test_duplicate_trial_is_refused_with_its_whole_batch(
     assert everything(engine) == before
 
 
-def test_a_trial_is_known_to_every_job_of_its_workload(
+def test_job_refuses_a_trial_that_another_job_of_its_workload_stored(
     engine: Engine, job: queue.Job, gpu: int
 ) -> None:
-    """A configuration is stored once per workload and device, whichever job measured it."""
+    """A configuration is stored once for each workload and device, whichever job measured it."""
     first = trials.add(engine, job.id, job.attempt, [new_trial(gpu, 64)])
     queue.finish(engine, job.id, job.attempt, "succeeded")
     submitted(engine)

@@ -134,5 +134,5 @@ def test_how_to_block_runs(
         used.start(block)
 
 
-def test_every_page_has_something_to_run() -> None:
+def test_every_how_to_page_has_a_block() -> None:
     assert {block.page for block in BLOCKS} == {path.stem for path in PAGES}
