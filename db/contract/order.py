@@ -177,8 +177,8 @@ class JobOrder(Terms):
         )
 
     def compared_fields(self) -> dict[str, Any]:
-        """Return the fields that two equal orders share. The label is left out, and so are later
-        terms (see ALWAYS_COMPARED) that have their default."""
+        """Return the fields that are compared between two orders. The label is left out, and so are
+        later terms (see ALWAYS_COMPARED) that have their default."""
         compared = asdict(self)
         for each in fields(Terms):
             usual = each.name not in ALWAYS_COMPARED and compared[each.name] == each.default

@@ -12,7 +12,7 @@ from db.sql.transaction import writing
 
 
 def cancel(engine: Engine, model_id: str) -> Model:
-    """Cancel a model and the jobs that run for it alone, and return the model. A job goes on if it
+    """Cancel a model and the jobs ordered for it alone, and return the model. A job goes on if it
     was also ordered by itself, or if another model that is not cancelled refers to it. Cancelling a
     model again while its jobs stop changes nothing.
 

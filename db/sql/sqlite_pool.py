@@ -1,8 +1,8 @@
 """Replacing pooled connections to a SQLite file that was deleted or replaced.
 
 A deleted file lives on for processes that have it open, and their writes to it are lost when they
-end. So each connection is checked when it is taken from the pool. Only the first connection may
-create the file."""
+end. So each connection is checked when it is taken from the pool. Once a connection was made, no
+later one creates the file."""
 
 import sqlite3
 from contextlib import suppress

@@ -183,7 +183,8 @@ def _bring_up_to_date(part: Path, shown: Path) -> None:
 
 def _set_aside(path: Path, *, with_side_files: bool) -> Path:
     """Give the database a second name, so that its first can be replaced in one step. Return the
-    second. If another process writes to the database, its side files are needed, and move along."""
+    second. If another process writes to the database, its side files are needed, and are renamed
+    too."""
     aside = with_suffix_added(path, f".before-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
     os.link(path, aside)
     for suffix in SIDE_FILE_SUFFIXES if with_side_files else ():

@@ -160,7 +160,7 @@ def _sums(connection: Connection) -> Iterator[str]:
 
 
 def _disagreeing(connection: Connection) -> Iterator[tuple[str, str, int, int]]:
-    """Yield job, status, number of stored trials and number of counted trials where these differ.
+    """Yield job, status, number of stored trials and number of counted trials, if the two differ.
 
     Pruned trials are counted in one sum for all statuses. So a job with pruned trials is compared
     by its total, and the status is empty."""

@@ -143,7 +143,7 @@ def test_excuse_does_not_change_a_job_that_has_ended(engine: Engine) -> None:
 
 
 def test_claim_with_spare_expired_takes_no_expired_job(engine: Engine) -> None:
-    """Workers claim so after the database was silent, because none could renew its lease."""
+    """Workers do so after the database was silent, because none could renew its lease."""
     submitted(engine, 10)
     held = claimed(engine, seconds=-1)
     assert queue.claim(engine, "other", ["cuda"], spare_expired=True) is None
