@@ -52,7 +52,7 @@ def test_processes_take_turns() -> None:
     assert log == ["a", "b", "c"] * (TURNS + 1)
 
 
-def test_a_single_process_is_asked_for_many_turns_at_once() -> None:
+def test_single_process_is_asked_for_many_turns_at_once() -> None:
     asked: list[Sequence[str]] = []
     stage = staged([], a=always(1.0), b=always(2.0))
     sample = stage.sample
@@ -64,7 +64,7 @@ def test_a_single_process_is_asked_for_many_turns_at_once() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "turns"), [(100.0, FEWEST_TURNS), (0.05, 10), (1e-4, TURNS)])
-def test_a_slow_contestant_sits_turns_out_evenly(seconds: float, turns: int) -> None:
+def test_slow_subject_skips_turns_evenly(seconds: float, turns: int) -> None:
     log: list[str] = []
     found = compare([staged(log, quick=always(1.0)), staged(log, seconds, slow=always(2.0))])
     assert found.entries["slow"].timing["warm"]["samples"] == turns
@@ -74,7 +74,7 @@ def test_a_slow_contestant_sits_turns_out_evenly(seconds: float, turns: int) -> 
     assert max(gaps) - min(gaps) <= 2
 
 
-def test_a_round_that_need_not_settle_anything_has_few_turns() -> None:
+def test_round_with_zero_settle_seconds_has_few_turns() -> None:
     log: list[str] = []
     near = staged(log, quick=always(1.0), near=always(1.02))
     found = compare([near, staged(log, 100.0, slow=always(2.0))], ["quick", "near"], 0)
@@ -82,7 +82,7 @@ def test_a_round_that_need_not_settle_anything_has_few_turns() -> None:
     assert taken == {"quick": ROUGH_TURNS, "near": ROUGH_TURNS, "slow": FEWEST_TURNS}
 
 
-def test_finalists_that_are_close_take_further_turns() -> None:
+def test_close_finalists_take_further_turns() -> None:
     random.seed(0)
     log: list[str] = []
     near = {
@@ -103,7 +103,7 @@ def test_finalists_that_are_close_take_further_turns() -> None:
     assert taken["a"] == taken["b"] > TURNS
 
 
-def test_a_finalist_that_is_slower_in_each_of_the_first_turns_takes_no_more() -> None:
+def test_finalist_slower_in_each_of_the_first_turns_drops_out() -> None:
     late = iter([1.0] * (FIRST_TURNS + 1) + [1.2] * TURNS)
     kernels = {"first": lambda: next(late), "second": always(1.1), "third": always(1.3)}
     found = compare([staged([], **kernels, naive=always(40.0))], [*kernels])
@@ -114,14 +114,14 @@ def test_a_finalist_that_is_slower_in_each_of_the_first_turns_takes_no_more() ->
     assert [entry.name for entry in found.ranked([*kernels])] == ["first", "second", "third"]
 
 
-def test_a_slow_finalist_is_not_judged_by_a_turn_or_two() -> None:
+def test_finalist_with_few_samples_does_not_drop_out() -> None:
     kernels = {"a": always(1.0), "b": always(1.2)}
     found = compare([staged([], seconds=100.0, **kernels)], [*kernels])
     assert found.entries["b"].timing["warm"]["samples"] == FEWEST_TURNS
     assert found.overtaken == []
 
 
-def test_a_peer_that_is_far_slower_takes_only_the_first_turns() -> None:
+def test_far_slower_peer_takes_only_the_first_turns() -> None:
     log: list[str] = []
     beside = staged(log, peers=True, near=always(1.4), far=always(2.0))
     slow = staged(log, seconds=100.0, peers=True, slow=always(9.0))
@@ -131,7 +131,7 @@ def test_a_peer_that_is_far_slower_takes_only_the_first_turns() -> None:
     assert log.count("slow") == FEWEST_TURNS + 1
 
 
-def test_only_what_may_still_be_the_fastest_takes_further_turns() -> None:
+def test_only_finalists_take_further_turns() -> None:
     random.seed(0)
     log: list[str] = []
     kernels = {name: lambda: random.gauss(1.0, 0.1) for name in ("a", "b")}
@@ -141,14 +141,14 @@ def test_only_what_may_still_be_the_fastest_takes_further_turns() -> None:
     assert log.count("peer") == log.count("beside") == TURNS + 1
 
 
-def test_finalists_that_are_as_good_as_equal_do_not() -> None:
+def test_nearly_equal_finalists_take_no_further_turns() -> None:
     log: list[str] = []
     turns = cycle([1.0, 1.002])
     compare([staged(log, a=lambda: next(turns), b=always(1.001))], ["a", "b"])
     assert len(log) == 2 * (TURNS + 1)
 
 
-def test_a_process_that_can_not_enter_is_a_reason() -> None:
+def test_process_that_fails_to_prepare_is_dropped_with_its_reason() -> None:
     def crash() -> Prepared:
         raise ChildCrashed("signal 11")
 

@@ -71,7 +71,7 @@ def within(seconds: float, reached: Any) -> None:
         time.sleep(0.01)
 
 
-def test_it_compiles_once_and_is_the_process_of_the_round(
+def test_peer_process_that_compiled_ahead_also_runs_in_the_round(
     process: PeerProcess, tmp_path: Path
 ) -> None:
     """The process that compiles peers ahead also prepares and times them in the round."""
@@ -85,7 +85,7 @@ def test_it_compiles_once_and_is_the_process_of_the_round(
     assert process._child.pid == pid
 
 
-def test_it_waits_for_the_cases_and_does_nothing_while_it_is_paused(
+def test_peer_process_waits_for_the_cases_and_stands_still_while_paused(
     process: PeerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peer_process, "compile_peers", beginnings.ticking)
@@ -105,7 +105,7 @@ def test_it_waits_for_the_cases_and_does_nothing_while_it_is_paused(
     process.stage()
 
 
-def test_a_pause_does_not_count_against_its_limit(
+def test_pause_does_not_count_against_the_compile_limit(
     process: PeerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peer_process, "compile_peers", beginnings.ticking)
@@ -128,7 +128,7 @@ def test_a_pause_does_not_count_against_its_limit(
         (beginnings.hang, ChildTimeout),
     ],
 )
-def test_what_goes_wrong_at_first_is_done_anew_in_the_round(
+def test_peers_are_prepared_anew_in_the_round_if_compiling_ahead_fails(
     device: Device,
     libraries: dict[str, Path],
     monkeypatch: pytest.MonkeyPatch,
@@ -148,7 +148,7 @@ def test_what_goes_wrong_at_first_is_done_anew_in_the_round(
     assert found.dropped.keys() & {"peers (host)"} == set()
 
 
-def test_a_runner_s_peers_pause_while_a_library_is_measured_and_end_with_it(
+def test_peers_pause_while_a_library_is_measured_and_end_with_the_runner(
     device: Device, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peer_process, "compile_peers", beginnings.ticking)
@@ -178,7 +178,7 @@ def test_a_runner_s_peers_pause_while_a_library_is_measured_and_end_with_it(
 
 
 @pytest.mark.parametrize(("memory", "compiled"), [(64, True), (63, False)])
-def test_peers_compile_meanwhile_if_there_is_memory_for_it(
+def test_peers_compile_during_the_search_only_if_memory_suffices(
     device: Device, memory: int, compiled: bool
 ) -> None:
     class Recorded:
@@ -195,7 +195,7 @@ def test_peers_compile_meanwhile_if_there_is_memory_for_it(
         assert recorded.compiled == compiled
 
 
-def test_a_spare_process_is_the_next_job_s() -> None:
+def test_next_job_takes_the_spare_process() -> None:
     processes = PeerProcesses("cpu")
     with closing(processes):
         processes.refill()
@@ -214,7 +214,7 @@ def test_a_spare_process_is_the_next_job_s() -> None:
         assert gone(pid)
 
 
-def test_beside_a_gpu_the_next_are_begun_at_once_and_pause_when_asked() -> None:
+def test_gpu_worker_starts_two_spare_processes_at_once_and_can_pause_them() -> None:
     with closing(PeerProcesses("cuda")) as processes:
         first = processes.take([HOST])[HOST]
         ((second, third),) = processes._spare.values()
@@ -231,7 +231,7 @@ def test_beside_a_gpu_the_next_are_begun_at_once_and_pause_when_asked() -> None:
         second.close()
 
 
-def test_spare_processes_of_other_groups_end_and_all_end_with_their_worker() -> None:
+def test_spare_processes_end_if_their_group_is_not_taken_or_on_close() -> None:
     processes = PeerProcesses("cpu")
     processes.take([HOST])[HOST].close()
     processes.refill()
@@ -260,7 +260,7 @@ print(pids.pop().pid)
 """
 
 
-def test_a_program_that_ends_waits_for_none() -> None:
+def test_program_exits_without_waiting_for_its_peer_processes() -> None:
     """A program with a client that was never closed exits without waiting for the process of peers,
     which ends as well."""
     command = [sys.executable, "-c", LEFT]
@@ -268,7 +268,7 @@ def test_a_program_that_ends_waits_for_none() -> None:
     within(SECONDS, lambda: gone(int(done.stdout)))
 
 
-def test_they_end_with_a_runner_that_can_not_begin(
+def test_peer_processes_end_if_the_runner_cannot_start(
     device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a runner cannot start, it ends the processes of peers that it was given."""
@@ -282,7 +282,7 @@ def test_they_end_with_a_runner_that_can_not_begin(
         assert started() <= before
 
 
-def test_a_group_that_is_not_here_has_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_group_that_is_not_installed_has_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer_process, "may_be_installed", lambda group: group != PYTORCH)
     with closing(PeerProcesses("cpu")) as processes:
         taken = processes.take([HOST, PYTORCH])
@@ -291,7 +291,7 @@ def test_a_group_that_is_not_here_has_no_process(monkeypatch: pytest.MonkeyPatch
     assert taken.keys() == {HOST}
 
 
-def test_a_gpu_s_peers_have_what_the_kernels_beside_them_need() -> None:
+def test_process_of_gpu_peers_imports_tvms_runtime_and_that_of_host_peers_does_not() -> None:
     beside, apart = (peer_process.child_of("cuda", group) for group in (DEVICE, HOST))
     assert "tvm" in beside._server._modules
     assert beside._environment["TVM_USE_RUNTIME_LIB"] == "1"
@@ -308,7 +308,7 @@ with closing(child_of("cpu", "host")) as child:
 """
 
 
-def test_the_hosts_process_has_the_threads_of_who_imports_the_same(
+def test_host_peers_have_as_many_numpy_threads_as_a_users_program(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ONE_THREAD:
@@ -317,7 +317,7 @@ def test_the_hosts_process_has_the_threads_of_who_imports_the_same(
 
 
 @pytest.mark.torch
-def test_pytorchs_process_has_its_threads_and_nothing_of_ours_beside_it() -> None:
+def test_pytorch_process_has_pytorchs_default_threads_and_no_tvm() -> None:
     threads = fresh.run("import torch; print(torch.get_num_threads())")
     with closing(peer_process.child_of("cpu", LAYERS)) as child:
         assert child.call(remote.imported, "torch", timeout=SECONDS)

@@ -42,7 +42,7 @@ def libraries(device: Device, tmp_path_factory: pytest.TempPathFactory) -> dict[
     return found
 
 
-def test_libraries_are_checked_before_they_are_made_ready(
+def test_libraries_are_checked_before_they_are_prepared(
     device: Device, libraries: dict[str, Path], tmp_path: Path
 ) -> None:
     write_cases(WORKLOAD.key, tmp_path, 0)
@@ -59,7 +59,7 @@ def test_libraries_are_checked_before_they_are_made_ready(
     assert error is not None and 0 < error <= WORKLOAD.max_error
 
 
-def test_they_are_made_ready_after_the_peers_of_their_process(
+def test_libraries_are_prepared_after_the_peers_in_their_process(
     device: Device, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A peer's graph can slow the launches of every graph. But memory is theirs first."""

@@ -63,7 +63,7 @@ def test_a_right_library_is_checked_and_timed(runner: Runner, libraries: dict[st
     assert sorted(measured.seconds) == ["check", "run"]
 
 
-def test_a_trial_by_which_nothing_is_settled_has_few_samples(
+def test_trial_has_few_samples_if_settle_seconds_is_zero(
     device: Device, libraries: dict[str, Path]
 ) -> None:
     with Runner(WORKLOAD.key, device, settle_seconds=0) as rough:
@@ -80,7 +80,7 @@ def test_a_trial_by_which_nothing_is_settled_has_few_samples(
         ("hang", "run_timeout", "killed after 2 s"),
     ],
 )
-def test_what_fails_is_a_value_and_the_next_goes_on(
+def test_failing_library_gets_a_status_and_the_next_is_measured(
     runner: Runner, libraries: dict[str, Path], behaviour: str, status: str, says: str
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -92,12 +92,14 @@ def test_what_fails_is_a_value_and_the_next_goes_on(
     assert runner.measure(libraries["right"]).status == "ok"
 
 
-def test_a_wrong_answer_says_by_how_much(runner: Runner, libraries: dict[str, Path]) -> None:
+def test_wrong_answer_reports_the_size_of_its_error(
+    runner: Runner, libraries: dict[str, Path]
+) -> None:
     error = runner.measure(libraries["wrong"]).error
     assert error is not None and float(error.split()[1]) > 1e-2
 
 
-def test_a_library_that_can_not_be_loaded_is_an_error_in_one_line(
+def test_library_that_cannot_be_loaded_is_a_run_error_without_traceback(
     runner: Runner, tmp_path: Path
 ) -> None:
     measured = runner.measure(tmp_path / "absent.so")
@@ -114,7 +116,7 @@ def test_a_library_that_can_not_be_loaded_is_an_error_in_one_line(
         (remote.find_no_module, "ModuleNotFoundError: No module named 'cuda_that_is_gone'"),
     ],
 )
-def test_what_the_machine_lacks_blames_the_machine(
+def test_missing_resource_or_package_is_a_machine_error(
     runner: Runner,
     libraries: dict[str, Path],
     monkeypatch: pytest.MonkeyPatch,
@@ -127,14 +129,16 @@ def test_what_the_machine_lacks_blames_the_machine(
     assert (measured.status, measured.error) == ("machine_error", error)
 
 
-def test_a_library_of_another_shape_is_an_error(device: Device, libraries: dict[str, Path]) -> None:
+def test_library_of_another_shape_is_a_run_error(
+    device: Device, libraries: dict[str, Path]
+) -> None:
     with Runner(WORKLOAD.model_copy(update={"M": 99}).key, device) as other:
         measured = other.measure(libraries["right"])
     assert measured.status == "run_error"
     assert measured.error is not None and "shape" in measured.error
 
 
-def test_the_inputs_are_removed_with_the_runner(device: Device, libraries: dict[str, Path]) -> None:
+def test_closing_a_runner_removes_its_inputs(device: Device, libraries: dict[str, Path]) -> None:
     runner = Runner(WORKLOAD.key, device)
     folder = runner.order(libraries["right"]).cases
     assert len(list(folder.iterdir())) == FILES
@@ -142,7 +146,7 @@ def test_the_inputs_are_removed_with_the_runner(device: Device, libraries: dict[
     assert not folder.exists()
 
 
-def test_inputs_that_can_not_be_drawn_are_told_and_leave_nothing(device: Device) -> None:
+def test_runner_raises_if_inputs_cannot_be_drawn_and_leaves_nothing(device: Device) -> None:
     with Runner(WORKLOAD.model_copy(update={"M": 0}).key, device) as runner:
         folder = Path(runner._folder.name)
         for first_use in (runner.order, runner.measure):
@@ -152,7 +156,7 @@ def test_inputs_that_can_not_be_drawn_are_told_and_leave_nothing(device: Device)
     assert runner._child.pid is None
 
 
-def test_a_process_has_tvm_without_its_compiler_and_the_devices_threads(device: Device) -> None:
+def test_runner_process_has_tvms_runtime_only_and_the_devices_threads(device: Device) -> None:
     one = replace(device, limits=replace(device.limits, units=1))
     child = Child(room.runtime_only(one))
     told = [
@@ -163,7 +167,7 @@ def test_a_process_has_tvm_without_its_compiler_and_the_devices_threads(device: 
     assert told == ["1", "1"]
 
 
-def test_the_inputs_are_drawn_while_others_work(
+def test_inputs_are_drawn_in_the_background_by_the_measuring_process(
     device: Device, libraries: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process that draws the inputs is the one that measures later."""
@@ -186,7 +190,7 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Runner, "overlaps_builds", True)
 
 
-def test_what_checks_is_on_a_gpu_before_the_first_library(
+def test_tensors_are_on_the_gpu_before_the_first_library(
     device: Device, as_on_a_gpu: None, libraries: dict[str, Path]
 ) -> None:
     with Runner(WORKLOAD.key, device) as runner:
@@ -197,7 +201,7 @@ def test_what_checks_is_on_a_gpu_before_the_first_library(
         assert runner._child.pid == pid is not None
 
 
-def test_a_gpu_that_was_not_ready_is_tried_again(
+def test_failed_gpu_warm_up_does_not_fail_the_first_trial(
     device: Device,
     as_on_a_gpu: None,
     libraries: dict[str, Path],
@@ -208,7 +212,7 @@ def test_a_gpu_that_was_not_ready_is_tried_again(
         assert runner.submit(libraries["right"]).result().status == "ok"
 
 
-def test_a_library_waits_for_a_gpu_that_is_made_ready(
+def test_measuring_waits_for_the_gpu_warm_up(
     device: Device,
     as_on_a_gpu: None,
     libraries: dict[str, Path],
@@ -223,7 +227,7 @@ def test_a_library_waits_for_a_gpu_that_is_made_ready(
 
 
 @pytest.mark.parametrize("started", [False, True])
-def test_closing_does_not_wait_for_the_inputs(
+def test_closing_a_runner_does_not_wait_for_its_inputs(
     device: Device, monkeypatch: pytest.MonkeyPatch, started: bool
 ) -> None:
     monkeypatch.setattr(room, "write_cases", remote.tell_and_hang)
