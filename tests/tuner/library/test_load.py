@@ -50,14 +50,14 @@ def test_the_output_is_right(libraries: dict[str, Path], built: str) -> None:
     assert error(y, expected(name, x, w)) < work.max_error
 
 
-def test_the_output_may_be_given(libraries: dict[str, Path]) -> None:
+def test_library_writes_to_a_given_output(libraries: dict[str, Path]) -> None:
     x, w = arrays(workload("full"))
     out = np.full(workload("full").output.shape, np.nan, np.float32)
     assert load(libraries["full-serial"])(x, w, out) is out
     assert error(out, expected("full", x, w)) < 1e-5
 
 
-def test_the_manifest_has_the_signature_of_the_function(libraries: dict[str, Path]) -> None:
+def test_manifest_has_the_signature_of_the_function(libraries: dict[str, Path]) -> None:
     signature = load(libraries["depthwise-serial"]).manifest["signature"]
     common = {"dtype": "float32", "layout": "NCHW"}
     assert signature == {
@@ -72,7 +72,7 @@ def test_the_manifest_has_the_signature_of_the_function(libraries: dict[str, Pat
     }
 
 
-def test_a_manifest_of_the_release_before_loads(libraries: dict[str, Path], tmp_path: Path) -> None:
+def test_manifest_of_the_previous_release_loads(libraries: dict[str, Path], tmp_path: Path) -> None:
     """The previous release's manifests give arguments no role and no layout."""
     signature = described(libraries)["signature"]
     for argument in signature["arguments"]:
@@ -91,7 +91,7 @@ def test_tensors_need_no_alignment_but_their_elements(
         assert child.call(called_at_all_offsets, libraries[built], timeout=60) == 48
 
 
-def test_neither_compiler_nor_service_is_imported(libraries: dict[str, Path]) -> None:
+def test_calling_a_library_imports_neither_compiler_nor_service(libraries: dict[str, Path]) -> None:
     code = f"""
 import sys
 from pathlib import Path
@@ -105,7 +105,9 @@ print(y.max(), [name for name in {HEAVY} if name in sys.modules])
 
 
 @pytest.mark.parametrize("first", ["import tvm", "pass"])
-def test_with_the_compiler_in_the_same_process(libraries: dict[str, Path], first: str) -> None:
+def test_library_and_tvms_compiler_work_in_one_process(
+    libraries: dict[str, Path], first: str
+) -> None:
     code = f"""
 {first}
 import sys
@@ -126,7 +128,7 @@ print(before.max(), load(Path(sys.argv[1]))(x, w).max(), y.numpy().max())
     assert run(code, libraries["full-parallel"]) == "32.0 32.0 2.0"
 
 
-def test_a_library_is_copied_as_itself_and_not_pickled(libraries: dict[str, Path]) -> None:
+def test_copy_of_a_library_is_itself_and_pickling_is_refused(libraries: dict[str, Path]) -> None:
     library = load(libraries["full-serial"])
     assert copy.copy(library) is copy.deepcopy(library) is library
     with pytest.raises(TypeError, match=r"can't be pickled: load .*\.so"):
@@ -186,7 +188,7 @@ def test_an_array_on_another_device_is_refused() -> None:
         tensors.checked_view(workload("same").arguments[0], X, "cuda")
 
 
-def test_an_output_that_begins_inside_the_input_is_refused(libraries: dict[str, Path]) -> None:
+def test_output_that_overlaps_the_input_is_refused(libraries: dict[str, Path]) -> None:
     memory = np.zeros(2002, np.float32)
     library = load(libraries["same-serial"])
     assert not library(memory[:1001], W, memory[1001:]).any()
@@ -194,7 +196,7 @@ def test_an_output_that_begins_inside_the_input_is_refused(libraries: dict[str, 
         library(memory[:1001], W, memory[1000:2001])
 
 
-def test_an_array_of_another_library_needs_its_output(libraries: dict[str, Path]) -> None:
+def test_tvm_tensor_as_input_needs_a_given_output(libraries: dict[str, Path]) -> None:
     library = load(libraries["same-serial"])
     x = tvm_ffi.from_dlpack(X)
     with pytest.raises(WrongArgument, match="give the output too"):
@@ -209,7 +211,7 @@ def test_an_array_of_another_library_needs_its_output(libraries: dict[str, Path]
     [lambda b: b[:-1], lambda b: b[:5000] + bytes([b[5000] ^ 1]) + b[5001:], lambda b: b""],
     ids=["truncated", "flipped", "empty"],
 )
-def test_damaged_bytes_never_reach_the_loader(
+def test_damaged_library_never_reaches_the_loader(
     libraries: dict[str, Path], tmp_path: Path, damage: Any
 ) -> None:
     whole = libraries["full-serial"]
@@ -247,14 +249,14 @@ def doctored(libraries: dict[str, Path], folder: Path, **changes: Any) -> Path:
         {"manifest_version": None},
     ],
 )
-def test_a_damaged_manifest_is_said_to_be_so(
+def test_damaged_manifest_is_refused_as_such(
     libraries: dict[str, Path], tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     with pytest.raises(BrokenArtifact, match="the manifest of"):
         load(doctored(libraries, tmp_path, **changes))
 
 
-def test_a_manifest_that_is_none(libraries: dict[str, Path], tmp_path: Path) -> None:
+def test_missing_manifest_or_signature_is_named(libraries: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(BrokenArtifact, match=r"no manifest at .*alone\.json"):
         load(tmp_path / "alone.so")
     (tmp_path / "alone.json").write_text("{}")
@@ -263,7 +265,7 @@ def test_a_manifest_that_is_none(libraries: dict[str, Path], tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("content", [b"no library at all", None])
-def test_a_file_that_is_no_kernel(
+def test_file_that_is_no_kernel_is_refused(
     libraries: dict[str, Path], tmp_path: Path, content: bytes | None
 ) -> None:
     # The other file is a real shared library, which loads but has no function main.
@@ -276,7 +278,7 @@ def test_a_file_that_is_no_kernel(
         load(path)
 
 
-def test_instructions_that_this_cpu_lacks(
+def test_library_with_instructions_that_this_cpu_lacks_is_refused(
     libraries: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = described(libraries)["device"]
@@ -301,7 +303,9 @@ def test_a_cuda_library_without_a_driver_says_what_is_missing(
 
 @pytest.mark.parametrize("built", BUILT)
 @pytest.mark.torch
-def test_on_pytorch_tensors(libraries: dict[str, Path], built: str) -> None:
+def test_library_computes_the_right_output_on_pytorch_tensors(
+    libraries: dict[str, Path], built: str
+) -> None:
     import torch
 
     name = built.partition("-")[0]
@@ -312,7 +316,7 @@ def test_on_pytorch_tensors(libraries: dict[str, Path], built: str) -> None:
 
 
 @pytest.mark.torch
-def test_pytorch_tensors_that_do_not_fit(libraries: dict[str, Path]) -> None:
+def test_pytorch_tensors_that_do_not_fit_are_refused(libraries: dict[str, Path]) -> None:
     import torch
 
     library = load(libraries["same-serial"])
@@ -331,7 +335,7 @@ def test_pytorch_tensors_that_do_not_fit(libraries: dict[str, Path]) -> None:
 
 
 @pytest.mark.torch
-def test_a_negated_view_is_refused(libraries: dict[str, Path]) -> None:
+def test_negated_view_of_pytorch_is_refused(libraries: dict[str, Path]) -> None:
     import torch
 
     x, w = torch.from_numpy(X), torch.from_numpy(W)
@@ -339,7 +343,9 @@ def test_a_negated_view_is_refused(libraries: dict[str, Path]) -> None:
         load(libraries["same-serial"])(torch._neg_view(x), w)
 
 
-def test_what_was_checked_is_what_is_loaded(libraries: dict[str, Path], tmp_path: Path) -> None:
+def test_library_replaced_after_its_check_is_not_loaded(
+    libraries: dict[str, Path], tmp_path: Path
+) -> None:
     """If somebody replaces the file right after it was read, the bytes that were checked are loaded
     nevertheless."""
     path, (x, w) = tmp_path / "library.so", arrays(workload("same"))
@@ -371,7 +377,7 @@ print(float(np.abs(load(path)(x, w)).sum()))
         load(path)
 
 
-def test_another_library_at_the_same_path_is_another(
+def test_replaced_library_at_the_same_path_is_loaded_anew(
     libraries: dict[str, Path], tmp_path: Path
 ) -> None:
     path = tmp_path / "library.so"

@@ -13,7 +13,7 @@ from tuner.library.load import load
 
 
 @pytest.mark.parametrize("name", ["full-parallel", "depthwise-serial", "bfloat16-serial"])
-def test_it_computes_what_a_call_does(libraries: dict[str, Path], name: str) -> None:
+def test_call_by_addresses_equals_an_ordinary_call(libraries: dict[str, Path], name: str) -> None:
     """A call by addresses gives exactly the output of an ordinary call."""
     library = load(libraries[name])
     given = arrays(library.workload)
@@ -25,7 +25,7 @@ def test_it_computes_what_a_call_does(libraries: dict[str, Path], name: str) -> 
     assert np.array_equal(output, expected)
 
 
-def test_two_libraries_keep_apart(libraries: dict[str, Path]) -> None:
+def test_calls_by_addresses_of_two_libraries_do_not_interfere(libraries: dict[str, Path]) -> None:
     full, depthwise = (load(libraries[name]) for name in ("full-serial", "depthwise-serial"))
     by_address = full.by_address(None)
     assert by_address is not None
@@ -49,11 +49,11 @@ class Module:
         return self._functions[name]
 
 
-def test_a_library_of_an_earlier_release_has_none() -> None:
+def test_library_of_an_earlier_release_has_no_call_by_addresses() -> None:
     assert addresses.on_cpu(Module(main=print), ()) is None
 
 
-def test_more_axes_than_are_kept_are_no_error(libraries: dict[str, Path]) -> None:
+def test_too_many_axes_or_arguments_give_no_call_by_addresses(libraries: dict[str, Path]) -> None:
     library = load(libraries["depthwise-serial"])
     deep = Argument("input", (1,) * 7, "float32", "input")
     assert addresses.on_cpu(library._module, [deep]) is None
@@ -61,7 +61,7 @@ def test_more_axes_than_are_kept_are_no_error(libraries: dict[str, Path]) -> Non
     assert addresses.on_cpu(library._module, library.arguments) is not None
 
 
-def test_a_workspace_is_not_left_out(libraries: dict[str, Path]) -> None:
+def test_library_with_a_workspace_has_no_call_by_addresses(libraries: dict[str, Path]) -> None:
     library = load(libraries["depthwise-serial"])
     library._workspace = 16
     assert library.by_address(None) is None

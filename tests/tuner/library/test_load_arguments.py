@@ -68,14 +68,14 @@ def test_inputs_may_be_read_only(libraries: dict[str, Path], tmp_path: Path, bui
             np.testing.assert_array_equal(out, y)
 
 
-def test_a_read_only_view_of_the_output_is_no_input(libraries: dict[str, Path]) -> None:
+def test_read_only_view_of_the_output_is_refused_as_input(libraries: dict[str, Path]) -> None:
     x = OUT.view()
     x.flags.writeable = False
     with pytest.raises(WrongLayout, match="output must not share memory with input"):
         load(libraries["same-serial"])(x, W, OUT)
 
 
-def test_a_read_only_array_that_does_not_fit_is_refused(libraries: dict[str, Path]) -> None:
+def test_read_only_input_of_another_shape_or_layout_is_refused(libraries: dict[str, Path]) -> None:
     library = load(libraries["same-serial"])
     for given, kind in ((READ_ONLY[:-1], WrongShape), (READ_ONLY[::-1], WrongLayout)):
         with pytest.raises(kind):
@@ -86,7 +86,7 @@ REAL = ["float64", "float16", "int16", "uint8", "int64", "bool", ">f4"]
 
 
 @pytest.mark.parametrize("dtype", REAL)
-def test_another_real_dtype_is_cast(libraries: dict[str, Path], dtype: str) -> None:
+def test_other_real_dtypes_are_cast_only_on_request(libraries: dict[str, Path], dtype: str) -> None:
     library = load(libraries["same-serial"])
     x, w = (10 * X).astype(dtype), (10 * W).astype(dtype)
     before = x.copy()
@@ -100,18 +100,20 @@ def test_another_real_dtype_is_cast(libraries: dict[str, Path], dtype: str) -> N
     np.testing.assert_array_equal(library(x[::-1], W, cast=True), library(x[::-1].astype("f4"), W))
 
 
-def test_what_fits_is_not_copied_by_a_cast() -> None:
+def test_cast_does_not_copy_an_array_of_the_right_dtype() -> None:
     assert tensors.cast(X, "float32") is X
 
 
-def test_an_output_is_never_cast(libraries: dict[str, Path]) -> None:
+def test_output_is_never_cast(libraries: dict[str, Path]) -> None:
     with pytest.raises(WrongDtype, match="output must be float32, but is float64") as refused:
         load(libraries["same-serial"])(X, W, OUT.astype("f8"), cast=True)
     assert "cast=True" not in str(refused.value)
 
 
 @pytest.mark.parametrize("cast", [False, True])
-def test_complex_numbers_are_two_calls(libraries: dict[str, Path], cast: bool) -> None:
+def test_complex_input_is_refused_and_two_real_calls_replace_it(
+    libraries: dict[str, Path], cast: bool
+) -> None:
     library = load(libraries["same-serial"])
     signal = (X + 1j * X[::-1]).astype("c8")
     with pytest.raises(WrongDtype, match="is complex64; without an epilogue the operator"):
@@ -140,7 +142,9 @@ def test_pytorch_tensors_are_cast(libraries: dict[str, Path]) -> None:
 @pytest.mark.torch
 @pytest.mark.filterwarnings("ignore:::torch")  # PyTorch warns of its own deprecated functions
 @pytest.mark.filterwarnings("ignore:Converting a tensor to a Python")  # PyTorch's tracer warns
-def test_what_pytorch_would_not_see_is_refused(libraries: dict[str, Path]) -> None:
+def test_call_that_pytorch_would_not_trace_or_differentiate_is_refused(
+    libraries: dict[str, Path],
+) -> None:
     import torch
     from torch.autograd import forward_ad
     from torch.fx.experimental.proxy_tensor import make_fx

@@ -15,7 +15,7 @@ OUT = np.zeros(1001, np.float32)
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("half", "float16"), ("bfloat16", "bfloat16")])
-def test_a_library_of_short_floats_takes_these_alone(
+def test_library_of_16_bit_floats_takes_only_its_dtype_without_cast(
     libraries: dict[str, Path], name: str, dtype: str
 ) -> None:
     library = load(libraries[f"{name}-serial"])
@@ -31,7 +31,7 @@ def test_a_library_of_short_floats_takes_these_alone(
     assert error(y, expected("same", X, W)) < library.workload.max_error * 2
 
 
-def test_no_other_library_takes_bfloat16(libraries: dict[str, Path]) -> None:
+def test_float32_library_takes_bfloat16_only_with_cast(libraries: dict[str, Path]) -> None:
     x, w = arrays(workload("bfloat16"))
     same = load(libraries["same-serial"])
     with pytest.raises(WrongDtype, match=r"input must be float32, but is bfloat16; .*cast=True"):
@@ -41,7 +41,7 @@ def test_no_other_library_takes_bfloat16(libraries: dict[str, Path]) -> None:
     assert error(y, expected("same", x, w)) < 1e-5
 
 
-def test_a_tensor_of_bfloat16_is_the_arrays_memory() -> None:
+def test_view_of_a_bfloat16_array_shares_its_memory() -> None:
     x, _ = arrays(workload("bfloat16"))
     tensor = shared_view(x)
     assert (str(tensor.dtype), tuple(tensor.shape)) == ("bfloat16", x.shape)

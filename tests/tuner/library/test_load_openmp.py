@@ -32,7 +32,7 @@ def said(libraries: dict[str, Path], code: str, first: str = "import torch") -> 
     return run(BEGIN.format(first=first) + code, libraries["full-parallel"])
 
 
-def test_no_thread_is_started_beside_pytorchs(libraries: dict[str, Path]) -> None:
+def test_library_starts_no_threads_beside_pytorchs(libraries: dict[str, Path]) -> None:
     code = """
 torch.set_num_threads(3)
 torch.ones(1 << 20).add_(1)
@@ -42,7 +42,7 @@ print(right(), threads() - before)
     assert said(libraries, code) == "True 0"
 
 
-def test_without_pytorch_its_threads_are_tvms(libraries: dict[str, Path]) -> None:
+def test_library_starts_tvms_threads_without_pytorch(libraries: dict[str, Path]) -> None:
     code = """
 before = threads()
 print(right(), threads() - before, library.threads - 1)
@@ -52,7 +52,7 @@ print(right(), threads() - before, library.threads - 1)
     assert started == wanted
 
 
-def test_it_keeps_to_as_many_threads_as_pytorch(libraries: dict[str, Path]) -> None:
+def test_library_uses_as_many_threads_as_pytorch(libraries: dict[str, Path]) -> None:
     code = """
 torch.set_num_threads(1)
 before = threads()
@@ -63,7 +63,9 @@ print(right(), threads() - before)
     assert said(libraries, code).split() == ["True", "0", "True", "4"]
 
 
-def test_several_python_threads_call_it(libraries: dict[str, Path]) -> None:
+def test_several_python_threads_may_call_a_library_beside_pytorch(
+    libraries: dict[str, Path],
+) -> None:
     code = """
 from concurrent.futures import ThreadPoolExecutor
 torch.set_num_threads(2)
@@ -73,7 +75,9 @@ with ThreadPoolExecutor(4) as pool:
     assert said(libraries, code) == "True"
 
 
-def test_a_forked_process_calls_it_as_pytorch_says(libraries: dict[str, Path]) -> None:
+def test_library_works_in_a_forked_child_with_one_pytorch_thread(
+    libraries: dict[str, Path],
+) -> None:
     """A forked child has lost OpenMP's threads, so it must compute on one thread. PyTorch's data
     loaders set one thread in each child; the test's child does the same."""
     code = """
@@ -90,7 +94,7 @@ print(first, os.waitpid(child, 0)[1])
     assert said(libraries, code) == "True 0"
 
 
-def test_within_a_parallel_region_each_thread_computes_alone(libraries: dict[str, Path]) -> None:
+def test_library_is_right_within_a_parallel_region_of_openmp(libraries: dict[str, Path]) -> None:
     code = """
 import ctypes
 openmp = ctypes.CDLL(torch._C.__file__)
@@ -128,26 +132,28 @@ def task(number, group, data):
 reads the number of tasks from the second word of its group."""
 
 
-def test_a_loop_has_no_more_tasks_than_its_manifest_has_threads(libraries: dict[str, Path]) -> None:
+def test_loop_has_no_more_tasks_than_its_manifest_has_threads(libraries: dict[str, Path]) -> None:
     code = LAUNCHED.replace("FAILS", "0") + "print(launch(Task(task), None, 0), sorted(said))"
     assert run(code, libraries["full-parallel"]) == "0 [(0, 2), (1, 2)]"
 
 
-def test_a_loop_that_asks_for_tasks_is_tvms(libraries: dict[str, Path]) -> None:
+def test_loop_that_asks_for_a_number_of_tasks_runs_on_tvms_threads(
+    libraries: dict[str, Path],
+) -> None:
     """The tasks of a loop that asks for a number of them may wait for each other, which only TVM's
     threads support."""
     code = LAUNCHED.replace("FAILS", "0") + "print(launch(Task(task), None, 2), sorted(said))"
     assert run(code, libraries["full-parallel"]) == "0 [(0, 2), (1, 2)]"
 
 
-def test_a_task_that_fails_is_left_to_tvm(libraries: dict[str, Path]) -> None:
+def test_tvm_runs_a_loop_again_if_one_of_its_tasks_fails(libraries: dict[str, Path]) -> None:
     """If a task fails on OpenMP's threads, TVM runs the whole loop again and reports the error."""
     code = LAUNCHED.replace("FAILS", "-1 if number == 1 else 0")
     code += "launch(Task(task), None, 0); print(sorted(said))"
     assert run(code, libraries["full-parallel"]) == "[(0, 2), (0, 2), (1, 2), (1, 2)]"
 
 
-def test_a_library_of_an_earlier_release_keeps_tvms_threads(tmp_path: Path) -> None:
+def test_library_of_an_earlier_release_runs_on_tvms_threads(tmp_path: Path) -> None:
     """Earlier releases linked libraries without openmp.c."""
     made, asked = tmp_path / "library.so", "import torch\nfrom tuner.library import openmp\n"
     code = """
@@ -177,7 +183,7 @@ print(bool((y == 2).all()), len(os.listdir("/proc/self/task")) - before)
     assert run(asked + called, made) == "True 1"
 
 
-def test_a_pytorch_without_openmp_leaves_tvms_threads(libraries: dict[str, Path]) -> None:
+def test_library_runs_on_tvms_threads_if_pytorch_lacks_openmp(libraries: dict[str, Path]) -> None:
     first = "import torch\ntorch._C.__file__ = '/nowhere.so'"
     code = """
 torch.set_num_threads(1)

@@ -7,7 +7,7 @@ from fresh import run
 from tuner.library.load import load
 
 
-def test_a_parallel_library_runs_as_it_was_timed(libraries: dict[str, Path]) -> None:
+def test_parallel_library_runs_on_all_threads_of_its_manifest(libraries: dict[str, Path]) -> None:
     """A parallel library runs on all threads that its manifest names, and the caller's affinity
     stays. TVM by itself takes half the threads and binds the caller to that many processors."""
     code = """
@@ -25,7 +25,7 @@ print(threads == library.threads == len(before), os.sched_getaffinity(0) == befo
     assert load(libraries["full-serial"]).threads == 1
 
 
-def test_a_user_s_own_number_of_threads_stays(libraries: dict[str, Path]) -> None:
+def test_tvm_num_threads_of_the_user_is_kept(libraries: dict[str, Path]) -> None:
     code = """
 import os, sys
 os.environ["TVM_NUM_THREADS"] = "1"
@@ -39,7 +39,7 @@ print(tvm_ffi.get_global_func("runtime.NumThreads")())
     assert run(code, libraries["full-parallel"]) == "1"
 
 
-def test_a_child_that_is_forked_computes_by_itself(libraries: dict[str, Path]) -> None:
+def test_parallel_library_works_in_a_forked_child(libraries: dict[str, Path]) -> None:
     """A forked child lacks the TVM threads that its parent has started, so it must not wait for
     them."""
     code = """

@@ -31,7 +31,9 @@ def new(library: Library) -> tuple[Any, ...]:
     return tuple(np.full(each.shape, np.nan, each.dtype) for each in library.workload.outputs)
 
 
-def test_it_gives_a_tuple_by_position_and_by_name(library: Library, given: tuple[Any, ...]) -> None:
+def test_library_with_several_outputs_returns_a_tuple(
+    library: Library, given: tuple[Any, ...]
+) -> None:
     assert [each.name for each in library.workload.outputs] == NAMES
     parameters = inspect.signature(library).parameters
     assert list(parameters) == [*(each.name for each in library.workload.inputs), "out", "cast"]
@@ -58,7 +60,7 @@ def test_it_gives_a_tuple_by_position_and_by_name(library: Library, given: tuple
         np.testing.assert_array_equal(one, other)
 
 
-def test_what_does_not_fit_is_named(library: Library, given: tuple[Any, ...]) -> None:
+def test_error_names_the_output_that_does_not_fit(library: Library, given: tuple[Any, ...]) -> None:
     dx, dw, db = new(library)
     names = r"a tuple of 3 arrays, \(input_gradient, weight_gradient, bias_gradient\)"
     for out, kind, says in (
@@ -73,14 +75,16 @@ def test_what_does_not_fit_is_named(library: Library, given: tuple[Any, ...]) ->
             library(*given, out=out)
 
 
-def test_the_manifest_names_the_outputs(library: Library) -> None:
+def test_manifest_names_all_outputs(library: Library) -> None:
     arguments = library.manifest["signature"]["arguments"]
     assert [each["name"] for each in arguments if each["role"] == "output"] == NAMES
     assert library.by_address(None) is not None
 
 
 @pytest.mark.torch
-def test_tensors_of_pytorch(library: Library, given: tuple[Any, ...]) -> None:
+def test_library_with_several_outputs_takes_pytorch_tensors(
+    library: Library, given: tuple[Any, ...]
+) -> None:
     import torch
 
     exact, tensors = library(*given), [torch.from_numpy(each) for each in given]

@@ -34,7 +34,7 @@ LOCKED = ED.private_bytes(*KINDS, BestAvailableEncryption(b"secret"))
 PLAIN = ED.private_bytes(*KINDS, NoEncryption())
 
 
-def test_it_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
+def test_signing_key_is_made_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "new" / "signing_key.pem"
     made = public_key_of(own_key(path))
     assert path.read_text().startswith("-----BEGIN PRIVATE KEY-----\n")
@@ -44,13 +44,17 @@ def test_it_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     assert sorted(each.name for each in path.parent.iterdir()) == [".lock", path.name]
 
 
-def test_an_empty_variable_names_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_tuner_signing_key_means_the_default_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("TUNER_SIGNING_KEY", "")
     assert Settings().signing_key == default_path() == tmp_path / "convtune" / "signing_key.pem"
 
 
-def test_a_user_without_a_home_is_told_what_to_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_path_without_a_home_asks_for_xdg_config_home(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     # With this HOME Python finds no home, as for a user without HOME and without a passwd entry.
     monkeypatch.setenv("HOME", "~")
@@ -58,7 +62,9 @@ def test_a_user_without_a_home_is_told_what_to_name(monkeypatch: pytest.MonkeyPa
         default_path()
 
 
-def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signing_key_path_follows_xdg_config_home_and_tuner_signing_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The key lies in the user's configuration folder unless TUNER_SIGNING_KEY names a file."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for value in ("", "relative"):
@@ -70,7 +76,9 @@ def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings().signing_key == default_path() == tmp_path / "elsewhere.pem"
 
 
-def test_looking_for_it_does_not_make_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_reading_the_own_public_key_makes_no_key(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("TUNER_SIGNING_KEY", str(tmp_path / "key.pem"))
     assert own_public_key(default_path()) is None
     assert list(tmp_path.iterdir()) == []
@@ -79,7 +87,7 @@ def test_looking_for_it_does_not_make_it(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o601])
-def test_one_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> None:
+def test_key_file_that_others_may_access_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "key.pem"
     own_key(path)
     path.chmod(mode)
@@ -89,7 +97,7 @@ def test_one_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> None:
     own_key(path)
 
 
-def test_one_in_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
+def test_key_in_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "shared"
     own_key(folder / "key.pem")
     folder.chmod(0o770)
@@ -100,7 +108,7 @@ def test_one_in_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_what_is_no_plain_file_is_refused(tmp_path: Path) -> None:
+def test_key_path_that_is_no_plain_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in Path("/dev/null"), tmp_path, tmp_path / "pipe":
         with pytest.raises(BadSigningKey, match="is no plain file") as refused:
@@ -109,7 +117,7 @@ def test_what_is_no_plain_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["key.pem", "."])
-def test_one_that_belongs_to_another_user_is_refused(tmp_path: Path, name: str) -> None:
+def test_key_or_folder_of_another_user_is_refused(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "folder"
     own_key(folder / "key.pem")
     os.chown(folder / name, 4321, -1)
@@ -130,7 +138,9 @@ def test_one_that_belongs_to_another_user_is_refused(tmp_path: Path, name: str) 
     ],
     ids=["empty", "text", "cut", "flipped", "locked", "other kind", "long"],
 )
-def test_one_that_is_damaged_is_refused_and_left(tmp_path: Path, content: bytes, says: str) -> None:
+def test_damaged_key_is_refused_and_left_unchanged(
+    tmp_path: Path, content: bytes, says: str
+) -> None:
     path = tmp_path / "key.pem"
     path.write_bytes(content)
     path.chmod(0o600)
@@ -140,7 +150,7 @@ def test_one_that_is_damaged_is_refused_and_left(tmp_path: Path, content: bytes,
     assert path.read_bytes() == content
 
 
-def test_a_place_where_none_can_be_made(tmp_path: Path) -> None:
+def test_key_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BadSigningKey, match="can't be read or made"):
         own_key(tmp_path / "file" / "key.pem")
@@ -156,7 +166,7 @@ print(public_key_of(own_key(Path(sys.argv[1]))))
 """
 
 
-def test_of_processes_that_come_at_once_one_makes_it(tmp_path: Path) -> None:
+def test_concurrent_processes_make_a_single_key(tmp_path: Path) -> None:
     path = tmp_path / "new" / "key.pem"
     pipe = subprocess.PIPE
     processes = [
@@ -176,7 +186,7 @@ def test_of_processes_that_come_at_once_one_makes_it(tmp_path: Path) -> None:
     assert keys == {public_key_of(own_key(path))}
 
 
-def test_a_worker_refuses_a_bad_one_before_it_takes_a_job(tmp_path: Path) -> None:
+def test_worker_refuses_a_bad_key_before_it_takes_a_job(tmp_path: Path) -> None:
     bad = tmp_path / "key.pem"
     bad.write_bytes(PLAIN)
     bad.chmod(0o644)
@@ -195,7 +205,7 @@ def test_a_worker_refuses_a_bad_one_before_it_takes_a_job(tmp_path: Path) -> Non
     engine.dispose()
 
 
-def test_the_commands_say_so_in_a_line(tmp_path: Path) -> None:
+def test_worker_command_reports_a_bad_key_in_one_line(tmp_path: Path) -> None:
     bad = tmp_path / "key.pem"
     bad.write_bytes(PLAIN)
     bad.chmod(0o644)
@@ -215,7 +225,9 @@ def test_the_commands_say_so_in_a_line(tmp_path: Path) -> None:
     assert f"tuner: the signing key {bad}: others may use it" in done.stderr
 
 
-def test_a_child_is_not_told_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_child_does_not_see_the_path_of_the_signing_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TUNER_SIGNING_KEY", str(tmp_path / "key.pem"))
     child = Child()
     try:

@@ -43,7 +43,7 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pins:
     return Pins()
 
 
-def test_pins_are_of_one_service(fresh: Pins) -> None:
+def test_pins_are_kept_for_each_service(fresh: Pins) -> None:
     assert (fresh.of(URL), fresh.all()) == (None, frozenset())
     assert fresh.meet(URL, KEYS[:2]) == frozenset(KEYS[:2])
     assert fresh.meet(f"{URL}/", KEYS[2:]) == frozenset(KEYS[:2])  # the first keys stay pinned
@@ -53,7 +53,7 @@ def test_pins_are_of_one_service(fresh: Pins) -> None:
     assert fresh.all() == frozenset(KEYS[1:])
 
 
-def test_two_that_meet_services_at_once_lose_none(fresh: Pins) -> None:
+def test_concurrent_threads_lose_no_pins(fresh: Pins) -> None:
     urls = [f"http://host-{n}" for n in range(24)]
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda url: Pins().meet(url, KEYS[:1]), urls))
@@ -61,9 +61,7 @@ def test_two_that_meet_services_at_once_lose_none(fresh: Pins) -> None:
 
 
 @pytest.mark.parametrize(("what", "mode"), [("signers.json", 0o664), (".", 0o777)])
-def test_a_file_that_others_could_have_written_is_refused(
-    fresh: Pins, what: str, mode: int
-) -> None:
+def test_pins_that_others_may_write_are_refused(fresh: Pins, what: str, mode: int) -> None:
     fresh.replace(URL, KEYS)
     written = fresh.path.parent / what
     written.chmod(mode)
@@ -77,7 +75,7 @@ def test_a_file_that_others_could_have_written_is_refused(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 @pytest.mark.parametrize("what", ["signers.json", "."])
-def test_a_file_of_another_user_is_refused(fresh: Pins, what: str) -> None:
+def test_pins_of_another_user_are_refused(fresh: Pins, what: str) -> None:
     fresh.replace(URL, KEYS)
     os.chown(fresh.path.parent / what, 4321, -1)
     with pytest.raises(UnusableFile, match="belongs to user 4321"):
@@ -87,7 +85,7 @@ def test_a_file_of_another_user_is_refused(fresh: Pins, what: str) -> None:
 @pytest.mark.parametrize(
     "content", ["", "[]", "{", '{"a": "b"}', '{"a": ["xy"]}', '{"a": [1]}', "[" * 100_000, "\xff"]
 )
-def test_a_damaged_file_is_not_taken_for_an_empty_one(fresh: Pins, content: str) -> None:
+def test_damaged_pins_are_refused_and_left_unchanged(fresh: Pins, content: str) -> None:
     fresh.path.parent.mkdir(parents=True)
     fresh.path.write_bytes(content.encode("latin-1"))
     for call in (lambda: fresh.of(URL), fresh.all, lambda: fresh.meet(URL, KEYS)):
@@ -107,7 +105,7 @@ def ran(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str, 
     return out, err, code
 
 
-def test_the_keys_of_a_service_are_accepted(
+def test_trust_command_pins_the_keys_of_a_service(
     fresh: Pins, service: Hostile, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, _, code = ran(capsys, service.url, "--yes")
@@ -123,7 +121,7 @@ def test_the_keys_of_a_service_are_accepted(
     assert fresh.of(service.url) == frozenset(KEYS[1:3])
 
 
-def test_who_is_not_asked_accepts_nothing(fresh: Pins, service: Hostile) -> None:
+def test_trust_command_pins_keys_only_if_the_user_says_yes(fresh: Pins, service: Hostile) -> None:
     """Only "y" on standard input accepts keys; "n" or the end of the input changes nothing."""
     for answer, expected in (("n\n", None), ("", None), ("y\n", frozenset(KEYS[:1]))):
         asked = subprocess.run(
@@ -140,7 +138,7 @@ def test_who_is_not_asked_accepts_nothing(fresh: Pins, service: Hostile) -> None
         assert asked.returncode == (1 if expected is None else 0)
 
 
-def test_a_service_without_keys(
+def test_trust_command_fails_if_the_service_has_no_keys(
     fresh: Pins, service: Hostile, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service.keys = []
@@ -158,7 +156,7 @@ def library(libraries: dict[str, Path], tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_is_loaded_by_a_key_that_is_known(fresh: Pins, library: Path) -> None:
+def test_library_file_loads_only_if_its_signer_is_known(fresh: Pins, library: Path) -> None:
     with pytest.raises(UntrustedSigner, match="not pinned on this machine"):
         load(library)
     with pytest.raises(UntrustedSigner, match="signers= or TUNER_SIGNERS"):
@@ -168,7 +166,7 @@ def test_a_file_is_loaded_by_a_key_that_is_known(fresh: Pins, library: Path) -> 
     load(library)
 
 
-def test_a_file_beside_which_something_is_missing(fresh: Pins, library: Path) -> None:
+def test_library_file_without_signature_or_manifest_is_refused(fresh: Pins, library: Path) -> None:
     signature, manifest = library.with_suffix(".sig"), library.with_suffix(".json")
     signature.rename(library.with_suffix(".kept"))
     with pytest.raises(UntrustedSigner, match=r"has no signature at .*library\.sig"):
@@ -181,7 +179,7 @@ def test_a_file_beside_which_something_is_missing(fresh: Pins, library: Path) ->
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_flipped_bit_in_a_file_is_refused(
+def test_flipped_bit_in_library_manifest_or_signature_is_refused(
     fresh: Pins, library: Path, data: st.DataObject
 ) -> None:
     suffix = data.draw(st.sampled_from([".so", ".json", ".sig"]))
@@ -218,7 +216,7 @@ def paths_of(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_hostile_manifest_that_a_trusted_key_signed(
+def test_hostile_manifest_with_a_trusted_signature_raises_only_tuner_errors(
     fresh: Pins, library: Path, tmp_path: Path, data: st.DataObject
 ) -> None:
     """A real manifest with one replaced field either loads, if nothing reads the field, or is
@@ -246,7 +244,7 @@ def test_a_hostile_manifest_that_a_trusted_key_signed(
 @example(content=b'{"manifest_version": 2, "workload_key": "' + b"[" * 100_000 + b'"}')
 @example(content=b'{"manifest_version": ' + b"[" * 500 + b"]" * 500 + b"}")
 @example(content=b'{"manifest_version": "\\ud800"}')
-def test_bytes_that_are_no_manifest(fresh: Pins, library: Path, content: bytes) -> None:
+def test_bytes_that_are_no_manifest_are_refused(fresh: Pins, library: Path, content: bytes) -> None:
     hostile = library.with_name("hostile.json")
     hostile.write_bytes(content)
     hostile.with_suffix(".sig").write_bytes(signed.sign(KEY, content).to_json())
@@ -258,14 +256,16 @@ def test_bytes_that_are_no_manifest(fresh: Pins, library: Path, content: bytes) 
 @given(content=st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))
 @example(content=b"[" * 200_000)
 @example(content=b'{"manifest": [], "public_key": [], "signature": []}')
-def test_bytes_that_are_no_signature(fresh: Pins, library: Path, content: bytes) -> None:
+def test_bytes_that_are_no_signature_are_refused(
+    fresh: Pins, library: Path, content: bytes
+) -> None:
     hostile = library.with_name("hostile.sig")
     hostile.write_bytes(content)
     with pytest.raises(BrokenArtifact, match="the signature of"):
         load(library, signature=hostile, signers=[PUBLIC])
 
 
-def test_what_is_signed_is_signed_as_a_manifest(library: Path) -> None:
+def test_signature_over_the_bare_bytes_is_no_signature_of_a_manifest(library: Path) -> None:
     """The same key's signature over the bare bytes, which it may have made for another purpose, is
     no signature of a manifest."""
     content = library.with_suffix(".json").read_bytes()
@@ -277,7 +277,7 @@ def test_what_is_signed_is_signed_as_a_manifest(library: Path) -> None:
     assert artifact.signed_manifest(json.loads(content), KEY)[1].content == right.to_json()
 
 
-def test_a_local_database_is_of_the_key_that_its_settings_name(
+def test_local_database_of_another_key_loads_only_if_that_key_is_named(
     fresh: Pins, libraries: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From a database of another user or machine, nothing is loaded unless its key is named by

@@ -49,7 +49,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     return load(path)
 
 
-def test_numpys_arrays_get_theirs_from_numpy(library: Library) -> None:
+def test_library_with_a_workspace_is_right_on_numpy_arrays(library: Library) -> None:
     x, w = arrays(WORK)
     exact = np.correlate(x.astype("f8"), w, "valid")
     x.flags.writeable = False
@@ -58,7 +58,7 @@ def test_numpys_arrays_get_theirs_from_numpy(library: Library) -> None:
 
 
 @pytest.mark.torch
-def test_pytorchs_tensors_get_theirs_from_pytorch(
+def test_workspace_of_a_call_on_pytorch_tensors_is_a_pytorch_tensor(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
@@ -77,7 +77,7 @@ def test_pytorchs_tensors_get_theirs_from_pytorch(
     assert [(each.shape, each.dtype) for each in made] == [((WORK.length,), torch.float32)]
 
 
-def test_threads_share_none(library: Library) -> None:
+def test_concurrent_calls_do_not_share_a_workspace(library: Library) -> None:
     given = [arrays(WORK, seed) for seed in range(64)]
     with ThreadPoolExecutor(4) as threads:
         outputs = list(threads.map(lambda each: library(*each), given))
@@ -85,7 +85,7 @@ def test_threads_share_none(library: Library) -> None:
         assert error(y, np.correlate(x.astype("f8"), w, "valid")) < 1e-5
 
 
-def test_the_manifest_says_what_the_function_takes(library: Library) -> None:
+def test_manifest_lists_the_workspace_as_the_last_argument(library: Library) -> None:
     arguments = library.manifest["signature"]["arguments"]
     assert [argument["role"] for argument in arguments] == [
         "input", "weight", "output", "workspace",
@@ -94,13 +94,13 @@ def test_the_manifest_says_what_the_function_takes(library: Library) -> None:
     assert arguments[-1]["dtype"] == "float32"
 
 
-def test_a_trial_of_it_is_measured(library: Library, tmp_path: Path) -> None:
+def test_trial_of_a_library_with_a_workspace_is_measured(library: Library, tmp_path: Path) -> None:
     write_cases(WORK.key, tmp_path, 0)
     measured = measure(RunOrder(WORK.key, library.path, tmp_path, "cpu", 2**20))
     assert measured.status == "ok", measured.error
 
 
-def test_on_a_gpu_only_pytorch_has_memory_for_it() -> None:
+def test_workspace_on_a_gpu_needs_pytorch_tensors() -> None:
     with pytest.raises(WrongArgument, match=r"needs a workspace.*call it on PyTorch tensors"):
         tensors.new_workspace(object(), WORK.length, "cuda")
 
@@ -112,7 +112,7 @@ def test_on_a_gpu_only_pytorch_has_memory_for_it() -> None:
         ("another_weight", r"the program takes .*\(10,\).*its workload's arguments are .*\(9,\)"),
     ],
 )
-def test_a_program_with_other_parameters_is_no_candidate(
+def test_program_with_other_parameters_is_a_build_error(
     program: str, says: str, tmp_path: Path
 ) -> None:
     made = built(program, tmp_path / "none.so")
