@@ -44,7 +44,7 @@ def test_each_case_has_the_workloads_shapes_and_its_reference(
 
 
 @pytest.mark.parametrize("workload", [CONV1D, HALF], ids=lambda w: w.dtype)
-def test_the_reference_is_of_the_very_inputs_beside_it(workload: Workload, tmp_path: Path) -> None:
+def test_reference_is_computed_from_the_stored_inputs(workload: Workload, tmp_path: Path) -> None:
     for case in written(workload, tmp_path):
         exact = np.convolve(*(array.astype(np.float64) for array in case.inputs))
         # The references of short floats are stored in float32, so they are rounded once.
@@ -53,21 +53,21 @@ def test_the_reference_is_of_the_very_inputs_beside_it(workload: Workload, tmp_p
 
 
 @WORKLOADS
-def test_normal_and_positive_inputs_are_dense(workload: Workload, tmp_path: Path) -> None:
+def test_normal_and_positive_inputs_have_no_zeros(workload: Workload, tmp_path: Path) -> None:
     normal, positive, *_ = written(workload, tmp_path)
     x = normal.inputs[0]
     assert (x < 0).any() and (x > 0).any() and (x != 0).all()
     assert all((array > 0).all() for array in (*positive.inputs, positive.references["output"]))
 
 
-def test_an_impulse_stands_at_each_border_of_a_signal(tmp_path: Path) -> None:
+def test_impulses_lie_at_both_ends_of_a_signal(tmp_path: Path) -> None:
     x = written(CONV1D, tmp_path)[2].inputs[0]
     assert np.flatnonzero(x).tolist() == [0, 49]
     assert x[0] != x[49]
 
 
 @pytest.mark.parametrize("seed", [916, *range(8)])  # 916 draws 0.032 and 0.017 at the ends
-def test_an_impulse_never_meets_tiny_taps_alone(seed: int) -> None:
+def test_impulse_case_has_no_tiny_taps_at_the_kernels_ends(seed: int) -> None:
     """Valid outputs have each impulse times one end of the kernel: relative to two tiny products,
     what transforms round of the whole kernel would be too much."""
     workload = Conv1dWorkload(M=9000, N=8191, mode="valid", kind="correlate")
@@ -78,7 +78,7 @@ def test_an_impulse_never_meets_tiny_taps_alone(seed: int) -> None:
     assert np.abs(w).min() < 0.01  # the others are as they were
 
 
-def test_an_impulse_stands_in_each_corner_of_every_plane(tmp_path: Path) -> None:
+def test_impulses_lie_in_each_corner_of_every_plane(tmp_path: Path) -> None:
     impulse = written(DEPTHWISE, tmp_path)[2]
     for plane in impulse.inputs[0].reshape(-1, 9, 11):
         assert list(zip(*np.nonzero(plane), strict=True)) == list(product((0, 8), (0, 10)))
@@ -87,7 +87,7 @@ def test_an_impulse_stands_in_each_corner_of_every_plane(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("dtype", "large"), [("float32", 1e20), ("bfloat16", 1e20), ("float16", 16.0)]
 )
-def test_one_tensor_is_as_large_as_the_other_is_small(
+def test_decaying_and_offset_cases_have_one_large_and_one_small_tensor(
     dtype: str, large: float, tmp_path: Path
 ) -> None:
     workload = Conv1dWorkload.model_validate({"M": 3000, "N": 500, "mode": "valid", "dtype": dtype})
@@ -106,7 +106,7 @@ def test_a_decaying_filter_begins_with_a_spike(tmp_path: Path) -> None:
     assert w[400:].mean() < 0.01 * w[1:100].mean()
 
 
-def test_an_offset_is_far_above_what_stands_on_it(tmp_path: Path) -> None:
+def test_offset_is_far_larger_than_the_variation_on_it(tmp_path: Path) -> None:
     given = written(Conv1dWorkload(M=3000, N=500), tmp_path)[4].inputs
     x, w = (array.astype(np.float64) for array in given)
     assert x.mean() > 500 * x.std()
@@ -120,7 +120,7 @@ def halves(array: cases.Array, scale: float) -> cases.Array:
 
 
 @pytest.mark.parametrize("scaled", [True, False])
-def test_only_halves_that_are_scaled_pass(scaled: bool, tmp_path: Path) -> None:
+def test_float16_arithmetic_passes_only_if_inputs_are_scaled(scaled: bool, tmp_path: Path) -> None:
     """Arithmetic in float16 keeps an accuracy of 1e-3 only if its inputs are scaled to its range:
     without scaling, two of the five cases fail."""
     workload = Conv1dWorkload(M=3000, N=500, max_error=1e-3)
@@ -146,7 +146,7 @@ def test_only_halves_that_are_scaled_pass(scaled: bool, tmp_path: Path) -> None:
     ],
     ids=lambda w: w.key,
 )
-def test_no_case_is_empty_of_numbers(workload: Workload, tmp_path: Path) -> None:
+def test_no_case_has_a_reference_near_zero(workload: Workload, tmp_path: Path) -> None:
     for case in written(workload, tmp_path):
         assert np.abs(case.references["output"]).max() > (
             0.001 if case.name == "decaying" else 0.01
@@ -155,7 +155,7 @@ def test_no_case_is_empty_of_numbers(workload: Workload, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("taps", [16384, 30000, 2**16])
-def test_no_sum_leaves_the_dtype(taps: int, dtype: str, tmp_path: Path) -> None:
+def test_no_reference_overflows_a_16_bit_dtype(taps: int, dtype: str, tmp_path: Path) -> None:
     workload = Conv1dWorkload.model_validate({"M": taps, "N": taps, "mode": "same", "dtype": dtype})
     for case in written(workload, tmp_path):
         assert {array.dtype.name for array in case.inputs} == {dtype}
@@ -164,7 +164,7 @@ def test_no_sum_leaves_the_dtype(taps: int, dtype: str, tmp_path: Path) -> None:
         assert check.relative_error(exact, case.references["output"]) < workload.max_error
 
 
-def test_the_seed_decides_the_numbers(tmp_path: Path) -> None:
+def test_seed_determines_the_inputs(tmp_path: Path) -> None:
     drawn = []
     for place, seed in enumerate((7, 7, 8)):
         (tmp_path / str(place)).mkdir()
@@ -174,7 +174,7 @@ def test_the_seed_decides_the_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("taps", [2, 3, 61])
-def test_no_seed_draws_what_float32_can_not_sum(taps: int, tmp_path: Path) -> None:
+def test_no_seed_draws_terms_that_cancel_in_a_single_output(taps: int, tmp_path: Path) -> None:
     """The error is relative to the largest output. If there is one output and its terms cancel,
     every configuration of the job would be wrong."""
     workload = Conv1dWorkload(M=taps, N=taps, mode="valid", kind="correlate")
@@ -185,7 +185,7 @@ def test_no_seed_draws_what_float32_can_not_sum(taps: int, tmp_path: Path) -> No
             assert abs(case.references["output"][0]) > 0.4 * typical, (case.name, seed)
 
 
-def test_no_seed_draws_what_float16_can_not_hold(
+def test_inputs_are_drawn_again_if_float16_cannot_hold_the_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workload = Conv1dWorkload(M=1, N=1, dtype="float16")
@@ -203,14 +203,14 @@ def test_no_seed_draws_what_float16_can_not_hold(
 
 
 @WORKLOADS
-def test_the_size_of_the_files_is_known_before(workload: Workload, tmp_path: Path) -> None:
+def test_size_of_the_case_files_is_predicted(workload: Workload, tmp_path: Path) -> None:
     cases.write(workload, tmp_path, 0)
     files = list(tmp_path.iterdir())
     assert sum(file.stat().st_size for file in files) == cases.size(workload) + 128 * len(files)
 
 
 @pytest.mark.parametrize("name", cases.CASES)
-def test_a_large_draw_is_the_same_on_any_processors(
+def test_large_draw_does_not_depend_on_the_number_of_processors(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A large tensor is drawn in pieces by several threads. The result must not depend on their

@@ -43,12 +43,12 @@ def reference() -> np.ndarray:
 
 
 @pytest.mark.parametrize("at", [0, room.CHUNK - 1, room.CHUNK, SIZE - 1])
-def test_an_error_anywhere_is_measured_by_the_largest_value_anywhere(at: int) -> None:
+def test_error_is_relative_to_the_largest_value_of_the_reference(at: int) -> None:
     assert relative_error(off_by(1e-3, at), reference()) == pytest.approx(1e-3, rel=1e-6)
 
 
 @pytest.mark.parametrize("at", [0, SIZE - 1])
-def test_just_under_the_limit_passes_and_just_over_fails(at: int) -> None:
+def test_error_just_under_the_limit_passes_and_just_over_fails(at: int) -> None:
     known = [case(reference())]
     assert check(of(off_by(0.99e-5, at)), known, 1e-5) == pytest.approx(0.99e-5, rel=1e-4)
     with pytest.raises(WrongAnswer, match=r"^error 1\.01e-05 on normal input, allowed 1e-05$"):
@@ -57,7 +57,7 @@ def test_just_under_the_limit_passes_and_just_over_fails(at: int) -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("at", [0, room.CHUNK, SIZE - 1])
-def test_what_was_not_written_or_overflowed_fails(bad: float, at: int) -> None:
+def test_nan_or_infinite_output_is_a_wrong_answer(bad: float, at: int) -> None:
     with pytest.raises(WrongAnswer, match=r"error (nan|inf) on normal input"):
         check(of(off_by(bad, at)), [case(reference())], 0.1)
 
@@ -74,14 +74,14 @@ def test_an_all_zero_reference_must_be_met_exactly() -> None:
     assert relative_error(np.full((2, 3), 1e-30, np.float32), zero) == float("inf")
 
 
-def test_float16_is_measured_in_float64() -> None:
+def test_error_of_float16_is_computed_in_float64() -> None:
     exact = np.array([1.0, 1.0 + 2.0**-11, -3.0])
     assert relative_error(exact.astype(np.float16), exact) == 2.0**-11 / 3
     overflowed = np.array([1.0, np.inf], np.float16)
     assert relative_error(overflowed, np.array([1.0, 70000.0])) == float("inf")
 
 
-def test_the_worst_of_the_cases_is_told_and_the_first_wrong_one_named() -> None:
+def test_check_returns_the_largest_error_and_names_the_first_wrong_case() -> None:
     errors = {"a": 1e-6, "b": 3e-6, "c": 1.0, "d": 2.0}
     known = [case(reference(), name) for name in errors]
     assert check(lambda each: {"output": errors[each.name]}, known[:2], 1e-5) == 3e-6
@@ -90,7 +90,7 @@ def test_the_worst_of_the_cases_is_told_and_the_first_wrong_one_named() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["first", "second"])
-def test_of_several_outputs_each_must_be_right_and_the_wrong_one_is_named(wrong: str) -> None:
+def test_check_names_the_wrong_one_of_several_outputs(wrong: str) -> None:
     known = [case(reference())]
     right = {"first": 2e-6, "second": 1e-6}
     assert check(lambda _: right, known, 1e-5) == 2e-6
@@ -99,7 +99,7 @@ def test_of_several_outputs_each_must_be_right_and_the_wrong_one_is_named(wrong:
 
 
 @given(st.integers(1, 40), st.integers(0, 2**32), st.integers(1, 12))
-def test_is_the_definition_whatever_the_chunks(size: int, seed: int, chunk: int) -> None:
+def test_relative_error_does_not_depend_on_the_chunk_size(size: int, seed: int, chunk: int) -> None:
     rng = np.random.default_rng(seed)
     y, exact = rng.standard_normal(size, np.float32), rng.standard_normal(size)
     with pytest.MonkeyPatch.context() as patch:

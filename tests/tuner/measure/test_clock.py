@@ -49,11 +49,11 @@ def test_the_first_sample_is_dropped_and_seconds_become_microseconds() -> None:
     }
 
 
-def test_a_single_sample_is_kept() -> None:
+def test_single_sample_is_not_dropped() -> None:
     assert summarise(of(2e-6), calls=1)["median_us"] == pytest.approx(2.0)
 
 
-def test_disturbed_samples_are_passed_over_if_enough_others_are_left() -> None:
+def test_disturbed_samples_are_left_out_if_enough_others_remain() -> None:
     calm, disturbed = of(9.0, *[1e-6] * FEWEST), of(*[5e-6] * 15, disturbed=True)
     found = summarise(calm + disturbed, calls=1)
     assert (found["median_us"], found["samples"]) == (pytest.approx(1.0), FEWEST)
@@ -77,17 +77,17 @@ def test_take_stops_at_the_count() -> None:
     assert sampler.taken == 11
 
 
-def test_take_stops_where_the_budget_is_spent_but_not_before_two_samples() -> None:
+def test_take_stops_when_the_budget_is_spent_but_takes_at_least_two_samples() -> None:
     assert take(Scripted(1.0), count=10, budget_seconds=4.5)["samples"] == 4
     assert take(Scripted(100.0), count=10, budget_seconds=0.1)["samples"] == 2
 
 
-def test_the_budget_counts_every_call_of_a_sample() -> None:
+def test_budget_counts_every_call_of_a_sample() -> None:
     sampler = Scripted(0.01, calls=100)
     assert take(sampler, count=50, budget_seconds=4.5)["samples"] == 4
 
 
-def test_spread_samples_are_given_more() -> None:
+def test_take_takes_more_samples_if_they_are_spread() -> None:
     class Swinging(Scripted):
         def sample(self) -> float:
             return super().sample() * (1 + self.taken % 2)
@@ -96,7 +96,7 @@ def test_spread_samples_are_given_more() -> None:
     assert take(Swinging(1.0), count=10, budget_seconds=6)["samples"] < MORE * 10
 
 
-def test_warm_on_a_cpu_is_tvms_loop_where_there_is_one() -> None:
+def test_warm_cpu_time_is_tvms_loop_if_the_kernel_has_one() -> None:
     asked: list[tuple[int, int]] = []
 
     def evaluator(number: int, repeat: int) -> list[float]:
@@ -109,7 +109,7 @@ def test_warm_on_a_cpu_is_tvms_loop_where_there_is_one() -> None:
     assert 1 <= sampler.calls <= MAX_CALLS
 
 
-def test_warm_on_a_cpu_times_others_by_calling_them() -> None:
+def test_warm_cpu_time_of_a_kernel_without_tvms_loop_is_that_of_calls() -> None:
     calls = []
     sampler = CpuClock(2**10).warm(Kernel(lambda: calls.append(None)), budget_seconds=1)
     before = len(calls)
@@ -117,7 +117,7 @@ def test_warm_on_a_cpu_times_others_by_calling_them() -> None:
     assert len(calls) - before == sampler.calls
 
 
-def test_who_takes_another_s_turn_on_a_cpu_waits_for_its_threads(
+def test_kernel_after_another_one_waits_until_its_threads_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A kernel that follows another one waits until the other's threads rest; one that follows
@@ -134,7 +134,7 @@ def test_who_takes_another_s_turn_on_a_cpu_waits_for_its_threads(
     assert log[2:] == ["b", "pause", "a", "a", "pause", "b"]
 
 
-def test_threads_that_run_on_are_waited_for_but_not_for_ever(
+def test_rest_waits_for_running_threads_up_to_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The clock is a stand-in that advances only by sleeping, so the waits are exact."""
@@ -153,7 +153,7 @@ def test_threads_that_run_on_are_waited_for_but_not_for_ever(
     assert waited == pytest.approx(cpu_clock.MOST_REST_SECONDS, abs=2 * cpu_clock.REST_SECONDS)
 
 
-def test_a_thread_that_runs_in_native_code_is_seen() -> None:
+def test_others_run_sees_a_thread_in_native_code() -> None:
     over = threading.Event()
 
     def spin() -> None:
@@ -178,13 +178,13 @@ def timed(log: list[str], name: str, number: int, repeat: int) -> list[float]:
     return [1e-6]
 
 
-def test_a_slow_kernel_is_called_once_a_sample() -> None:
+def test_slow_kernel_is_called_once_per_sample() -> None:
     """One call takes more than the 10 ms that a sample lasts at least."""
     sampler = CpuClock(2**10).warm(Kernel(lambda: sum(range(5_000_000))), budget_seconds=1)
     assert sampler.calls == 1
 
 
-def test_cold_on_a_cpu_calls_once_after_writing_over_the_cache() -> None:
+def test_cold_cpu_sample_has_one_call() -> None:
     calls = []
     sampler = CpuClock(2**10).cold(Kernel(lambda: calls.append(None)))
     assert math.isfinite(sampler.sample())

@@ -40,7 +40,7 @@ def nothing_tried() -> Iterator[None]:
     confined._works_confined.cache_clear()
 
 
-def test_candidates_are_bound_by_the_machines_memory_and_their_folder(tmp_path: Path) -> None:
+def test_candidates_are_confined_in_memory_and_to_their_folder(tmp_path: Path) -> None:
     found = confined.candidate_confinement("cpu", str(tmp_path))
     total = psutil.virtual_memory().total
     assert (found.folder, found.devices) == (str(tmp_path), ())
@@ -48,7 +48,7 @@ def test_candidates_are_bound_by_the_machines_memory_and_their_folder(tmp_path: 
 
 
 @calls
-def test_a_driver_that_starts_processes_is_let_and_that_is_logged_once(
+def test_driver_that_starts_processes_has_only_limits_and_one_log_entry(
     monkeypatch: pytest.MonkeyPatch, nothing_tried: None, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(confined, "probe_driver", remote.fork_in)
@@ -63,7 +63,7 @@ def test_a_driver_that_starts_processes_is_let_and_that_is_logged_once(
 @pytest.mark.parametrize(
     ("probe", "answers"), [(remote.write_in, 1), (remote.fail_in, 0)], ids=["fine", "never"]
 )
-def test_where_confinement_is_not_the_reason_candidates_are_confined(
+def test_candidates_are_confined_if_the_driver_works_or_fails_otherwise(
     monkeypatch: pytest.MonkeyPatch,
     nothing_tried: None,
     tmp_path: Path,
@@ -80,7 +80,7 @@ def test_where_confinement_is_not_the_reason_candidates_are_confined(
     assert confined._works_confined.cache_info().currsize == answers
 
 
-def test_the_last_rounds_process_has_limits_and_no_database(
+def test_process_of_a_round_has_limits_and_no_database_url(
     device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TUNER_DATABASE_URL", "postgresql://someone:secret@host/name")
@@ -106,7 +106,7 @@ def test_builders_have_limits(builder: Builder) -> None:
 @pytest.mark.parametrize(
     ("behaviour", "says"), [("python", "MemoryError"), ("native", "signal SIGABRT")]
 )
-def test_a_build_without_end_to_its_memory_costs_one_trial(
+def test_build_that_exceeds_its_memory_costs_one_trial(
     builder: Builder, device: Device, tmp_path: Path, behaviour: str, says: str
 ) -> None:
     template = GreedyBuild()

@@ -22,7 +22,7 @@ BOTH = pytest.mark.parametrize("workload", [WORKLOAD, HALF], ids=lambda workload
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_it_becomes_machine_code(dtype: str, arch: str) -> None:
+def test_error_kernel_compiles_to_machine_code(dtype: str, arch: str) -> None:
     reference = cases.reference_dtype(Conv1dWorkload(M=100, N=7, dtype=dtype))
     assert b"compare" in cubin(source(dtype, reference), arch)
 
@@ -51,7 +51,7 @@ def answer(tensors: Tensors, case: cases.Case, off: float) -> None:
 
 
 @BOTH
-def test_the_device_is_asked_with_references_that_stay_there(
+def test_device_compares_with_references_that_stay_on_it(
     workload: Workload, tmp_path: Path
 ) -> None:
     tensors, known, device = written(workload, tmp_path)
@@ -69,7 +69,7 @@ def test_the_device_is_asked_with_references_that_stay_there(
 
 
 @BOTH
-def test_where_memory_is_short_the_host_compares(workload: Workload, tmp_path: Path) -> None:
+def test_host_compares_if_device_memory_is_short(workload: Workload, tmp_path: Path) -> None:
     """The device has room for the inputs and weights of two cases and for one reference; the errors
     of the other cases are computed on the host."""
     tensors, known, device = written(workload, tmp_path)
@@ -90,7 +90,7 @@ def test_where_memory_is_short_the_host_compares(workload: Workload, tmp_path: P
     assert set(tensors._kept) == inputs | {("normal", "output")}
 
 
-def test_a_cpu_compares_without_a_kernel_or_copies_of_references(tmp_path: Path) -> None:
+def test_cpu_compares_without_a_kernel_or_copies_of_references(tmp_path: Path) -> None:
     cases.write(WORKLOAD, tmp_path, seed=3)
     tensors = Tensors(WORKLOAD, "cpu")
     for case in cases.read(WORKLOAD, tmp_path):

@@ -36,7 +36,7 @@ def on_cuda() -> Any:
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("llvm", on_cpu), ("cuda", on_cuda)])
-def test_it_is_a_function_of_three_samples_with_one_block(kind: str, expected: Any) -> None:
+def test_empty_program_equals_the_same_in_tvmscript(kind: str, expected: Any) -> None:
     """On a CPU the empty program does nothing; on a GPU it launches one block, which waits."""
     (function,) = empty(EMPTY_WORKLOAD, kind).mod.functions.values()
     (same,) = tvm.s_tir.Schedule(expected()).mod.functions.values()

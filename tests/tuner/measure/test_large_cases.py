@@ -80,7 +80,9 @@ def whole(workload: Workload, case: Case) -> list[Any]:
     return [np.resize(array, argument.shape) for array, argument in pairs]
 
 
-def test_a_reference_is_of_all_signals(written: tuple[Workload, list[Case], Path]) -> None:
+def test_repeated_reference_equals_that_of_all_signals(
+    written: tuple[Workload, list[Case], Path],
+) -> None:
     workload, known, _ = written
     for case in known:
         references = templates.operator(workload.operator).references
@@ -90,7 +92,9 @@ def test_a_reference_is_of_all_signals(written: tuple[Workload, list[Case], Path
             assert relative_error(kept, exact[output.name]) < 1e-13
 
 
-def test_the_first_alone_has_all_signals(written: tuple[Workload, list[Case], Path]) -> None:
+def test_only_the_first_case_is_stored_with_all_signals(
+    written: tuple[Workload, list[Case], Path],
+) -> None:
     workload, (first, *others), folder = written
     shapes = [argument.shape for argument in workload.inputs]
     assert [array.shape for array in first.inputs] == shapes
@@ -103,7 +107,9 @@ def test_the_first_alone_has_all_signals(written: tuple[Workload, list[Case], Pa
 
 
 @pytest.mark.parametrize("short", [False, True])
-def test_tensors_have_all_signals(written: tuple[Workload, list[Case], Path], short: bool) -> None:
+def test_tensors_hold_all_signals_of_each_case(
+    written: tuple[Workload, list[Case], Path], short: bool
+) -> None:
     workload, known, _ = written
     tensors = Tensors(workload, "cpu")
     if short:
@@ -119,7 +125,7 @@ def test_tensors_have_all_signals(written: tuple[Workload, list[Case], Path], sh
 
 
 @pytest.mark.parametrize("signals", [1, cases.SIGNALS])
-def test_what_takes_another_signal_is_wrong(signals: int, tmp_path: Path) -> None:
+def test_kernel_that_takes_one_signal_for_another_is_wrong(signals: int, tmp_path: Path) -> None:
     """A kernel that takes one signal for another is wrong by the first case, even if the signals of
     the other cases repeat so that they cannot tell the two apart."""
     workload = DepthwiseConv2dWorkload.model_validate(LAYER)
@@ -139,7 +145,7 @@ def test_what_takes_another_signal_is_wrong(signals: int, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("known", [7, CHUNK + 1])
 @pytest.mark.parametrize("place", [0, 6, 7, -1])
-def test_an_error_is_found_wherever_a_reference_stands_again(known: int, place: int) -> None:
+def test_error_is_found_in_each_repetition_of_a_reference(known: int, place: int) -> None:
     exact = np.linspace(1, 2, known)
     y = np.resize(exact, 3 * known + 4)
     assert relative_error(y, exact) == 0
@@ -150,12 +156,12 @@ def test_an_error_is_found_wherever_a_reference_stands_again(known: int, place: 
 @pytest.mark.parametrize(
     "fields", [{"layout": "NWC"}, {"direction": "backward_weight", "bias": True}, {"groups": 1}]
 )
-def test_channels_that_are_not_repeated_in_memory_are_all_drawn(fields: dict[str, Any]) -> None:
+def test_all_channels_are_drawn_if_memory_does_not_repeat_them(fields: dict[str, Any]) -> None:
     work = Conv1dWorkload.model_validate(SIGNALS | {"B": 1, "C": 301, "bias": True} | fields)
     assert work.reduced_to(cases.SIGNALS, cases.CHANNELS) == work
 
 
-def test_an_output_with_few_numbers_needs_all_signals() -> None:
+def test_case_of_a_weight_gradient_has_all_signals() -> None:
     """A gradient of the weight has few outputs, and sums of repeated signals could cancel."""
     gradient = {"B": 64, "M": 500, "N": 5, "mode": "same", "direction": "backward_weight"}
     workload = Conv1dWorkload.model_validate(gradient | {"kind": "correlate"})

@@ -56,13 +56,13 @@ def around(tmp_path: Path) -> Iterator[Surroundings]:
 
 
 @pytest.mark.parametrize("misdeed", MISDEEDS)
-def test_it_costs_one_trial(
+def test_misdeed_costs_one_trial(
     runner: Runner, around: Surroundings, misdeed: str, right: Path, tmp_path: Path
 ) -> None:
     check_costs_one_trial(runner, around, misdeed, right, tmp_path)
 
 
-def test_a_loop_that_holds_the_interpreter_costs_one_trial(
+def test_endless_loop_with_the_interpreters_lock_costs_one_trial(
     around: Surroundings, right: Path, tmp_path: Path
 ) -> None:
     with Runner(WORKLOAD.key, cpu_facts.device()) as runner:
@@ -98,7 +98,7 @@ def shell(touched: Path) -> bytes:
     ],
     ids=["pickle", "json", "status", "no time", "nan", "long error", "long"],
 )
-def test_an_answer_of_its_own_costs_one_trial(
+def test_forged_answer_costs_one_trial(
     runner: Runner,
     around: Surroundings,
     misdeed: str,

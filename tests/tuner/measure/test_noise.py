@@ -15,13 +15,13 @@ def summary(spread: float) -> dict[str, Any]:
     return {"median_us": 10.0, "p10_us": 10.0, "p90_us": 10.0 * (1 + spread), "disturbed": 0.0}
 
 
-def test_a_quiet_machine_has_no_reason() -> None:
+def test_quiet_machine_has_no_reason_for_noise() -> None:
     found = noise(summary(0.02), 0.0, summary(0.05))
     assert (found["quiet"], found["reason"]) == (True, None)
     assert (round(found["spread"], 6), round(found["probe_spread"], 6)) == (0.05, 0.02)
 
 
-def test_each_disturbance_is_named_with_the_way_out() -> None:
+def test_reason_for_noise_names_each_disturbance_and_the_way_out() -> None:
     found = noise(summary(0.5), float(threads()), summary(0.9))
     assert not found["quiet"]
     for part in (f"of {threads()} CPUs busy", "spread by 90%", "spread by 50%", WAY_OUT):
@@ -34,7 +34,7 @@ def test_each_disturbance_is_named_with_the_way_out() -> None:
 SPIN = "import time\nwhile time.process_time() < 0.6: pass"
 
 
-def test_another_s_work_is_seen() -> None:
+def test_load_of_other_processes_is_seen() -> None:
     """The load comes from a process that is no descendant of this one, as its parent has ended."""
     others = OtherLoad()
     command = f"({shlex.quote(sys.executable)} -c {shlex.quote(SPIN)} && echo over) &"
@@ -43,7 +43,7 @@ def test_another_s_work_is_seen() -> None:
     assert others.load() > 0.1
 
 
-def test_work_of_one_s_own_processes_is_not_another_s() -> None:
+def test_load_of_child_processes_counts_as_own() -> None:
     before = module._own()
     with subprocess.Popen([sys.executable, "-c", f"{SPIN}\ninput()"], stdin=subprocess.PIPE) as own:
         assert own.stdin is not None
@@ -54,7 +54,7 @@ def test_work_of_one_s_own_processes_is_not_another_s() -> None:
     assert module._own() - before >= 0.5
 
 
-def test_a_look_says_what_it_saw() -> None:
+def test_measure_noise_reports_spread_and_load() -> None:
     found = module.measure_noise()
     assert found["spread"] >= 0 and found["load"] >= 0
     assert found["quiet"] == (found["reason"] is None)
