@@ -42,7 +42,7 @@ def variant(source: Local, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(source, tmp_path_factory.mktemp("packages") / "kernels-of-mine")
 
 
-def test_it_computes_with_its_own_runtime(variant: Path, tmp_path: Path) -> None:
+def test_package_computes_with_its_own_runtime(variant: Path, tmp_path: Path) -> None:
     done = alone(variant, tmp_path / "site", BEGINNING + CALLS + CHECK)
     assert done.returncode == 0, done.stderr
     first, second, runtime, *rows, last, code = done.stdout.splitlines()
@@ -58,7 +58,9 @@ def test_it_computes_with_its_own_runtime(variant: Path, tmp_path: Path) -> None
     assert code == "0"
 
 
-def test_a_changed_library_is_found_and_never_loaded(variant: Path, tmp_path: Path) -> None:
+def test_changed_library_in_a_package_is_reported_and_never_loaded(
+    variant: Path, tmp_path: Path
+) -> None:
     changed = shutil.copytree(variant, tmp_path / "changed")
     for library in (changed / "kernels").glob("*.so"):
         library.write_bytes(library.read_bytes()[:-1] + b"!")

@@ -31,7 +31,7 @@ def variant(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return written(source, folder / "kernels-of-few")
 
 
-def test_a_kernel_of_one_output_is_right_though_that_be_zero(
+def test_check_accepts_kernels_whose_single_output_may_be_zero(
     variant: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     loaded(variant, "kernels_of_few")
@@ -63,7 +63,7 @@ def misspell(file: Path) -> None:
         ("kernels.json", misspell),
     ],
 )
-def test_a_damaged_list_of_files_or_kernels_is_named(
+def test_importing_a_package_names_its_damaged_list_of_files_or_kernels(
     variant: Path, tmp_path: Path, name: str, damage: Callable[[Path], None]
 ) -> None:
     damaged = Path(shutil.copytree(variant, tmp_path / "damaged"))
@@ -80,7 +80,7 @@ def rename(file: Path) -> None:
 @pytest.mark.parametrize(
     ("suffix", "damage"), [(".so", cut), (".so", Path.unlink), (".json", cut), (".json", rename)]
 )
-def test_so_is_a_damaged_kernel_when_it_is_called(
+def test_damaged_kernel_is_named_when_it_is_loaded(
     variant: Path, tmp_path: Path, suffix: str, damage: Callable[[Path], None]
 ) -> None:
     damaged = Path(shutil.copytree(variant, tmp_path / "damaged"))

@@ -40,7 +40,7 @@ def empty(tmp_path: Path) -> Iterator[tuple[Local, Engine]]:
 
 
 @pytest.mark.parametrize("name", [*WORKLOADS, *BIASED])
-def test_a_workload_is_a_call(name: str) -> None:
+def test_workload_becomes_a_call_of_the_package(name: str) -> None:
     work = workload(name)
     call = call_of(work)
     assert call is not None
@@ -50,7 +50,7 @@ def test_a_workload_is_a_call(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
-def test_a_gradient_is_none(name: str) -> None:
+def test_gradient_has_no_call_in_a_package(name: str) -> None:
     assert call_of(workload(name)) is None
 
 
@@ -63,13 +63,13 @@ def test_a_gradient_is_none(name: str) -> None:
         ({"M": 9, "N": 4, "padding": [7, 2], "C": 2}, [7, 2]),
     ],
 )
-def test_every_mode_is_zeros_before_and_behind(fields: dict[str, Any], padding: list[int]) -> None:
+def test_every_mode_becomes_explicit_padding(fields: dict[str, Any], padding: list[int]) -> None:
     call = call_of(templates.operator("conv1d").workload.model_validate(fields))
     assert call is not None
     assert call["padding"] == padding
 
 
-def test_a_workload_that_is_no_call_is_left_out(
+def test_workload_without_a_call_is_left_out_of_the_package(
     empty: tuple[Local, Engine], libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, engine = empty
@@ -80,7 +80,7 @@ def test_a_workload_that_is_no_call_is_left_out(
     assert found.left_out[0].endswith("the package has no function that would call it")
 
 
-def test_what_pytorch_computes_faster_is_left_out(
+def test_kernel_that_is_slower_than_pytorch_is_left_out(
     empty: tuple[Local, Engine], libraries: dict[str, Path]
 ) -> None:
     source, engine = empty
@@ -96,7 +96,7 @@ def test_what_pytorch_computes_faster_is_left_out(
     assert said.endswith("pytorch was the fastest when this shape was tuned: 10 µs")
 
 
-def test_a_list_must_be_tuned(source: Local) -> None:
+def test_listed_workloads_must_be_tuned(source: Local) -> None:
     wanted = [workload("full"), *(workload("full").model_copy(update={"N": n}) for n in (33, 34))]
     with pytest.raises(NotTuned, match=r"2 of 3 workloads .* --N 33; conv1d .* --N 34; tune them"):
         chosen(source, wanted)
@@ -107,7 +107,7 @@ def test_a_list_must_be_tuned(source: Local) -> None:
     assert best.workload["M"] == 16384
 
 
-def test_nothing_is_packed_that_would_not_be_loaded(
+def test_changed_library_is_fetched_anew_and_untrusted_one_is_not_packed(
     empty: tuple[Local, Engine], libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, engine = empty
@@ -123,7 +123,9 @@ def test_nothing_is_packed_that_would_not_be_loaded(
         contents(source, bests)
 
 
-def test_the_folder(source: Local, tmp_path: Path) -> None:
+def test_package_folder_has_digests_licences_and_a_project_file(
+    source: Local, tmp_path: Path
+) -> None:
     variant = written(source, tmp_path / "Kernels of mine")
     assert [path.name for path in variants(tmp_path / "Kernels of mine")] == [variant.name]
     assert variant.name.startswith("tvm-ffi01-cpu-")
@@ -150,7 +152,7 @@ def test_the_folder(source: Local, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["Kernels of mine"]
 
 
-def test_a_packed_kernel_is_loaded_as_any_signed_library(source: Local, tmp_path: Path) -> None:
+def test_packed_kernels_load_as_signed_libraries(source: Local, tmp_path: Path) -> None:
     variant = written(source, tmp_path / "kernels")
     libraries = sorted((variant / "kernels").glob("*.so"))
     assert len(libraries) == len(WORKLOADS) + len(BIASED)
@@ -159,7 +161,7 @@ def test_a_packed_kernel_is_loaded_as_any_signed_library(source: Local, tmp_path
     }
 
 
-def test_a_variant_for_gpus_has_the_kernels_for_cpus_too(
+def test_gpu_variant_has_the_cpu_kernels_too(
     empty: tuple[Local, Engine], libraries: dict[str, Path], tmp_path: Path
 ) -> None:
     source, engine = empty
@@ -182,7 +184,9 @@ def test_a_variant_for_gpus_has_the_kernels_for_cpus_too(
     assert tomllib.loads(text)["tool"]["setuptools"]["package-dir"] == {"both": f"build/{gpu.name}"}
 
 
-def test_a_folder_that_is_there_stays_as_it_is(source: Local, tmp_path: Path) -> None:
+def test_existing_path_is_refused_unless_it_is_an_empty_folder(
+    source: Local, tmp_path: Path
+) -> None:
     found = packed(source)
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept/note").write_text("mine")
@@ -196,7 +200,7 @@ def test_a_folder_that_is_there_stays_as_it_is(source: Local, tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "kept"]
 
 
-def test_nothing_half_written_stays(
+def test_failed_write_leaves_no_package_folder(
     source: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = packed(source)
@@ -210,12 +214,12 @@ def test_nothing_half_written_stays(
     "name",
     ["1st", "x", "-", "Ünï", "a_b", "a" * 65, "class", "json", "torch", "tvm-ffi", "convtune"],
 )
-def test_a_name_that_names_no_package(name: str, tmp_path: Path) -> None:
+def test_invalid_package_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(BadOrder, match="--name"):
         folders.name_of(tmp_path, name)
 
 
-def test_what_is_shipped_imports_nothing_of_this_project() -> None:
+def test_shipped_modules_import_only_torch_tvm_ffi_and_the_standard_library() -> None:
     for path in SHIPPED.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):

@@ -11,7 +11,7 @@ from tuner.client.local import Local
 pytestmark = pytest.mark.torch
 
 
-def test_it_is_loaded_by_their_loader(
+def test_hugging_faces_loader_loads_a_package(
     source: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hugging Face's loader finds the variant for CPUs and accepts its digest."""

@@ -42,7 +42,9 @@ def device() -> Device:
         child.close()
 
 
-def test_it_computes_on_pytorchs_stream_and_in_a_graph(device: Device, tmp_path: Path) -> None:
+def test_package_computes_on_pytorchs_stream_and_in_a_cuda_graph(
+    device: Device, tmp_path: Path
+) -> None:
     with database(tmp_path) as (source, engine):
         store(engine, built_for(device, tmp_path))
         variant = written(source, tmp_path / "package")
@@ -54,7 +56,7 @@ def test_it_computes_on_pytorchs_stream_and_in_a_graph(device: Device, tmp_path:
     assert (last.partition(",")[0], code) == ("1 of 1 kernels ran", "0")
 
 
-def test_a_model_on_each_gpu_is_computed_there(device: Device, tmp_path: Path) -> None:
+def test_each_gpu_computes_the_models_on_it(device: Device, tmp_path: Path) -> None:
     """Each GPU computes the models on it, by modules and by operators' names, with and without a
     captured graph. PyTorch's current device stays the first GPU."""
     import torch

@@ -90,21 +90,27 @@ CALLS: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_packed_call(package: Any, said: Callable[[], list[str]], name: str) -> None:
+def test_packed_kernel_computes_its_call(
+    package: Any, said: Callable[[], list[str]], name: str
+) -> None:
     operator, shapes, how = CALLS[name]
     assert both(package, operator, *(drawn(*shape) for shape in shapes), **how) < 1e-5
     assert said() == [operator]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_of_16_bits(package: Any, said: Callable[[], list[str]], dtype: str) -> None:
+def test_kernel_of_16_bit_floats_computes_its_call(
+    package: Any, said: Callable[[], list[str]], dtype: str
+) -> None:
     """Kernels of float16 and bfloat16 compute the calls of these dtypes."""
     x, w = drawn(1, 1, 1001, dtype=dtype), drawn(1, 1, 7, dtype=dtype)
     assert both(package, "conv1d", x, w, padding=3) < 4e-3
     assert said() == ["conv1d"]
 
 
-def test_channels_last(package: Any, said: Callable[[], list[str]]) -> None:
+def test_kernel_computes_calls_in_channels_last(
+    package: Any, said: Callable[[], list[str]]
+) -> None:
     x, w = drawn(2, 4, 61, last=True), drawn(6, 4, 5)
     assert both(package, "conv1d", x, w, padding=2) < 1e-5
     assert said() == ["conv1d"]
@@ -121,7 +127,7 @@ def test_channels_last(package: Any, said: Callable[[], list[str]]) -> None:
 
 
 @pytest.mark.parametrize("activation", ["relu", "relu6", "silu", "gelu", "hardswish"])
-def test_what_a_kernel_was_tuned_without_follows_it(
+def test_bias_residual_and_activation_follow_a_kernel_that_lacks_them(
     package: Any, said: Callable[[], list[str]], activation: str
 ) -> None:
     x, w, b, r = drawn(2, 3, 9, 20), drawn(3, 1, 3, 3), drawn(3), drawn(2, 3, 9, 20)
@@ -138,13 +144,15 @@ def test_what_a_kernel_was_tuned_without_follows_it(
     [drawn(3, 3, 9, 20), drawn(2, 3, 9, 40)[..., ::2], drawn(2, 3, 9, 20, dtype="float64")],
     ids=["shape", "strides", "dtype"],
 )
-def test_another_call_is_pytorchs(package: Any, said: Callable[[], list[str]], x: Any) -> None:
+def test_call_without_a_kernel_is_computed_by_pytorch(
+    package: Any, said: Callable[[], list[str]], x: Any
+) -> None:
     w = drawn(3, 1, 3, 3).to(x.dtype)
     assert both(package, "depthwise_conv2d", x, w, padding=1) < 1e-5
     assert "depthwise_conv2d" not in said()
 
 
-def test_its_derivatives_are_pytorchs(package: Any) -> None:
+def test_derivatives_of_package_functions_equal_pytorchs(package: Any) -> None:
     tensors = [drawn(2, 3, 9, 20), drawn(3, 1, 3, 3), drawn(3)]
 
     def ours(x: Any, w: Any, b: Any) -> Any:
@@ -170,13 +178,15 @@ def test_its_derivatives_are_pytorchs(package: Any) -> None:
         torch.testing.assert_close(ours(*tensors), pytorchs(*tensors))
 
 
-def test_autocast_is_pytorchs(package: Any) -> None:
+def test_package_functions_obey_autocast(package: Any) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         y = package.depthwise_conv2d(drawn(2, 3, 9, 20), drawn(3, 1, 3, 3), padding=1)
     assert y.dtype == torch.bfloat16
 
 
-def test_it_is_an_operator_of_a_compiled_graph(package: Any, said: Callable[[], list[str]]) -> None:
+def test_package_function_is_one_operator_of_a_compiled_graph(
+    package: Any, said: Callable[[], list[str]]
+) -> None:
     table = sys.modules["kernels_of_mine.table"]
     operator = getattr(torch.ops, table.ID).depthwise_conv2d
     x, w, b = drawn(2, 6, 7, 9, last=True), drawn(6, 1, 3, 3), drawn(6)
@@ -223,7 +233,7 @@ def test_what_is_refused(package: Any, how: dict[str, Any], why: str) -> None:
         package.depthwise_conv2d(drawn(9, 9), drawn(1, 1, 3, 3))
 
 
-def test_it_can_be_twice_in_a_process_and_beside_convtune(
+def test_two_copies_of_a_package_and_convtune_work_in_one_process(
     package: Any, variant: Path, source: Local
 ) -> None:
     """Two copies of a package, convtune's own library and TVM compute in one process."""
@@ -239,7 +249,9 @@ def test_it_can_be_twice_in_a_process_and_beside_convtune(
     assert tvm.runtime.enabled("cpu")
 
 
-def test_a_kernel_is_chosen_by_device(package: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_package_chooses_the_kernel_that_fits_the_device(
+    package: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = sys.modules["kernels_of_mine.table"]
     cpu, here, own = torch.device("cpu"), table.threads_here(), table.KERNELS[0]
     other = own._replace(device="another CPU", time_us=1.0)
@@ -261,7 +273,7 @@ def test_a_kernel_is_chosen_by_device(package: Any, monkeypatch: pytest.MonkeyPa
     assert table.unfit(unknown, cpu) == "it is for another CPU"
 
 
-def test_its_threads_are_those_of_convtune(package: Any) -> None:
+def test_package_sets_the_same_thread_variables_as_convtune(package: Any) -> None:
     """The package sets the environment variables for threads that convtune sets."""
     import os
 
