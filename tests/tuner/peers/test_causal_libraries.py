@@ -43,7 +43,7 @@ def workload(**shape: Any) -> Conv1dWorkload:
     ],
 )
 @pytest.mark.torch
-def test_a_library_gets_what_it_computes_and_pytorch_ends_it(
+def test_causal_library_computes_the_sums_and_pytorch_the_rest(
     shape: dict[str, Any], last: bool
 ) -> None:
     import torch
@@ -86,7 +86,9 @@ def test_a_library_gets_what_it_computes_and_pytorch_ends_it(
     ],
 )
 @pytest.mark.torch
-def test_a_library_gets_what_it_has_all_gradients_of(shape: dict[str, Any], last: bool) -> None:
+def test_causal_conv1d_gets_its_tensors_and_gives_all_gradients(
+    shape: dict[str, Any], last: bool
+) -> None:
     import torch
 
     work = workload(direction="backward", **shape)
@@ -127,7 +129,9 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Peer]]:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_it_is_offered_in_both_layouts_for_what_it_is_for(library: str, listed: Any) -> None:
+def test_causal_library_is_a_peer_in_both_layouts_of_depthwise_causal_layers(
+    library: str, listed: Any
+) -> None:
     for shape in ({}, {"layout": "NWC", "activation": "gelu", "residual": True}):
         found = listed(library, **shape)
         assert found.keys() == {f"{library} NCW", f"{library} NWC"}
@@ -137,7 +141,7 @@ def test_it_is_offered_in_both_layouts_for_what_it_is_for(library: str, listed: 
     assert list(LIBRARIES[library].BY_OPERATOR["conv1d"](workload(), "cpu")) == []
 
 
-def test_gradients_are_offered_all_at_once(listed: Any) -> None:
+def test_causal_conv1d_is_a_peer_only_of_all_gradients_together(listed: Any) -> None:
     for shape in ({}, {"layout": "NWC", "activation": "silu", "bias": True}):
         found = listed("gradients", direction="backward", **shape)
         assert found.keys() == {"causal_conv1d NCW", "causal_conv1d NWC"}
@@ -147,7 +151,9 @@ def test_gradients_are_offered_all_at_once(listed: Any) -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_one_that_is_not_there_is_no_peer(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_causal_library_that_is_not_installed_is_no_peer(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(causal_conv1d_peer, "installed", lambda name: False)
     assert list(LIBRARIES[library].BY_OPERATOR["conv1d"](workload(), "cuda")) == []
 
@@ -167,7 +173,7 @@ def test_one_that_is_not_there_is_no_peer(library: str, monkeypatch: pytest.Monk
         ("cudnn", {"F": 32}, BOTH, "one kernel for each channel"),
     ],
 )
-def test_it_says_what_it_does_not_take(
+def test_causal_library_names_the_reason_if_it_cannot_take_a_shape(
     library: str, shape: dict[str, Any], layouts: list[str], reason: str, listed: Any
 ) -> None:
     found = listed(library, **shape)

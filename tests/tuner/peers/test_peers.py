@@ -87,7 +87,7 @@ def errors(peer: Peer, work: Workload) -> list[float]:
 
 
 @one_dimensional
-def test_numpy(m: int, n: int, mode: str, kind: str) -> None:
+def test_numpy_peer_is_right(m: int, n: int, mode: str, kind: str) -> None:
     work = workload("conv1d", M=m, N=n, mode=mode, kind=kind)
     (peer,) = (each for each in peers(work, "cpu") if isinstance(each, NumpyPeer))
     assert peer.name == f"numpy.{kind}"
@@ -95,7 +95,7 @@ def test_numpy(m: int, n: int, mode: str, kind: str) -> None:
 
 
 @one_dimensional
-def test_scipy(m: int, n: int, mode: str, kind: str) -> None:
+def test_scipy_peers_are_right(m: int, n: int, mode: str, kind: str) -> None:
     pytest.importorskip("scipy", reason="SciPy is not installed")
     work = workload("conv1d", M=m, N=n, mode=mode, kind=kind)
     found = [each for each in peers(work, "cpu") if isinstance(each, ScipyPeer)]
@@ -108,7 +108,7 @@ def test_scipy(m: int, n: int, mode: str, kind: str) -> None:
 @each_group
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(("operator", "shape"), HALVES)
-def test_a_peer_takes_and_gives_short_floats(
+def test_peers_take_and_give_16_bit_floats(
     operator: str, shape: dict[str, Any], dtype: str, group: str
 ) -> None:
     work = workload(operator, **shape, dtype=dtype)
@@ -119,7 +119,7 @@ def test_a_peer_takes_and_gives_short_floats(
 @each_group
 @pytest.mark.parametrize("activation", get_args(Activation))
 @pytest.mark.parametrize(("operator", "shape"), HALVES)
-def test_a_peer_ends_as_the_workload_does(
+def test_peers_compute_the_workloads_epilogue(
     operator: str, shape: dict[str, Any], activation: str, group: str
 ) -> None:
     work = workload(operator, **shape, bias=True, residual=True, activation=activation)
@@ -127,13 +127,13 @@ def test_a_peer_ends_as_the_workload_does(
         assert max(errors(peer, work)) < 1e-5
 
 
-def test_a_signals_library_has_no_depthwise_convolution() -> None:
+def test_only_pytorch_is_a_peer_of_depthwise_convolution_on_a_cpu() -> None:
     work = workload("depthwise_conv2d", B=1, C=2, H=5, W=6, K=3)
     assert [each for each in peers(work, "cpu") if not isinstance(each, PytorchPeer)] == []
 
 
 @each_group
-def test_a_peer_keeps_its_inputs(group: str) -> None:
+def test_peer_copies_its_inputs(group: str) -> None:
     """A peer copies its inputs: they may be mapped from files that are gone when it is timed."""
     work = workload("conv1d", M=9, N=3)
     for peer in quickly_ready(work, group):
@@ -151,7 +151,7 @@ def test_a_peer_keeps_its_inputs(group: str) -> None:
         pytest.param(PYTORCH, "pytorch fft", ["pytorch"], marks=pytest.mark.torch),
     ],
 )
-def test_of_a_shape_that_would_take_seconds_peers_by_transform_are_timed(
+def test_only_fourier_transform_peers_are_timed_if_others_would_take_seconds(
     group: str, by_transform: str, direct: list[str]
 ) -> None:
     """If direct convolution would take seconds, only peers by Fourier transform are timed; the
@@ -166,7 +166,7 @@ def test_of_a_shape_that_would_take_seconds_peers_by_transform_are_timed(
         slow[direct[0]].prepare()
 
 
-def test_a_gpu_has_peers_that_are_quicker_there() -> None:
+def test_estimated_time_of_a_peer_depends_on_its_device() -> None:
     """The estimated time of a peer depends on its device: a shape may be too slow for the CPU but
     not for the GPU."""
     slow = workload("depthwise_conv2d", B=32, C=128, H=56, W=56, K=31)
@@ -175,20 +175,20 @@ def test_a_gpu_has_peers_that_are_quicker_there() -> None:
     assert costs["cuda"] < MAX_SECONDS < costs["cpu"]
 
 
-def test_only_a_gpu_has_cupy_and_triton() -> None:
+def test_cupy_and_triton_are_no_peers_on_a_cpu() -> None:
     work = workload("conv1d", M=64, N=8)
     for module in (cupy_peer, triton_peer):
         assert list(module.BY_OPERATOR["conv1d"](work, "cpu")) == []
 
 
-def test_a_library_that_is_not_there_is_no_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_that_is_not_installed_is_no_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (scipy_peer, cupy_peer, triton_peer, pytorch_fft_peer):
         check = "set_up_torch" if module is pytorch_fft_peer else "installed"
         monkeypatch.setattr(module, check, lambda name: False)
         assert list(module.BY_OPERATOR["conv1d"](workload("conv1d", M=64, N=8), "cuda")) == []
 
 
-def test_a_library_that_can_not_be_used_is_a_peer_that_fails(
+def test_library_that_cannot_be_used_is_a_peer_that_raises_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def faulty(work: Workload, kind: str) -> Iterator[Peer]:
@@ -203,7 +203,7 @@ def test_a_library_that_can_not_be_used_is_a_peer_that_fails(
 
 @pytest.mark.parametrize(("m", "n"), [*LENGTHS, (16384, 32), (10**6, 2047), (2**22, 2**16)])
 @pytest.mark.parametrize("mode", get_args(Mode))
-def test_blocks_are_powers_of_two_that_hold_the_kernel(m: int, n: int, mode: str) -> None:
+def test_block_sizes_are_powers_of_two_that_hold_the_kernel(m: int, n: int, mode: str) -> None:
     work = workload("conv1d", M=m, N=n, mode=mode)
     sizes = block_sizes(work)
     assert 1 <= len(sizes) <= 7
@@ -223,7 +223,7 @@ def pytorch_peers(work: Workload, *names: str) -> list[PytorchPeer]:
 
 @pytest.mark.torch
 @one_dimensional
-def test_pytorch_1d(m: int, n: int, mode: str, kind: str) -> None:
+def test_pytorch_peers_of_conv1d_are_right(m: int, n: int, mode: str, kind: str) -> None:
     work = workload("conv1d", M=m, N=n, mode=mode, kind=kind)
     for peer in pytorch_peers(work, "pytorch"):
         assert max(errors(peer, work)) < 1e-5
@@ -231,7 +231,9 @@ def test_pytorch_1d(m: int, n: int, mode: str, kind: str) -> None:
 
 @pytest.mark.torch
 @one_dimensional
-def test_pytorch_overlap_save_with_every_block(m: int, n: int, mode: str, kind: str) -> None:
+def test_pytorch_overlap_save_is_right_with_every_block_size(
+    m: int, n: int, mode: str, kind: str
+) -> None:
     import torch
 
     work = workload("conv1d", M=m, N=n, mode=mode, kind=kind)
@@ -245,7 +247,7 @@ def test_pytorch_overlap_save_with_every_block(m: int, n: int, mode: str, kind: 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("kind", ["convolve", "correlate"])
-def test_pytorch_overlap_save_takes_one_of_its_blocks(kind: str) -> None:
+def test_pytorch_overlap_save_peer_chooses_one_of_its_block_sizes(kind: str) -> None:
     work = workload("conv1d", M=3001, N=100, mode="same", kind=kind)
     (peer,) = (each for each in peers(work, "cpu") if isinstance(each, OverlapSavePeer))
     assert peer.name == "pytorch fft"
@@ -267,7 +269,7 @@ def test_pytorch_overlap_save_takes_one_of_its_blocks(kind: str) -> None:
         ({"B": 2, "C": 3, "M": 700, "N": 64, "bias": True}, False),
     ],
 )
-def test_pytorch_transforms_long_kernels_of_several_signals(
+def test_pytorch_fft_is_a_peer_of_several_signals_only_with_long_kernels(
     shape: dict[str, Any], served: bool
 ) -> None:
     work = workload("conv1d", **shape)
@@ -288,7 +290,7 @@ def test_pytorch_transforms_long_kernels_of_several_signals(
         {"F": 5, "M": 64, "N": 9, "mode": "valid", "residual": True, "kind": "correlate"},
     ],
 )
-def test_pytorch_signals_channels_last_as_images_of_one_row(
+def test_pytorch_peers_of_several_signals_are_right_in_both_layouts(
     shape: dict[str, Any], layout: str
 ) -> None:
     work = workload("conv1d", **shape, layout=layout)
@@ -299,14 +301,14 @@ def test_pytorch_signals_channels_last_as_images_of_one_row(
 @pytest.mark.torch
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(("h", "w", "k"), [(1, 1, 1), (5, 6, 3), (9, 4, 7), (2, 3, 11)])
-def test_pytorch_2d(h: int, w: int, k: int, stride: int) -> None:
+def test_pytorch_peers_of_depthwise_conv2d_are_right(h: int, w: int, k: int, stride: int) -> None:
     work = workload("depthwise_conv2d", B=2, C=3, H=h, W=w, K=k, stride=stride)
     for peer in pytorch_peers(work, "pytorch NCHW", "pytorch NHWC"):
         assert max(errors(peer, work)) < 1e-5
 
 
 @pytest.mark.torch
-def test_pytorch_uses_every_thread_of_the_cpu_or_one_in_turns() -> None:
+def test_pytorch_peers_switch_between_all_threads_and_one() -> None:
     import torch
 
     work = workload("conv1d", M=64, N=8)
@@ -320,7 +322,7 @@ def test_pytorch_uses_every_thread_of_the_cpu_or_one_in_turns() -> None:
                 assert torch.get_num_threads() == threads
 
 
-def test_the_fastest_of_several_calls_is_found() -> None:
+def test_fastest_returns_the_index_of_the_fastest_call() -> None:
     def taking(work: int) -> Callable[[], Any]:
         return lambda: sum(range(work))
 
@@ -330,7 +332,7 @@ def test_the_fastest_of_several_calls_is_found() -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
-def test_each_peer_is_in_one_group(kind: str) -> None:
+def test_each_peer_is_in_exactly_one_group(kind: str) -> None:
     """On a CPU no peer shares the libraries' process, and PyTorch has a process for itself."""
     work = workload("conv1d", M=64, N=8)
     by_group = {group: [peer.name for peer in peers(work, kind, group)] for group in groups(kind)}

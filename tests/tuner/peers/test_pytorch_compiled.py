@@ -72,7 +72,9 @@ def expected(forms: Sequence[str]) -> list[str]:
         ),
     ],
 )
-def test_it_is_right_in_each_form(operator: str, shape: dict[str, Any], forms: list[str]) -> None:
+def test_compiled_peers_are_right_in_each_form(
+    operator: str, shape: dict[str, Any], forms: list[str]
+) -> None:
     work = workload(operator, **shape)
     found = compiled(work, *forms)
     for name in CASES:
@@ -96,7 +98,7 @@ def test_it_is_right_in_each_form(operator: str, shape: dict[str, Any], forms: l
         {"M": 64, "N": 1, "activation": "hardswish"},
     ],
 )
-def test_the_sum_of_shifts_is_a_convolution(shape: dict[str, Any], layout: str) -> None:
+def test_sum_of_shifts_equals_a_convolution(shape: dict[str, Any], layout: str) -> None:
     """The function that is compiled for the form "shifts" is right, also without compilation. The
     tests above compile it."""
     work = workload("conv1d", **shape, layout=layout)
@@ -110,7 +112,7 @@ def test_the_sum_of_shifts_is_a_convolution(shape: dict[str, Any], layout: str) 
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_what_is_compiled_ahead_makes_no_call(times: int) -> None:
+def test_compiling_ahead_runs_no_convolution(times: int) -> None:
     """Compiling ahead runs no convolution, as on a GPU cuDNN would search for algorithms in it. The
     later calls compile nothing."""
     work = workload("conv1d", **SIGNALS)
@@ -134,7 +136,7 @@ def test_what_is_compiled_ahead_makes_no_call(times: int) -> None:
     assert relative_error(to_array(y).reshape(work.output.shape), exact) < work.max_error
 
 
-def test_without_a_compiler_it_is_dropped_with_the_reason(tmp_path: Path) -> None:
+def test_compiled_peers_are_dropped_with_the_reason_without_a_compiler(tmp_path: Path) -> None:
     work = workload("conv1d", **SIGNALS)
     write_cases(work.key, tmp_path, 0)
     order = RunOrder(work.key, tmp_path / "none.so", tmp_path, "cpu", 2**20)

@@ -27,7 +27,7 @@ def gradient(operator: str, **fields: Any) -> Any:
 @pytest.mark.parametrize("operator", SMALL)
 @settings(max_examples=24, deadline=None, derandomize=True, database=None)
 @given(data=st.data())
-def test_they_are_right_in_both_layouts(operator: str, data: st.DataObject) -> None:
+def test_gradient_peers_are_right_in_both_layouts(operator: str, data: st.DataObject) -> None:
     """Each peer that is not compiled gives the exact gradient in all test cases."""
     work = data.draw(small_gradients(operator))
     fields = {**work.model_dump(exclude_none=True), "dtype": "float32", "max_error": 1e-5}
@@ -47,7 +47,7 @@ def test_they_are_right_in_both_layouts(operator: str, data: st.DataObject) -> N
 
 @settings(max_examples=12, deadline=None, derandomize=True, database=None)
 @given(work=small_backward())
-def test_all_gradients_at_once_are_right(work: Any) -> None:
+def test_peers_of_all_gradients_together_are_right(work: Any) -> None:
     fields = {**work.model_dump(exclude_none=True), "dtype": "float32", "max_error": 1e-5}
     work = type(work).model_validate(fields)
     found = list(peers(work, "cpu", LAYERS))
@@ -70,7 +70,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("operator", SMALL)
-def test_their_names_say_the_layout(operator: str, dtype: str) -> None:
+def test_names_of_gradient_peers_have_the_layout(operator: str, dtype: str) -> None:
     work = gradient(operator, **SHAPES[operator], direction="backward_weight", dtype=dtype)
     axes = ("NCW", "NWC") if operator == "conv1d" else ("NCHW", "NHWC")
     names = [peer.name for peer in peers(work, "cpu", PYTORCH)]
@@ -85,7 +85,7 @@ def test_their_names_say_the_layout(operator: str, dtype: str) -> None:
     assert relative_error(peer.output(), exact) <= work.max_error
 
 
-def test_an_activations_derivative_is_compiled_too() -> None:
+def test_gradient_peers_are_right_with_an_activation_compiled_or_not() -> None:
     ends = {"activation": "silu", "bias": True}
     work = gradient("conv1d", **SHAPES["conv1d"], **ends, direction="backward_weight")
     found = {peer.name: peer for peer in peers(work, "cpu", PYTORCH)}
