@@ -18,7 +18,7 @@ print(*sorted(name.rpartition(".")[2] for name in sys.modules if name.startswith
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="it looks for the intrinsics of x86")
-def test_those_of_other_devices_are_not_imported() -> None:
+def test_intrinsics_of_other_devices_are_not_imported() -> None:
     """For a CPU of x86 only its intrinsics are imported, and TVM finds them by name."""
     ended = subprocess.run(
         [sys.executable, "-c", SCRIPT], check=False, capture_output=True, text=True

@@ -20,7 +20,7 @@ CONV1D = Conv1dWorkload(M=1000, N=16)
 TRIALS = 4
 
 
-def test_its_best_is_right_and_can_be_timed(
+def test_best_of_metaschedule_is_right_and_can_be_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The search's best is a right library, and its other candidates' files are removed."""
@@ -35,14 +35,14 @@ def test_its_best_is_right_and_can_be_timed(
     assert list(tmp_path.glob("candidate-*")) == []
 
 
-def test_a_search_that_fails_is_a_value_with_its_reason(tmp_path: Path) -> None:
+def test_failed_metaschedule_search_is_a_build_error_with_its_reason(tmp_path: Path) -> None:
     device = replace(detect("cpu"), target={"kind": "nosuch"})
     found = peer.search(CONV1D, device, SETTINGS, TRIALS, 7, tmp_path, lambda: None)
     assert found.status == "build_error"
     assert "nosuch" in (found.error or "")
 
 
-def test_it_ends_with_its_job(tmp_path: Path) -> None:
+def test_metaschedule_search_ends_if_its_job_is_cancelled(tmp_path: Path) -> None:
     """A check that raises, as of a cancelled job, ends the search."""
 
     class Cancelled(BaseException):

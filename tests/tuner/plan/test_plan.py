@@ -28,17 +28,17 @@ def plan(strategy: str = "grid", **options: Any) -> Plan:
     return Plan(WORKLOAD, DEVICE, strategy, 1, **options)
 
 
-def test_a_space_is_the_union_of_the_templates_given() -> None:
+def test_space_of_a_plan_is_the_union_of_the_given_templates() -> None:
     assert len(plan(among=TWO).space) == len(Planted.behaviours) + len(PlantedBuild.behaviours)
 
 
-def test_without_any_given_the_workloads_own_templates_serve() -> None:
+def test_plan_without_given_templates_uses_those_of_the_workload() -> None:
     made = plan()
     assert set(made.templates) == {"direct"}
     assert made.default() in made.space
 
 
-def test_a_template_that_is_not_searched_by_default_can_still_be_built() -> None:
+def test_template_that_is_not_searched_by_default_can_still_be_built() -> None:
     """A stored best may use a template that is not searched any more; it still takes part in the
     next round, so it must be known and built."""
     gpu = Device("cuda", "a GPU", "sm_90", 2**36, "driver", H200, {"kind": "cuda"})
@@ -54,20 +54,20 @@ def test_a_template_that_is_not_searched_by_default_can_still_be_built() -> None
     assert config in Plan(WORKLOAD, gpu, "grid", 1, [splits]).space
 
 
-def test_a_search_begins_with_the_default_of_each_template() -> None:
+def test_search_begins_with_the_default_of_each_template() -> None:
     made = plan("xgb", among=TWO)
     defaults = [template.default(WORKLOAD, DEVICE.limits) for template in TWO]
     assert [config for config in made.ask(5) if config in defaults] == defaults
 
 
-def test_nothing_is_asked_twice() -> None:
+def test_plan_asks_for_no_configuration_twice() -> None:
     made = plan("random", among=TWO)
     asked = [config for _ in range(5) for config in made.ask(3)]
     assert len(asked) == len(made.space) == 10
     assert all(asked.count(config) == 1 for config in asked)
 
 
-def test_what_was_told_is_not_asked() -> None:
+def test_plan_does_not_ask_for_configurations_that_it_was_told() -> None:
     made = plan(among=[Planted()])
     right, wrong = Planted().config("right"), Planted().config("wrong")
     gone = {"template": "planted", "behaviour": "of an older version"}
@@ -97,7 +97,7 @@ def test_trials_of_other_workloads_guide_the_search() -> None:
     assert plan("xgb", among=[Planted()]).warm_up([]) == (0, 0)
 
 
-def test_an_order_names_the_configurations_own_template() -> None:
+def test_build_order_names_the_template_of_its_configuration() -> None:
     made = plan(among=TWO)
     for template in TWO:
         config = template.config("right")
@@ -107,7 +107,7 @@ def test_an_order_names_the_configurations_own_template() -> None:
         assert made.version(config) == template.version
 
 
-def test_a_trace_can_be_built_again_whatever_is_searched_for() -> None:
+def test_stored_trace_can_be_built_by_a_plan_that_searches_templates() -> None:
     made, trace = plan(among=TWO), Trace()
     config = trace.config("[[],[]]")
     assert made.knows(config, trace.version)
@@ -119,7 +119,7 @@ def test_a_trace_can_be_built_again_whatever_is_searched_for() -> None:
     assert len(made.ask(20)) == made.size == len(made.space)
 
 
-def test_a_configuration_is_known_that_is_in_the_space_and_of_its_version() -> None:
+def test_plan_knows_a_configuration_only_if_space_and_version_match() -> None:
     made = plan(among=[Planted()])
     right = Planted().config("right")
     assert made.knows(right, Planted.version)
@@ -128,7 +128,7 @@ def test_a_configuration_is_known_that_is_in_the_space_and_of_its_version() -> N
     assert not made.knows({"template": "other"}, 1)
 
 
-def test_a_best_of_another_version_competes_if_its_configuration_is_still_one() -> None:
+def test_best_of_another_version_competes_if_its_configuration_is_still_valid() -> None:
     made, trace = plan(among=[Planted()]), Trace()
     right = Planted().config("right")
     assert made.competitor(right, Planted.version - 1) == right
@@ -139,7 +139,7 @@ def test_a_best_of_another_version_competes_if_its_configuration_is_still_one() 
     assert made.competitor(traced, trace.version - 1) is None
 
 
-def test_a_best_from_before_a_knob_competes_with_the_knobs_first_value() -> None:
+def test_best_without_a_newer_knob_competes_with_the_knobs_first_value() -> None:
     made = plan(among=[Planted()])
     first = made.space[0]
     for name in first.keys() - {"template"}:
@@ -148,12 +148,12 @@ def test_a_best_from_before_a_knob_competes_with_the_knobs_first_value() -> None
         assert made.competitor(older, Planted.version - 1) == first
 
 
-def test_where_no_template_applies_the_reason_says_so() -> None:
+def test_plan_raises_the_reason_if_no_template_applies() -> None:
     with pytest.raises(NothingWorked, match=r"no template serves .*conv1d.* on cpu"):
         plan(among=[])
 
 
-def test_a_gradient_without_a_template_is_the_naive_schedules() -> None:
+def test_gradient_without_a_template_gets_the_naive_schedule() -> None:
     work = Conv1dWorkload(M=40, N=5, direction="backward_weight")
     made = Plan(work, DEVICE, "xgb", 0, among=[])
     naive = naive_on("cpu").config()
@@ -163,7 +163,7 @@ def test_a_gradient_without_a_template_is_the_naive_schedules() -> None:
         Plan(work, DEVICE, "xgb", 0, among=[], others=False)
 
 
-def test_an_unknown_strategy() -> None:
+def test_unknown_strategy_is_refused_by_a_plan() -> None:
     known = "evolutionary, grid, metaschedule, predicted, random, xgb"
     with pytest.raises(UnknownStrategy, match=f"'annealing'; known are: {known}"):
         plan("annealing", among=TWO)

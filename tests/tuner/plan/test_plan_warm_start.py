@@ -63,9 +63,7 @@ def tried(
 
 
 @pytest.mark.parametrize("wrong", [[1, 2], 0, "many", None])
-def test_imported_configurations_that_no_space_has_are_left_out(
-    tmp_path: Path, wrong: object
-) -> None:
+def test_warm_up_leaves_out_configurations_that_no_space_has(tmp_path: Path, wrong: object) -> None:
     engine = open_engine(f"sqlite:///{tmp_path / 'a.db'}")
     migrate(engine)
     device = devices.upsert_device(engine, DEVICE.fingerprint())
@@ -84,7 +82,7 @@ def test_imported_configurations_that_no_space_has_are_left_out(
         (depthwise(H=14, W=14, K=3, layout="NHWC", dtype="float16"), 0),
     ],
 )
-def test_trials_of_a_shape_that_is_not_far_are_used(
+def test_warm_up_uses_trials_of_close_shapes_only(
     tmp_path: Path, workload: Workload, jobs: int
 ) -> None:
     engine = open_engine(f"sqlite:///{tmp_path / 'a.db'}")
@@ -98,7 +96,7 @@ def test_trials_of_a_shape_that_is_not_far_are_used(
     engine.dispose()
 
 
-def test_the_features_of_a_shape_take_configurations_of_any_other() -> None:
+def test_feature_table_of_a_shape_takes_configurations_of_any_other() -> None:
     rng = np.random.default_rng(0)
     spaces: dict[str, list[UnionSpace]] = {}
     drawn = [to_learn("cuda", count, draw) for draw, count in (("all", 12), ("rare", 8))]

@@ -37,7 +37,7 @@ def plan(name: str, limits: DeviceLimits, strategy: str = search.PREDICTED) -> P
 
 @pytest.mark.parametrize("limits", [CPU, replace(CPU, vector_bytes=32), H200, T4])
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_plan_asks_first_for_what_is_expected_to_be_fastest(
+def test_plan_asks_first_for_configurations_that_the_ranker_expects_fastest(
     name: str, limits: DeviceLimits
 ) -> None:
     ranker = pretrained(name, limits.kind)
@@ -57,7 +57,7 @@ def test_a_plan_asks_first_for_what_is_expected_to_be_fastest(
         assert not {near for index in alike for near in made.space.neighbours(index)} & {*alike}
 
 
-def test_there_is_one_for_each_operator_and_kind() -> None:
+def test_each_operator_and_kind_has_a_ranker() -> None:
     for each in operators():
         for kind in ("cpu", "cuda"):
             found = pretrained(each.name, kind)
@@ -66,7 +66,7 @@ def test_there_is_one_for_each_operator_and_kind() -> None:
     assert pretrained("conv3d", "cpu") is None
 
 
-def test_a_ranker_is_what_was_saved(tmp_path: Path) -> None:
+def test_loaded_ranker_equals_the_saved_one(tmp_path: Path) -> None:
     ranker = pretrained("conv1d", "cpu")
     assert ranker is not None
     ranker.save(tmp_path / "again.ubj.gz")
@@ -93,7 +93,7 @@ def test_traits_are_numbers_by_name() -> None:
     assert (found["device:units"], found["taps"]) == (132.0, 32.0)
 
 
-def test_the_floor_is_the_larger_of_what_peaks_allow() -> None:
+def test_floor_is_the_larger_of_compute_time_and_memory_time() -> None:
     workload = templates.operator("conv1d").workload.model_validate({"M": 1 << 20, "N": 16})
     known = replace(H200, peak_flops=6e13, peak_bandwidth=4e12)
     assert floor_us(workload, known) == pytest.approx(1e6 * workload.bytes / 4e12)
@@ -104,7 +104,7 @@ def test_the_floor_is_the_larger_of_what_peaks_allow() -> None:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_search_by_xgb_begins_with_what_is_expected(name: str) -> None:
+def test_first_batch_of_xgb_has_the_rankers_first_choice(name: str) -> None:
     asked = plan(name, H200, "xgb").ask(8)
     best = plan(name, H200).ask(1)
     assert best[0] in asked
@@ -117,13 +117,13 @@ def of_layer(direction: str, limits: DeviceLimits = H200, **fields: Any) -> Plan
     return Plan(workload, Device(limits.kind, "a device", limits.arch, 0, "", limits, {}), "xgb", 0)
 
 
-def test_a_ranker_is_for_guided_searches() -> None:
+def test_xgb_search_has_a_ranker_and_random_search_has_none() -> None:
     assert plan("depthwise_conv2d", H200, "xgb").search.prior is not None
     assert plan("depthwise_conv2d", H200, "random").search.prior is None
 
 
 @pytest.mark.parametrize("fields", [{}, {"stride": 2}, {"dtype": "float32"}, {"bias": True}])
-def test_a_weights_gradient_is_ranked_by_what_is_known_of_its_templates(
+def test_search_for_a_weight_gradient_asks_for_what_its_ranker_expects_fast(
     fields: dict[str, Any],
 ) -> None:
     made = of_layer("backward_weight", **fields)
@@ -135,14 +135,14 @@ def test_a_weights_gradient_is_ranked_by_what_is_known_of_its_templates(
     assert np.median(prior(asked)) < np.median(prior(others))
 
 
-def test_an_inputs_gradient_is_ranked_as_the_convolution_that_it_is() -> None:
+def test_input_gradient_is_ranked_as_its_equivalent_forward_convolution() -> None:
     assert of_layer("backward_input").ask(16) == of_layer("forward").ask(16)
     turned = of_layer("backward_input", padding=[0, 1, 2, 3])
     forward = of_layer("forward", H=24, W=26, padding=[6, 5, 4, 3])
     assert turned.ask(8) == forward.ask(8)
 
 
-def test_what_no_ranker_has_learnt_from_is_searched_without() -> None:
+def test_search_has_no_ranker_if_none_was_trained_for_its_templates() -> None:
     assert of_layer("backward_weight", CPU).search.prior is None
     signals = {"B": 4, "C": 8, "M": 512, "N": 4, "mode": "causal", "kind": "correlate"}
     signals |= {"direction": "backward_weight"}

@@ -27,7 +27,7 @@ def failing() -> TracedPlan:
 
 
 @pytest.mark.parametrize("told", [[], [OTHER], [(WORKED[0], None)]])
-def test_where_nothing_it_proposed_worked_the_reason_is_said(
+def test_failed_search_raises_its_reason_if_none_of_its_traces_worked(
     told: list[tuple[dict[str, str], float | None]],
 ) -> None:
     plan = failing()
@@ -37,7 +37,7 @@ def test_where_nothing_it_proposed_worked_the_reason_is_said(
     plan.close()
 
 
-def test_it_keeps_what_it_was_told_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_traced_plan_proposes_no_trace_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traced, "propose", few.propose)
     plan = TracedPlan(WORKLOAD, detect("cpu"), 1, 1, [Planted()], lambda: None)
     with closing(plan):
@@ -49,7 +49,7 @@ def test_it_keeps_what_it_was_told_before(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(set(proposed)) == len(proposed) == 6
 
 
-def test_where_something_worked_that_is_all_there_is() -> None:
+def test_failed_search_proposes_nothing_more_if_one_of_its_traces_worked() -> None:
     plan = failing()
     plan.tell([OTHER, WORKED])
     assert plan.ask(0) == []
