@@ -60,19 +60,19 @@ def say(child: Child, text: bytes, timeout: float = LONG, stay: float = 0.0) -> 
         (b"[7, true, 1]", "to call 7, not to call 1"),
     ],
 )
-def test_an_answer_that_is_none_ends_the_process(child: Child, text: bytes, says: str) -> None:
+def test_malformed_answer_ends_the_child(child: Child, text: bytes, says: str) -> None:
     with pytest.raises(ChildCrashed, match=f"killed for an answer that is none: .*{says}"):
         say(child, framed(text))
     assert child.pid is None
     assert child.call(remote.same, 1, timeout=LONG) == 1
 
 
-def test_an_answer_of_another_type_than_annotated_is_none(child: Child) -> None:
+def test_answer_of_another_type_than_annotated_ends_the_child(child: Child) -> None:
     with pytest.raises(ChildCrashed, match="valid integer"):
         child.call(remote.not_as_annotated, timeout=LONG)
 
 
-def test_a_pickle_is_not_read(child: Child, tmp_path: Path) -> None:
+def test_pickle_in_an_answer_is_never_loaded(child: Child, tmp_path: Path) -> None:
     touched = tmp_path / "touched"
     text = pickle.dumps((True, Shell(touched)))
     for spoken in (text, framed(text), framed(b'[1, true, "' + text.hex().encode() + b'"]')):
@@ -81,7 +81,7 @@ def test_a_pickle_is_not_read(child: Child, tmp_path: Path) -> None:
     assert not touched.exists()
 
 
-def test_the_length_is_looked_at_before_an_answer_is_read(child: Child) -> None:
+def test_too_long_answer_is_refused_by_its_length_before_it_is_read(child: Child) -> None:
     assert child.call(remote.long_text, MOST - 13, timeout=LONG) == "x" * (MOST - 13)
     with pytest.raises(ChildCrashed, match=f"{MOST + 1} bytes, at most {MOST} are read"):
         child.call(remote.long_text, MOST - 12, timeout=LONG)
@@ -89,7 +89,7 @@ def test_the_length_is_looked_at_before_an_answer_is_read(child: Child) -> None:
         say(child, b"\xff\xff\xff\xff")
 
 
-def test_an_answer_that_never_ends_is_waited_for_until_the_deadline(child: Child) -> None:
+def test_incomplete_answer_is_waited_for_until_the_deadline(child: Child) -> None:
     pid = child.call(remote.pid, timeout=LONG)
     start = time.monotonic()
     with pytest.raises(ChildTimeout, match=r"killed after 0\.5 s"):
@@ -98,7 +98,7 @@ def test_an_answer_that_never_ends_is_waited_for_until_the_deadline(child: Child
     assert gone(pid)
 
 
-def test_one_answer_more_than_asked_is_not_the_next_ones(child: Child) -> None:
+def test_surplus_answer_is_not_taken_for_that_of_the_next_call(child: Child) -> None:
     """If a candidate writes an answer of its own, the process's real answer follows while nobody
     reads. It must not be taken for the answer to the next call."""
     assert say(child, framed(b"[1, true, 5]")) == 5
@@ -108,17 +108,17 @@ def test_one_answer_more_than_asked_is_not_the_next_ones(child: Child) -> None:
     assert child.pid != before
 
 
-def test_an_answer_in_advance_is_not_the_next_ones(child: Child) -> None:
+def test_answer_sent_in_advance_is_not_taken_for_that_of_the_next_call(child: Child) -> None:
     assert say(child, framed(b"[1, true, 5]") + framed(b"[2, true, 5]")) == 5
     assert child.call(remote.same, 6, timeout=LONG) == 6
 
 
-def test_an_error_that_no_one_can_write_down_is_told_all_the_same(child: Child) -> None:
+def test_error_whose_message_cannot_be_encoded_is_still_reported(child: Child) -> None:
     with pytest.raises(ChildError, match="ValueError"):
         child.call(remote.fail_unreadably, timeout=LONG)
 
 
-def test_an_error_without_end_is_cut() -> None:
+def test_very_long_error_is_cut() -> None:
     child = Child()
     try:
         with pytest.raises(ChildError) as failed:

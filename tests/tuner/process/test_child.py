@@ -25,12 +25,12 @@ def child() -> Iterator[Child]:
     child.close()
 
 
-def test_gives_the_result(child: Child) -> None:
+def test_call_returns_the_functions_result(child: Child) -> None:
     value = {"a": [1, None], "ü": [float("inf")]}
     assert child.call(remote.same, value, timeout=LONG) == value
 
 
-def test_a_pause_stops_it_and_what_it_started_until_it_goes_on(child: Child) -> None:
+def test_paused_child_answers_only_after_it_resumes(child: Child) -> None:
     child.pause()  # nothing happens, as the process has not started yet
     pid = child.call(remote.pid, timeout=LONG)
     child.pause()
@@ -47,14 +47,14 @@ def test_a_pause_stops_it_and_what_it_started_until_it_goes_on(child: Child) -> 
         assert answer.result() == child.pid
 
 
-def test_starts_with_the_first_call_and_lives_on(child: Child) -> None:
+def test_child_starts_with_the_first_call_and_lives_on(child: Child) -> None:
     assert child.pid is None
     first = child.call(remote.pid, timeout=LONG)
     assert first == child.pid != os.getpid()
     assert child.call(remote.pid, timeout=LONG) == first
 
 
-def test_has_the_environment_and_more(child: Child) -> None:
+def test_child_has_the_parents_environment_and_given_variables(child: Child) -> None:
     assert child.call(remote.variable, "PLANTED", timeout=LONG) == "yes"
     assert child.call(remote.variable, "PATH", timeout=LONG) == os.environ["PATH"]
 
@@ -67,7 +67,7 @@ def test_an_exception_comes_with_its_traceback_and_the_process_stays(child: Chil
     assert child.call(remote.pid, timeout=LONG) == before
 
 
-def test_what_crosses_has_the_types_of_the_annotations(child: Child) -> None:
+def test_arguments_and_answers_have_the_annotated_types(child: Child) -> None:
     confinement = Confinement(1, "/folder", ("/dev/null",))
     assert child.call(remote.typed, Path("/a"), confinement, timeout=LONG) == (
         Path("/a/folder"),
@@ -83,7 +83,7 @@ def test_an_answer_that_can_not_be_sent_is_an_error_and_the_process_stays(child:
     assert child.call(remote.pid, timeout=LONG) == before
 
 
-def test_what_can_not_be_sent_leaves_the_child_as_it_was(child: Child) -> None:
+def test_arguments_that_cannot_be_sent_leave_the_child_running(child: Child) -> None:
     before = child.call(remote.pid, timeout=LONG)
     with pytest.raises(PydanticSerializationError, match="function"):
         child.call(remote.same, lambda: None, timeout=LONG)
@@ -105,7 +105,7 @@ def test_a_function_that_the_child_can_not_find_is_an_error(
         child.call(absent, timeout=LONG)
 
 
-def test_a_crash_is_told_with_its_signal_and_last_words(child: Child) -> None:
+def test_crash_is_reported_with_its_signal_and_last_output(child: Child) -> None:
     before = child.call(remote.pid, timeout=LONG)
     with pytest.raises(ChildCrashed, match=r"signal SIGSEGV\): about to fall"):
         child.call(remote.crash, timeout=LONG)
@@ -114,13 +114,13 @@ def test_a_crash_is_told_with_its_signal_and_last_words(child: Child) -> None:
     assert child.call(remote.pid, timeout=LONG) != before
 
 
-def test_only_the_last_words_of_a_noisy_process_are_kept(child: Child) -> None:
+def test_only_the_last_output_of_a_noisy_child_is_kept(child: Child) -> None:
     with pytest.raises(ChildCrashed, match="noise 99999") as failed:
         child.call(remote.noisy, 100_000, timeout=LONG)
     assert len(str(failed.value)) < 2500
 
 
-def test_an_exit_is_told_with_its_code(child: Child) -> None:
+def test_exit_is_reported_with_its_code(child: Child) -> None:
     with pytest.raises(ChildCrashed, match="exit code 3"):
         child.call(remote.leave, 3, timeout=LONG)
 
@@ -135,14 +135,14 @@ def test_native_code_that_never_returns_is_killed_at_the_deadline(child: Child) 
     assert child.call(remote.pid, timeout=LONG) != before
 
 
-def test_a_process_killed_between_calls_is_replaced(child: Child) -> None:
+def test_child_killed_between_calls_is_replaced(child: Child) -> None:
     before = child.call(remote.pid, timeout=LONG)
     os.kill(before, 9)
     assert gone(before)
     assert child.call(remote.pid, timeout=LONG) != before
 
 
-def test_a_process_that_somebody_else_kills_blames_the_machine(child: Child) -> None:
+def test_child_killed_by_sigkill_during_a_call_is_a_machine_error(child: Child) -> None:
     """So does the kernel if memory runs out."""
     with pytest.raises(MachineError, match=r"killed \(signal SIGKILL, which the kernel sends if"):
         child.call(remote.kill_itself, timeout=LONG)
@@ -171,7 +171,7 @@ def test_close_ends_the_process_and_a_call_starts_another(child: Child) -> None:
 
 
 @pytest.mark.parametrize("then", [None, "crash", "hang"])
-def test_what_the_child_started_ends_with_it(
+def test_process_started_by_a_child_ends_with_it(
     child: Child, then: str | None, tmp_path: Path
 ) -> None:
     told = tmp_path / "pid"
@@ -186,12 +186,12 @@ def test_what_the_child_started_ends_with_it(
     assert gone(int(told.read_text()))
 
 
-def test_big_arguments_and_answers_cross(child: Child) -> None:
+def test_call_passes_large_arguments_and_answers(child: Child) -> None:
     big = "ü" * 2**22
     assert child.call(remote.same, big, timeout=LONG) == big
 
 
-def test_nothing_is_left_open(child: Child) -> None:
+def test_failed_calls_leave_no_open_files(child: Child) -> None:
     def opened() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))
 

@@ -29,7 +29,7 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("doing", ["hang", "idle", "paused"])
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_parent_takes_its_child_along(doing: str, end: signal.Signals) -> None:
+def test_child_ends_if_its_parent_is_killed(doing: str, end: signal.Signals) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PARENT, doing],
         stdin=subprocess.PIPE,

@@ -68,7 +68,7 @@ def other() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("which", ["child", "limited"])
-def test_memory_ends(which: str, request: pytest.FixtureRequest) -> None:
+def test_confined_process_has_limited_memory(which: str, request: pytest.FixtureRequest) -> None:
     child: Child = request.getfixturevalue(which)
     assert child.call(remote.allocate, 1 << 20, timeout=LONG) == 1 << 20
     with pytest.raises(ChildError, match="MemoryError"):
@@ -77,7 +77,9 @@ def test_memory_ends(which: str, request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.parametrize("which", ["child", "limited"])
-def test_files_end(which: str, request: pytest.FixtureRequest, folder: Path) -> None:
+def test_confined_process_writes_files_of_limited_size(
+    which: str, request: pytest.FixtureRequest, folder: Path
+) -> None:
     """Files have a size limit. The test files are sparse: only their last byte is on the disk."""
     child: Child = request.getfixturevalue(which)
     large = folder / "large"
@@ -91,7 +93,7 @@ def test_files_end(which: str, request: pytest.FixtureRequest, folder: Path) -> 
     large.unlink()
 
 
-def test_limits_that_were_lower_stay(folder: Path) -> None:
+def test_confining_a_process_keeps_its_lower_limits(folder: Path) -> None:
     lower = MEMORY // 2
     child = Child()
     try:
@@ -107,7 +109,7 @@ def test_limits_that_were_lower_stay(folder: Path) -> None:
     }
 
 
-def test_without_a_memory_bound_the_others_hold() -> None:
+def test_other_limits_hold_without_a_memory_limit() -> None:
     child = Child(confinement=Confinement())
     try:
         found = child.call(remote.limits, timeout=LONG)
@@ -119,7 +121,7 @@ def test_without_a_memory_bound_the_others_hold() -> None:
 
 
 @pytest.mark.parametrize("which", ["child", "limited"])
-def test_it_is_the_first_to_go_and_gains_no_privileges(
+def test_confined_process_is_killed_first_and_gains_no_privileges(
     which: str, request: pytest.FixtureRequest
 ) -> None:
     """If memory runs out, the kernel kills the child first. Setuid programs give it no rights."""
@@ -129,7 +131,7 @@ def test_it_is_the_first_to_go_and_gains_no_privileges(
     assert "NoNewPrivs:\t1" in Path(f"/proc/{pid}/status").read_text()
 
 
-def test_with_limits_alone_it_writes_where_it_likes_and_starts_processes(
+def test_process_with_limits_alone_writes_anywhere_and_starts_processes(
     limited: Child, tmp_path: Path
 ) -> None:
     limited.call(remote.write, tmp_path / "outside", timeout=LONG)
@@ -138,7 +140,9 @@ def test_with_limits_alone_it_writes_where_it_likes_and_starts_processes(
 
 
 @files
-def test_it_writes_in_its_folder_alone(child: Child, folder: Path, tmp_path: Path) -> None:
+def test_confined_process_writes_in_its_folder_only(
+    child: Child, folder: Path, tmp_path: Path
+) -> None:
     child.call(remote.write, folder / "inside", timeout=LONG)
     child.call(remote.write, Path("/dev/null"), timeout=LONG)
     outside, there = tmp_path / "outside", tmp_path / "there"
@@ -166,7 +170,9 @@ def test_it_writes_in_its_folder_alone(child: Child, folder: Path, tmp_path: Pat
 
 
 @files
-def test_a_link_does_not_lead_out(child: Child, folder: Path, tmp_path: Path) -> None:
+def test_symlink_does_not_lead_a_confined_process_out_of_its_folder(
+    child: Child, folder: Path, tmp_path: Path
+) -> None:
     there = tmp_path / "there"
     there.write_text("mine")
     child.call(remote.symlink, there, folder / "way", timeout=LONG)
@@ -176,7 +182,7 @@ def test_a_link_does_not_lead_out(child: Child, folder: Path, tmp_path: Path) ->
 
 
 @files
-def test_it_writes_to_its_devices(folder: Path) -> None:
+def test_confined_process_writes_to_its_named_devices_only(folder: Path) -> None:
     """A device that is named may be written, as Landlock treats devices as files. /dev/full answers
     a permitted write with "No space left"; a device that does not exist is ignored."""
     named = Child(confinement=Confinement(MEMORY, str(folder), ("/dev/full", "/dev/absent")))
@@ -198,34 +204,36 @@ def with_devices(folder: Path) -> Iterator[Child]:
     child.close()
 
 
-def test_with_devices_it_names_its_threads(with_devices: Child) -> None:
+def test_confined_process_with_devices_can_name_its_threads(with_devices: Child) -> None:
     """CUDA names its threads by files in /proc, and does not start if it cannot."""
     assert with_devices.call(remote.name_threads, "cuda-thread", timeout=LONG) == "cuda-thread"
 
 
 @files
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write what belongs to root")
-def test_with_devices_it_writes_nothing_else_of_its_threads(with_devices: Child) -> None:
+def test_confined_process_with_devices_cannot_write_its_threads_oom_score(
+    with_devices: Child,
+) -> None:
     score = Path("/proc/thread-self/oom_score_adj")
     with pytest.raises(ChildError, match="PermissionError"):
         with_devices.call(remote.write_number, score, 0, timeout=LONG)
 
 
 @calls
-def test_what_a_runtime_asks_for_itself_is_let(child: Child) -> None:
+def test_confined_process_may_arrange_its_own_threads_and_sockets(child: Child) -> None:
     """Runtimes may set their own threads' affinity, scheduling, priority and names, and may use
     sockets between threads."""
     child.call(remote.arrange_itself, timeout=LONG)
 
 
 @files
-def test_it_renames_no_other_process(child: Child, other: int) -> None:
+def test_confined_process_cannot_rename_another_process(child: Child, other: int) -> None:
     with pytest.raises(ChildError, match="PermissionError"):
         child.call(remote.write, Path(f"/proc/{other}/comm"), timeout=LONG)
 
 
 @calls
-def test_it_changes_neither_modes_nor_owners(child: Child, tmp_path: Path) -> None:
+def test_confined_process_changes_neither_modes_nor_owners(child: Child, tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.write_text("mine")
     before = there.stat()
@@ -236,7 +244,7 @@ def test_it_changes_neither_modes_nor_owners(child: Child, tmp_path: Path) -> No
 
 
 @calls
-def test_it_starts_threads_but_no_process(child: Child) -> None:
+def test_confined_process_starts_threads_but_no_processes(child: Child) -> None:
     assert child.call(remote.start_thread, timeout=LONG)
     for call in (remote.fork, remote.run_program):
         with pytest.raises(ChildError, match="PermissionError"):
@@ -244,7 +252,7 @@ def test_it_starts_threads_but_no_process(child: Child) -> None:
 
 
 @calls
-def test_calls_by_the_numbers_of_x32_are_refused(child: Child) -> None:
+def test_system_calls_by_x32_numbers_are_refused(child: Child) -> None:
     """The filter refuses all system calls by x32 numbers, even harmless ones, before a kernel
     without x32 could answer that it does not know them."""
     assert child.call(remote.call, GETPID, timeout=LONG) == 0
@@ -252,7 +260,7 @@ def test_calls_by_the_numbers_of_x32_are_refused(child: Child) -> None:
 
 
 @calls
-def test_it_signals_itself_alone(child: Child, other: int) -> None:
+def test_confined_process_signals_itself_only(child: Child, other: int) -> None:
     for process in (other, os.getpid()):
         with pytest.raises(ChildError, match="PermissionError"):
             child.call(remote.signal_process, process, timeout=LONG)
@@ -261,14 +269,14 @@ def test_it_signals_itself_alone(child: Child, other: int) -> None:
 
 
 @calls
-def test_it_limits_itself_alone(child: Child, other: int) -> None:
+def test_confined_process_cannot_limit_another_process(child: Child, other: int) -> None:
     child.call(remote.limits, timeout=LONG)
     with pytest.raises(ChildError, match="PermissionError"):
         child.call(remote.limit_process, other, timeout=LONG)
 
 
 @pytest.mark.skipif(landlock() < 6, reason="this kernel's Landlock has no scopes")
-def test_it_sends_no_signal_by_way_of_a_file(child: Child, other: int) -> None:
+def test_confined_process_cannot_signal_another_process_by_fcntl(child: Child, other: int) -> None:
     """The filter allows ``fcntl``, by which a process can have the kernel signal another one;
     Landlock's scopes keep the kernel from it."""
     child.call(remote.signal_by_file, other, signal.SIGTERM, timeout=LONG)
@@ -276,14 +284,16 @@ def test_it_sends_no_signal_by_way_of_a_file(child: Child, other: int) -> None:
 
 
 @calls
-def test_it_reaches_no_network(child: Child) -> None:
+def test_confined_process_reaches_no_network(child: Child) -> None:
     server = socket.create_server(("127.0.0.1", 0))
     with server, pytest.raises(ChildError, match="PermissionError"):
         child.call(remote.connect, socket.AF_INET, server.getsockname(), timeout=LONG)
 
 
 @calls
-def test_it_reaches_no_other_process(child: Child, tmp_path: Path) -> None:
+def test_confined_process_reaches_no_socket_of_another_process(
+    child: Child, tmp_path: Path
+) -> None:
     """The child reaches no socket of another process, neither by a file, as a database listens, nor
     by an abstract name."""
     for address in (str(tmp_path / "socket"), f"\0convtune-{os.getpid()}"):
@@ -294,7 +304,7 @@ def test_it_reaches_no_other_process(child: Child, tmp_path: Path) -> None:
                 child.call(remote.connect, socket.AF_UNIX, address, timeout=LONG)
 
 
-def test_no_child_is_told_where_the_database_is(
+def test_child_does_not_see_the_database_url_or_password(
     monkeypatch: pytest.MonkeyPatch, child: Child
 ) -> None:
     monkeypatch.setenv("TUNER_DATABASE_URL", "postgresql://someone:secret@host/name")

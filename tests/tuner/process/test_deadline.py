@@ -31,24 +31,24 @@ def stubborn() -> None:
 
 
 @pytest.mark.parametrize("work", [asleep, compiling, stubborn])
-def test_what_takes_too_long_is_ended(work: Callable[[], None]) -> None:
+def test_call_that_takes_too_long_raises_a_timeout(work: Callable[[], None]) -> None:
     start = time.monotonic()
     with pytest.raises(TimeoutError, match=r"not done after 0\.2 s"):
         call_within(0.2, work)
     assert time.monotonic() - start < 10
 
 
-def test_what_is_in_time_is_returned_and_hears_nothing_of_it() -> None:
+def test_call_in_time_returns_and_gets_no_alarm_later() -> None:
     assert call_within(0.2, lambda: "done") == "done"
     time.sleep(0.3)
 
 
-def test_what_fails_before_fails_as_it_did() -> None:
+def test_error_before_the_deadline_is_raised_unchanged() -> None:
     with pytest.raises(ZeroDivisionError):
         call_within(10, lambda: 1 / 0)
 
 
-def test_an_alarm_set_before_still_comes() -> None:
+def test_alarm_set_before_the_call_still_comes() -> None:
     heard: list[int] = []
     handler = signal.signal(signal.SIGALRM, lambda number, _: heard.append(number))
     before, _ = signal.setitimer(signal.ITIMER_REAL, 0.2)
@@ -61,7 +61,7 @@ def test_an_alarm_set_before_still_comes() -> None:
     assert heard == [signal.SIGALRM]
 
 
-def test_an_inner_deadline_takes_its_time_from_the_outer_one() -> None:
+def test_time_of_an_inner_deadline_counts_for_the_outer_one() -> None:
     def outer() -> float:
         call_within(50, lambda: time.sleep(0.2))
         return signal.getitimer(signal.ITIMER_REAL)[0]
@@ -69,7 +69,7 @@ def test_an_inner_deadline_takes_its_time_from_the_outer_one() -> None:
     assert call_within(100, outer) <= 99.8
 
 
-def test_an_outer_deadline_that_has_passed_ends_its_call() -> None:
+def test_outer_deadline_that_passes_in_an_inner_call_ends_the_outer_call() -> None:
     def outer() -> None:
         call_within(50, lambda: time.sleep(0.3))
         asleep()
@@ -78,7 +78,7 @@ def test_an_outer_deadline_that_has_passed_ends_its_call() -> None:
         call_within(0.1, outer)
 
 
-def test_an_alarm_at_any_line_is_a_timeout() -> None:
+def test_alarm_at_any_line_leaves_handler_and_timer_restored() -> None:
     before, _ = signal.setitimer(signal.ITIMER_REAL, 0)
     handler = signal.signal(signal.SIGALRM, signal.SIG_IGN)
     tracing = sys.gettrace()

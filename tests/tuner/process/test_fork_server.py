@@ -45,7 +45,7 @@ def server_of(child: Child) -> int:
     return child.call(remote.parent, timeout=LONG)
 
 
-def test_what_is_named_is_imported_before_the_first_call(child: Child) -> None:
+def test_named_module_is_imported_before_the_first_call(child: Child) -> None:
     assert child.call(remote.imported, IMPORTED, timeout=LONG)
     plain = Child({"PLANTED": "forked"})
     assert not plain.call(remote.imported, IMPORTED, timeout=LONG)
@@ -53,7 +53,7 @@ def test_what_is_named_is_imported_before_the_first_call(child: Child) -> None:
 
 
 @pytest.mark.parametrize("module", ["no_such_module", "broken"])
-def test_a_module_that_can_t_be_imported_is_left_to_the_call(
+def test_call_succeeds_without_a_module_that_cannot_be_imported(
     module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken.py").write_text("raise OSError('its library is gone')\n")
@@ -63,7 +63,7 @@ def test_a_module_that_can_t_be_imported_is_left_to_the_call(
     child.close()
 
 
-def test_without_a_module_that_each_call_needs_no_call_is_made() -> None:
+def test_missing_module_that_every_call_needs_is_a_machine_error() -> None:
     """So the machine is to blame, and no candidate."""
     child = Child(importing=["tvm.no_such_module"])
     with pytest.raises(MachineError, match=r"No module named 'tvm\.no_such_module'"):
@@ -71,7 +71,7 @@ def test_without_a_module_that_each_call_needs_no_call_is_made() -> None:
     child.close()
 
 
-def test_files_in_the_working_folder_are_no_modules(
+def test_files_in_the_working_folder_are_not_imported_as_modules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("queue", "random", "templates", "tuner"):
@@ -82,7 +82,9 @@ def test_files_in_the_working_folder_are_no_modules(
     child.close()
 
 
-def test_tvm_does_not_bring_pytorch_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_importing_tvm_does_not_import_pytorch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """tvm_ffi would ask PyTorch for GPUs, and CUDA does not work in a process that was forked from
     one that had opened it."""
     (tmp_path / "torch.py").touch()
@@ -95,7 +97,7 @@ def test_tvm_does_not_bring_pytorch_along(tmp_path: Path, monkeypatch: pytest.Mo
     child.close()
 
 
-def test_pytorch_that_is_wanted_is_imported_after_all_else(
+def test_pytorch_is_imported_last_if_it_is_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "torch.py").write_text(f"import sys\nassert {IMPORTED!r} in sys.modules\n")
@@ -115,14 +117,14 @@ def test_children_share_a_server_and_nothing_else(child: Child, tmp_path: Path) 
     other.close()
 
 
-def test_a_child_holds_no_way_to_its_server(child: Child) -> None:
+def test_child_has_no_open_socket_or_file_of_its_server(child: Child) -> None:
     """A candidate that could reach the fork server could ask it for a process without limits."""
     assert len(child.call(remote.descriptors, timeout=LONG)) == 1
     # The one open file is the folder in /proc by which the child lists its files.
     assert child.call(remote.open_files, timeout=LONG) == 1
 
 
-def test_a_child_works_where_its_parent_works(
+def test_child_has_its_parents_working_folder_and_environment(
     child: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -134,7 +136,7 @@ def test_a_child_works_where_its_parent_works(
     later.close()
 
 
-def test_a_child_of_a_process_whose_folder_was_removed_works_in_the_root(
+def test_child_works_in_the_root_if_its_parents_folder_was_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(".")
@@ -148,14 +150,16 @@ def test_a_child_of_a_process_whose_folder_was_removed_works_in_the_root(
     child.close()
 
 
-def test_a_server_that_died_takes_its_children_along_and_is_replaced(child: Child) -> None:
+def test_killed_server_ends_its_children_and_is_replaced(child: Child) -> None:
     first, server = child.call(remote.pid, timeout=LONG), server_of(child)
     os.kill(server, signal.SIGKILL)
     assert gone(first)
     assert server_of(child) != server
 
 
-def test_a_fork_that_fails_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_fork_fails_only_its_own_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """If the machine has no process left for a moment, one call fails; server and children stay."""
     (tmp_path / "two_forks.py").write_text(TWO_FORKS)
     monkeypatch.syspath_prepend(tmp_path)
@@ -169,7 +173,7 @@ def test_a_fork_that_fails_fails_alone(tmp_path: Path, monkeypatch: pytest.Monke
         child.close()
 
 
-def test_a_child_that_ends_as_it_starts_is_told_with_what_it_said(
+def test_child_that_ends_as_it_starts_is_reported_with_its_output(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     child = Child(niceness=-20)  # an unprivileged process may not raise its priority
@@ -180,7 +184,7 @@ def test_a_child_that_ends_as_it_starts_is_told_with_what_it_said(
     child.close()
 
 
-def test_an_ended_child_leaves_no_zombie(child: Child) -> None:
+def test_ended_child_leaves_no_zombie(child: Child) -> None:
     server = server_of(child)
     child.close()
 

@@ -21,7 +21,7 @@ print(type(tvm.ir._ffi_api.GetOp), type(tvm.ir._ffi_api.RegisterOpAttr))
 """
 
 
-def test_a_type_that_it_lacks_costs_no_backtrace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_type_costs_no_backtrace(monkeypatch: pytest.MonkeyPatch) -> None:
     index, asked = core._object_type_key_to_index, []
 
     def recorded(key: str) -> int | None:
@@ -37,7 +37,7 @@ def test_a_type_that_it_lacks_costs_no_backtrace(monkeypatch: pytest.MonkeyPatch
     assert core._object_type_key_to_index is recorded
 
 
-def test_nor_does_an_operator_or_a_name_that_it_has_already() -> None:
+def test_missing_operator_or_repeated_printed_name_costs_no_backtrace() -> None:
     """Neither a missing operator nor a printed name that is set already costs a backtrace."""
     names = registry.list_global_func_names()
     given = ("tirx.s_tir.ldg32", PRINTED_NAME, "s_tir.ldg32", 20)
@@ -54,7 +54,7 @@ def test_nor_does_an_operator_or_a_name_that_it_has_already() -> None:
         registry.get_global_func("ir.RegisterOpAttr")(*given)
 
 
-def test_what_is_imported_is_the_same() -> None:
+def test_preload_imports_the_same_tvm_as_a_plain_import() -> None:
     first = "from tuner.process.imports import preload; preload(['tvm.s_tir'])"
     brought, imported = (
         subprocess.run(
@@ -66,7 +66,7 @@ def test_what_is_imported_is_the_same() -> None:
     assert "tvm_ffi.core.Function" in brought
 
 
-def test_scipy_is_imported_whole() -> None:
+def test_preload_imports_scipy_without_pytorch() -> None:
     """SciPy fails if it finds None in place of PyTorch's module, by which ``preload`` blocks
     PyTorch while it imports TVM. So SciPy must be imported before."""
     seen = "import sys; print('scipy.signal' in sys.modules, 'torch' in sys.modules)"

@@ -53,7 +53,7 @@ log.warning("into the usual one")
 """
 
 
-def test_it_is_the_standard_error_of_that_moment() -> None:
+def test_log_writes_to_the_current_standard_error() -> None:
     """The log writes to what ``sys.stderr`` is at each event. A user's pytest, for example,
     replaces it in each test and closes it afterwards."""
     command = [sys.executable, "-c", IN_TURNS]

@@ -14,7 +14,7 @@ from tuner.process import own_modules
 SAY = "from tuner.process import own_modules; print(own_modules.environment()['PYTHONPATH'])"
 
 
-def test_what_was_found_in_the_working_folder_is_named() -> None:
+def test_pythonpath_names_the_checkout_if_it_is_the_working_folder() -> None:
     """Without site-packages: no installed convtune is found there."""
     alone = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
     said = subprocess.check_output(
@@ -25,7 +25,7 @@ def test_what_was_found_in_the_working_folder_is_named() -> None:
     assert "" not in places
 
 
-def test_only_places_that_python_does_not_find_by_itself_are_named(
+def test_pythonpath_leaves_out_pythons_own_folders(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A compiler may be a program in Python of another version. A path that is no text, which
@@ -36,7 +36,7 @@ def test_only_places_that_python_does_not_find_by_itself_are_named(
     assert not {str(Path(os.__file__).parent), sysconfig.get_path("purelib")} & {*places}
 
 
-def test_what_is_named_is_found_from_anywhere() -> None:
+def test_own_command_runs_from_any_folder() -> None:
     command = own_modules.command("tuner.worker", "--help")
     given = os.environ | own_modules.environment()
     assert "--once" in subprocess.check_output(command, cwd="/", env=given, text=True)

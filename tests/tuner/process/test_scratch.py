@@ -28,7 +28,7 @@ def with_lock(folder: Path) -> set[Path]:
     return {folder, folder.with_name(f"{folder.name}{LOCK}")}
 
 
-def test_this_process_and_its_children_write_there_until_it_ends(temporary: Path) -> None:
+def test_temporary_files_of_process_and_children_lie_in_the_scratch_folder(temporary: Path) -> None:
     with scratch() as own:
         folder = own.folder
         assert folder.parent == temporary
@@ -55,7 +55,7 @@ def waiting(code: str) -> tuple[subprocess.Popen[str], str]:
     return process, process.stdout.readline().strip()
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next(temporary: Path) -> None:
+def test_folder_of_a_killed_process_is_removed_by_the_next(temporary: Path) -> None:
     process, said = waiting(
         "from tuner.process.scratch import scratch\n"
         "with scratch() as own:\n"
@@ -75,14 +75,14 @@ def test_what_a_killed_process_left_is_removed_by_the_next(temporary: Path) -> N
     assert list(temporary.iterdir()) == [other]
 
 
-def test_one_that_was_killed_before_it_made_its_folder_leaves_nothing(temporary: Path) -> None:
+def test_lock_without_a_folder_is_removed(temporary: Path) -> None:
     """The lock of a process that was killed before it made its folder is removed."""
     (temporary / f"{PREFIX}young{LOCK}").touch()
     with scratch() as own:
         assert set(temporary.iterdir()) == with_lock(own.folder)
 
 
-def test_whoever_starts_while_others_sweep_has_its_folder(temporary: Path) -> None:
+def test_process_that_starts_while_others_sweep_keeps_its_folder(temporary: Path) -> None:
     """No process removes the folder of another one that is just starting."""
     code = (
         "from tuner.process.scratch import scratch\n"
@@ -100,7 +100,7 @@ def test_whoever_starts_while_others_sweep_has_its_folder(temporary: Path) -> No
     assert list(temporary.iterdir()) == []
 
 
-def test_a_lock_that_leads_elsewhere_is_left_alone(temporary: Path) -> None:
+def test_lock_that_is_a_symlink_is_left_alone(temporary: Path) -> None:
     elsewhere = temporary / "elsewhere"
     elsewhere.touch()
     trap = temporary / f"{PREFIX}trap{LOCK}"
@@ -112,7 +112,7 @@ def test_a_lock_that_leads_elsewhere_is_left_alone(temporary: Path) -> None:
 
 
 @pytest.mark.parametrize("lock_too", [False, True])
-def test_what_others_have_removed_is_made_anew(temporary: Path, *, lock_too: bool) -> None:
+def test_removed_scratch_folder_is_made_anew(temporary: Path, *, lock_too: bool) -> None:
     with scratch() as own:
         (own.folder / "kept").touch()
         own.ensure()
@@ -127,7 +127,7 @@ def test_what_others_have_removed_is_made_anew(temporary: Path, *, lock_too: boo
     assert list(temporary.iterdir()) == []
 
 
-def test_what_another_user_may_have_put_in_its_place_is_refused(temporary: Path) -> None:
+def test_symlink_in_place_of_the_scratch_folder_is_refused(temporary: Path) -> None:
     with scratch() as own:
         own.folder.rmdir()
         own.folder.symlink_to(temporary)
@@ -135,7 +135,7 @@ def test_what_another_user_may_have_put_in_its_place_is_refused(temporary: Path)
             own.ensure()
 
 
-def test_what_the_disk_has_is_a_limit_too(temporary: Path) -> None:
+def test_must_have_room_raises_if_the_disk_has_too_little(temporary: Path) -> None:
     free = shutil.disk_usage(temporary).free
     must_have_room(free // 2, free)
     with pytest.raises(NoDiskSpace, match=rf"{temporary} has \d+ free.*set TMPDIR"):

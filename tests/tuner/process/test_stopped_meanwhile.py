@@ -33,7 +33,7 @@ def until_there(path: Path) -> None:
 
 
 @pytest.mark.parametrize("child_is_stopped", [True, False])
-def test_an_answer_counts_however_long_its_call_was_stopped(
+def test_time_while_stopped_does_not_count_for_the_deadline(
     tmp_path: Path, *, child_is_stopped: bool
 ) -> None:
     """The child answers once the file ``asked`` is there: after both go on, or, while only the
@@ -61,7 +61,7 @@ def test_an_answer_counts_however_long_its_call_was_stopped(
         assert parent.stdout.read() == "True\n"
 
 
-def test_an_answer_that_is_there_counts_although_the_deadline_is_over() -> None:
+def test_answer_that_has_arrived_counts_after_the_deadline() -> None:
     child = Child()
     try:
         child.call(remote.pid, timeout=30)

@@ -119,13 +119,13 @@ def folder(tmp_path: Path) -> Path:
     ],
     ids=["at the next look", "at the end", "own handler"],
 )
-def test_ctrl_c_comes_when_it_is_looked_for(
+def test_ctrl_c_is_raised_at_the_next_check_or_at_the_end(
     folder: Path, before: str, look: str, says: list[str]
 ) -> None:
     assert said(SCRIPT.format(before=before, look=look), folder) == says
 
 
-def test_at_any_moment_nothing_is_left_locked_or_unknown(folder: Path) -> None:
+def test_ctrl_c_at_any_moment_leaves_no_lock_and_no_unknown_claim(folder: Path) -> None:
     engine = open_engine(f"sqlite:///{folder / 'convtune.db'}")
     submitted(engine)
     engine.dispose()
@@ -157,7 +157,7 @@ def soon(handlers: None) -> Iterator[Callable[[], None]]:
     [lambda: pause(LONG), lambda: wait_for(Future[None]())],
     ids=["a pause", "another thread's result"],
 )
-def test_it_is_seen_in(soon: Callable[[], None], wait: Callable[[], object]) -> None:
+def test_stop_signal_ends_a_wait(soon: Callable[[], None], wait: Callable[[], object]) -> None:
     """A wait ends with Stopped as soon as the signal comes."""
     soon()
     with pytest.raises(Stopped):
@@ -165,7 +165,7 @@ def test_it_is_seen_in(soon: Callable[[], None], wait: Callable[[], object]) -> 
     check_stopped()  # Stopped is raised once for a signal
 
 
-def test_it_is_seen_in_a_childs_call_and_ends_it(soon: Callable[[], None]) -> None:
+def test_stop_signal_ends_a_call_of_a_child_and_the_child(soon: Callable[[], None]) -> None:
     with closing(Child()) as child:
         hanging = child.call(remote.pid, timeout=LONG)
         soon()
@@ -174,7 +174,7 @@ def test_it_is_seen_in_a_childs_call_and_ends_it(soon: Callable[[], None]) -> No
         assert child.pid is None and gone(hanging)
 
 
-def test_a_childs_end_by_it_comes_first(soon: Callable[[], None]) -> None:
+def test_stopped_is_raised_if_the_signal_ends_the_child_first(soon: Callable[[], None]) -> None:
     """Who sends the signal to all processes may reach a child before this process."""
     with closing(Child()) as child:
         hanging = child.call(remote.pid, timeout=LONG)
@@ -184,7 +184,7 @@ def test_a_childs_end_by_it_comes_first(soon: Callable[[], None]) -> None:
             child.call(remote.hang, timeout=LONG)
 
 
-def test_it_is_seen_between_calls_that_take_no_time(soon: Callable[[], None]) -> None:
+def test_stop_signal_is_seen_between_short_calls(soon: Callable[[], None]) -> None:
     with closing(Child()) as child, pytest.raises(Stopped):
         child.call(remote.pid, timeout=LONG)
         soon()
@@ -192,7 +192,7 @@ def test_it_is_seen_between_calls_that_take_no_time(soon: Callable[[], None]) ->
             child.call(remote.pid, timeout=LONG)
 
 
-def test_it_is_seen_while_a_child_starts(
+def test_stop_signal_is_seen_while_a_child_starts(
     soon: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The child's fork server is still importing when the signal comes."""
@@ -203,13 +203,13 @@ def test_it_is_seen_while_a_child_starts(
         child.call(remote.pid, timeout=LONG)
 
 
-def test_it_is_seen_while_a_builder_works(soon: Callable[[], None]) -> None:
+def test_stop_signal_is_seen_while_a_builder_works(soon: Callable[[], None]) -> None:
     soon()
     with Builder(1) as builder, pytest.raises(Stopped):
         builder.call(remote.hang, timeout=LONG)
 
 
-def test_a_childs_caller_may_look_for_more() -> None:
+def test_check_of_the_caller_can_end_a_call_of_a_child() -> None:
     class Enough(Exception):
         pass
 
@@ -227,7 +227,7 @@ def test_a_childs_caller_may_look_for_more() -> None:
         assert gone(hanging)
 
 
-def test_other_threads_are_not_asked(handlers: None) -> None:
+def test_stop_signal_does_not_end_waits_of_other_threads(handlers: None) -> None:
     done: list[str] = []
 
     def work() -> None:
@@ -244,7 +244,7 @@ def test_other_threads_are_not_asked(handlers: None) -> None:
         check_stopped()
 
 
-def test_a_second_one_asks_for_nothing_more(handlers: None) -> None:
+def test_second_ctrl_c_raises_nothing_more(handlers: None) -> None:
     with pytest.raises(KeyboardInterrupt) as raised, interruptible():
         signal.raise_signal(signal.SIGINT)
         try:
@@ -270,7 +270,7 @@ except Stopped:
 
 
 @pytest.mark.parametrize(("before", "said"), [("SIG_DFL", "stopped"), ("SIG_IGN", "goes on")])
-def test_a_terminal_that_is_closed_stops_what_nohup_does_not_keep(before: str, said: str) -> None:
+def test_closed_terminal_stops_a_process_unless_nohup_keeps_it(before: str, said: str) -> None:
     command = [sys.executable, "-c", HANGUP, before]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert ended.stdout == f"{said}\n"
