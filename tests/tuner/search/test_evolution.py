@@ -55,12 +55,12 @@ def first(search: Search) -> list[Config]:
     return search.begin(0)
 
 
-def test_the_seed_decides(search: Search, first: list[Config]) -> None:
+def test_seed_determines_the_proposals_of_metaschedule(search: Search, first: list[Config]) -> None:
     assert search.begin(0) == first
     assert search.begin(2**32 - 1) != first
 
 
-def test_nothing_is_proposed_twice_nor_what_it_was_told(
+def test_metaschedule_proposes_no_trace_twice_and_none_that_it_was_told(
     search: Search, first: list[Config]
 ) -> None:
     """After a worker is lost, a new search is told results that another process has measured. It
@@ -73,12 +73,12 @@ def test_nothing_is_proposed_twice_nor_what_it_was_told(
     assert len(traces) == len(set(traces)) == 3 + 2 * 8 + 3
 
 
-def test_damaged_traces_are_passed_over(search: Search) -> None:
+def test_metaschedule_skips_damaged_traces(search: Search) -> None:
     damaged = [(Trace().config(text), 1.0) for text in ("", "[[],[[0,1]]]", "[[3],[]]")]
     assert len(search.begin(3, damaged)) == 3
 
 
-def test_a_space_may_run_out(search: Search) -> None:
+def test_metaschedule_proposes_nothing_once_its_space_runs_out(search: Search) -> None:
     tiny = Conv1dWorkload(M=1, N=1)
     found = search.begin(4, workload=tiny)
     while more := search.go_on([], 16):
@@ -86,7 +86,7 @@ def test_a_space_may_run_out(search: Search) -> None:
     assert len({config["trace"] for config in found}) == len(found) < 1000
 
 
-def test_its_proposals_are_built_and_right(search: Search, tmp_path: Path) -> None:
+def test_proposals_of_metaschedule_build_and_are_right(search: Search, tmp_path: Path) -> None:
     workload = templates.operator("depthwise_conv2d").workload(B=1, C=2, H=6, W=5, K=3)
     proposed = search.begin(5, workload=workload)
     orders = [

@@ -12,7 +12,7 @@ from tuner.search import Earlier, Result, create
 
 
 @pytest.mark.parametrize("surface", [direct(), tiled(), rugged()], ids=lambda s: s.space.template)
-def test_needs_fewer_trials_than_random(surface: Surface) -> None:
+def test_evolutionary_needs_fewer_trials_than_random(surface: Surface) -> None:
     def trials(name: str, seeds: range) -> float:
         made = (create(name, surface.space, surface.featurize, seed) for seed in seeds)
         return median(surface.trials_to_good(strategy) for strategy in made)
@@ -20,7 +20,7 @@ def test_needs_fewer_trials_than_random(surface: Surface) -> None:
     assert trials("evolutionary", range(15)) < 0.7 * trials("random", range(41))
 
 
-def test_most_children_take_after_the_fastest() -> None:
+def test_most_children_resemble_the_fastest_configurations() -> None:
     space = ConfigSpace("bits", 1)
     for place in range(10):
         space.knob(f"bit{place}", [0, 1])
@@ -35,7 +35,7 @@ def test_most_children_take_after_the_fastest() -> None:
     assert median(map(ones, asked[-32:])) >= 8
 
 
-def test_what_was_fastest_elsewhere_founds_the_population() -> None:
+def test_fastest_trials_of_another_workload_found_the_population() -> None:
     surface = rugged()
     strategy = create("evolutionary", surface.space, surface.featurize, 1)
     past = [
@@ -48,7 +48,7 @@ def test_what_was_fastest_elsewhere_founds_the_population() -> None:
     assert not create("evolutionary", surface.space, surface.featurize, 1).warm_up([[gone]])
 
 
-def test_where_all_fail_it_keeps_spreading() -> None:
+def test_evolutionary_goes_on_if_all_trials_fail() -> None:
     surface = direct()
     strategy = create("evolutionary", surface.space, surface.featurize, 1)
     for _ in range(5):

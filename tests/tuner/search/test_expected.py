@@ -29,7 +29,7 @@ def bowl(configs: Sequence[dict[str, Any]]) -> NDArray[np.float32]:
 
 # All of the small space is scored; of the large one, a sample and the climbs from it.
 @pytest.mark.parametrize("size", [35, 400])
-def test_the_least_leads_and_nothing_is_scored_twice(size: int) -> None:
+def test_leading_begins_with_the_least_and_scores_nothing_twice(size: int) -> None:
     ASKED.clear()
     whole = space(size)
     expected = Expected(whole, bowl)
@@ -42,9 +42,9 @@ def test_the_least_leads_and_nothing_is_scored_twice(size: int) -> None:
     assert set(ASKED.values()) == {1}
 
 
-def test_without_a_prior_all_are_alike() -> None:
+def test_scores_without_a_prior_are_zero() -> None:
     assert Expected(space(3), None).scores([5, 1, 5]).tolist() == [0, 0, 0]
 
 
-def test_what_is_asked_for_twice_is_told_twice() -> None:
+def test_scores_of_repeated_indices_are_repeated() -> None:
     assert Expected(space(35), bowl).scores([0, 1220, 0]).tolist() == [1300, 0, 1300]

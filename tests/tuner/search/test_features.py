@@ -27,7 +27,7 @@ def derived(config: dict[str, Any]) -> dict[str, float]:
     return {"warps": config["threads"] / 32}
 
 
-def test_knobs_come_first_scaled_and_what_is_absent_is_nan() -> None:
+def test_feature_row_begins_with_scaled_knobs_and_has_nan_for_absent_values() -> None:
     space, nan = union(), math.nan
     table = FeatureTable(space, derived)
     shared = space.index({"template": "direct", "threads": 64, "weights": "shared", "stage": 2})
@@ -46,7 +46,7 @@ def test_knobs_come_first_scaled_and_what_is_absent_is_nan() -> None:
 
 
 @pytest.mark.parametrize("size", [10, 1000])
-def test_each_configuration_is_computed_once_and_stays(size: int) -> None:
+def test_features_of_a_configuration_are_computed_once(size: int) -> None:
     space = ConfigSpace("direct", 1)
     space.knob("threads", list(range(1, size + 1)))
     calls = []
@@ -58,7 +58,7 @@ def test_each_configuration_is_computed_once_and_stays(size: int) -> None:
     np.testing.assert_array_equal(forward[:, 1], np.arange(1, size + 1))
 
 
-def test_values_of_another_kind_of_a_knob_with_the_same_name_are_told_apart() -> None:
+def test_knob_value_of_another_type_is_not_taken_for_the_spaces_own() -> None:
     table = FeatureTable(union(), lambda _: {})
     strange = {"template": "direct", "threads": "all", "weights": 3, "tile": [16]}
     row = table.at([table.add(strange, {})])[0]

@@ -39,7 +39,7 @@ def bowl(configs: Sequence[dict[str, Any]]) -> NDArray[np.float32]:
 
 # All of the small space is scored; of the large one, a sample and the climbs from it.
 @pytest.mark.parametrize("size", [35, 400])
-def test_it_finds_the_least_that_is_expected(size: int) -> None:
+def test_predicted_strategy_asks_first_for_the_least_of_the_prior(size: int) -> None:
     whole = space(size)
     strategy = create(PREDICTED, whole, lambda _: {}, 0, bowl)
     first = [whole[index] for index in strategy.ask(5)]
@@ -48,7 +48,7 @@ def test_it_finds_the_least_that_is_expected(size: int) -> None:
     assert list(1024 * bowl(first)) == [0, 2, 2, 8, 8]
 
 
-def test_a_template_that_is_misjudged_is_not_all_that_is_asked_for() -> None:
+def test_first_predictions_cover_several_templates_and_threadings() -> None:
     """The expectation may be wrong about a whole template or number of threads, so the first batch
     also has others, unless they are expected to be far slower."""
     union = UnionSpace([threaded("liked"), threaded("close"), threaded("far")])
@@ -71,7 +71,7 @@ def test_a_template_that_is_misjudged_is_not_all_that_is_asked_for() -> None:
     }
 
 
-def test_results_change_nothing_and_what_was_told_is_left_out() -> None:
+def test_results_do_not_change_the_order_of_predictions() -> None:
     whole = space(40)
     strategies = [create(PREDICTED, whole, lambda _: {}, 0, bowl) for _ in range(2)]
     order = strategies[0].ask(9)

@@ -15,13 +15,13 @@ def space() -> ConfigSpace:
     return made
 
 
-def test_every_trial_is_answered_from_the_recording() -> None:
+def test_replay_answers_every_trial_from_the_recording() -> None:
     strategy = create("grid", space(), lambda _: {}, None)
     assert list(replay(strategy, TIMES, 4)) == list(enumerate(TIMES))
     assert strategy.results == dict(enumerate(TIMES))
 
 
-def test_a_batch_is_told_before_the_next_is_asked_for() -> None:
+def test_replay_tells_a_batch_before_it_asks_for_the_next() -> None:
     strategy = create("grid", space(), lambda _: {}, None)
     replayed = replay(strategy, TIMES, 4)
     assert [next(replayed)[0] for _ in range(4)] == [0, 1, 2, 3]
@@ -30,16 +30,16 @@ def test_a_batch_is_told_before_the_next_is_asked_for() -> None:
     assert len(strategy.results) == 4
 
 
-def test_the_first_within_5_percent_ends_the_count() -> None:
+def test_trials_to_good_counts_up_to_the_first_within_5_percent() -> None:
     assert trials_to_good(create("grid", space(), lambda _: {}, None), TIMES, 4) == 4
 
 
-def test_a_space_where_nothing_worked() -> None:
+def test_trials_to_good_raises_if_no_configuration_worked() -> None:
     with pytest.raises(ValueError, match="empty"):
         trials_to_good(create("grid", space(), lambda _: {}, None), [None] * 6, 4)
 
 
-def test_a_strategy_that_was_told_the_best() -> None:
+def test_trials_to_good_raises_if_the_strategy_was_told_the_best() -> None:
     strategy = create("grid", space(), lambda _: {}, None)
     strategy.tell([Result(3, 1.04), Result(4, 1.0)])
     with pytest.raises(ValueError, match="ran out"):

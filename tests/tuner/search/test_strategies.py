@@ -38,7 +38,7 @@ def time_of(space: ConfigSpace, index: int, failing: float) -> float | None:
     history=st.sets(st.integers(0, 89), max_size=30),
     telling=st.booleans(),
 )
-def test_asks_for_everything_once_and_never_for_what_it_was_told(
+def test_strategy_asks_once_for_each_configuration_that_it_was_not_told(
     *,
     name: str,
     size: int,
@@ -67,7 +67,7 @@ def test_asks_for_everything_once_and_never_for_what_it_was_told(
 
 
 @pytest.mark.parametrize("name", ["xgb", "random", "evolutionary"])
-def test_the_seed_decides(name: str) -> None:
+def test_seed_determines_the_proposals(name: str) -> None:
     surface = rugged()
 
     def proposals(seed: int | None) -> list[int]:
@@ -84,13 +84,13 @@ def test_the_seed_decides(name: str) -> None:
     assert proposals(None) != proposals(None)
 
 
-def test_grid_goes_in_order() -> None:
+def test_grid_asks_in_the_order_of_the_space() -> None:
     strategy = create("grid", small(30), lambda _: {}, None)
     strategy.tell([Result(1, 5.0), Result(4, None)])
     assert strategy.ask(4) + strategy.ask(1) == [0, 2, 3, 5, 6]
 
 
-def test_random_is_uniform() -> None:
+def test_random_asks_uniformly() -> None:
     space = small(30)
     first = [create("random", space, lambda _: {}, seed).ask(1)[0] for seed in range(3000)]
     counts = np.bincount(first, minlength=len(space))
@@ -100,7 +100,7 @@ def test_random_is_uniform() -> None:
 
 @pytest.mark.parametrize("name", IN_SPACES)
 @pytest.mark.parametrize("index", [-1, 10**6])
-def test_a_result_from_elsewhere_is_refused_and_nothing_kept(name: str, index: int) -> None:
+def test_result_outside_the_space_is_refused_and_nothing_is_kept(name: str, index: int) -> None:
     strategy = create(name, small(9), lambda _: {}, 0)
     with pytest.raises(IndexError):
         strategy.tell([Result(0, 1.0), Result(index, 1.0)])
@@ -108,12 +108,12 @@ def test_a_result_from_elsewhere_is_refused_and_nothing_kept(name: str, index: i
 
 
 @pytest.mark.parametrize("time", [0.0, -1.0, math.nan, math.inf])
-def test_a_time_is_a_positive_number(time: float) -> None:
+def test_time_of_a_result_must_be_positive_and_finite(time: float) -> None:
     with pytest.raises(ValueError, match="positive"):
         Result(0, time)
 
 
-def test_an_unknown_strategy_is_refused_with_those_there_are() -> None:
+def test_unknown_strategy_is_refused_with_a_list_of_the_known() -> None:
     with pytest.raises(
         UnknownStrategy,
         match=r"'annealing'.*evolutionary, grid, metaschedule, predicted, random, xgb",

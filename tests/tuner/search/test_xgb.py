@@ -32,12 +32,12 @@ def trials(made: Callable[[], Surface], name: str, seeds: range) -> float:
 
 
 @pytest.mark.parametrize("name", SURFACES)
-def test_needs_at_most_half_the_trials_of_random(name: str) -> None:
+def test_xgb_needs_at_most_half_the_trials_of_random(name: str) -> None:
     surface = SURFACES[name]
     assert trials(surface, "xgb", range(9)) <= trials(surface, "random", range(41)) / 2
 
 
-def test_learns_from_failures_where_to_stay_away() -> None:
+def test_xgb_learns_to_avoid_failing_configurations() -> None:
     """On this device more work for each thread is faster, until the registers run out and it fails.
     The fastest configurations are next to failing ones."""
     space = ConfigSpace("cliff", 1)
@@ -97,7 +97,7 @@ def earlier(surface: Surface, here: Surface, count: int) -> list[Earlier]:
     ]
 
 
-def test_another_workload_halves_the_trials() -> None:
+def test_trials_of_another_workload_halve_the_trials() -> None:
     here, there = direct(), direct(length=4096, taps=96)
     past = earlier(there, here, 64)
     found = []
@@ -108,7 +108,7 @@ def test_another_workload_halves_the_trials() -> None:
     assert median(found) <= trials(direct, "xgb", range(9)) / 2
 
 
-def test_what_was_fastest_elsewhere_is_tried_first_and_once() -> None:
+def test_fastest_trials_of_another_workload_are_tried_first_and_once() -> None:
     here, there = direct(), direct(length=4096)
     past = [trial for trial in earlier(there, here, 40) if trial.time_us is not None]
     fastest = sorted(past, key=lambda trial: trial.time_us or 0.0)
@@ -134,7 +134,7 @@ def test_starts_are_half_of_the_first_batches_and_tried_once() -> None:
     assert [len(batch) for batch in batches] == [4, 4, 4]
 
 
-def test_starts_come_before_what_was_fastest_elsewhere() -> None:
+def test_first_batch_has_a_start_and_the_fastest_of_another_workload() -> None:
     here, there = direct(), direct(length=4096)
     past = [trial for trial in earlier(there, here, 40) if trial.time_us is not None]
     fastest = min(past, key=lambda trial: trial.time_us or 0.0).index
@@ -145,7 +145,7 @@ def test_starts_come_before_what_was_fastest_elsewhere() -> None:
     assert {start, fastest} <= {*strategy.ask(4)}
 
 
-def test_without_any_earlier_trials_nothing_changes() -> None:
+def test_warm_up_without_a_successful_trial_changes_nothing() -> None:
     surface = rugged()
 
     def proposals(*, warm: bool) -> list[int]:
@@ -158,7 +158,7 @@ def test_without_any_earlier_trials_nothing_changes() -> None:
 
 
 @pytest.mark.parametrize("told", [1, LEARN_FROM - 1])
-def test_a_few_earlier_trials_rank_nothing(told: int) -> None:
+def test_too_few_earlier_trials_do_not_rank_configurations(told: int) -> None:
     """A model of one trial ranks all others as equal. If it ranked nevertheless, the first batch
     would be the first configurations of the space, which have the smallest values of all knobs."""
     here = both()
@@ -175,7 +175,7 @@ def test_a_few_earlier_trials_rank_nothing(told: int) -> None:
         assert max(places) - min(places) > 0.5
 
 
-def test_a_workload_of_which_all_that_is_told_failed_is_searched_on() -> None:
+def test_warmed_up_search_goes_on_if_all_trials_of_its_workload_fail() -> None:
     here = direct()
     strategy = create("xgb", here.space, here.featurize, 1)
     strategy.warm_up([earlier(direct(length=4096), here, 40)])
@@ -197,13 +197,13 @@ def expecting(surface: Surface, wrong: float) -> Prior:
     return prior
 
 
-def test_it_begins_with_what_is_expected() -> None:
+def test_first_batch_follows_the_prior() -> None:
     surface = both()
     strategy = create("xgb", surface.space, surface.featurize, 1, expecting(surface, 0.0))
     assert surface.good & set(strategy.ask(8))
 
 
-def test_it_begins_so_also_if_other_workloads_say_otherwise() -> None:
+def test_first_batch_follows_the_prior_despite_misleading_earlier_trials() -> None:
     """The earlier trials are misleading: configurations that were fast there are slow here."""
     surface = both()
     sample = surface.space.sample(np.random.default_rng(0), 64)
@@ -217,7 +217,7 @@ def test_it_begins_so_also_if_other_workloads_say_otherwise() -> None:
     assert surface.good & set(strategy.ask(8))
 
 
-def test_an_expectation_that_is_about_right_halves_the_trials() -> None:
+def test_roughly_right_prior_halves_the_trials() -> None:
     surface = direct()
     prior = expecting(surface, 2.0)
     guided = [create("xgb", surface.space, surface.featurize, seed, prior) for seed in range(9)]
@@ -225,7 +225,7 @@ def test_an_expectation_that_is_about_right_halves_the_trials() -> None:
     assert found <= trials(direct, "xgb", range(9)) / 2
 
 
-def test_a_wrong_expectation_costs_little() -> None:
+def test_wrong_prior_costs_few_trials() -> None:
     surface = direct()
 
     def wrong(configs: Sequence[dict[str, Any]]) -> NDArray[np.float32]:
@@ -236,7 +236,7 @@ def test_a_wrong_expectation_costs_little() -> None:
     assert found <= 1.5 * trials(direct, "xgb", range(9))
 
 
-def test_of_a_large_template_the_best_expected_are_among_the_first() -> None:
+def test_first_batch_of_a_large_template_has_nearly_the_best_of_the_prior() -> None:
     space = large(12)
 
     def prior(configs: Sequence[dict[str, Any]]) -> NDArray[np.float32]:
@@ -247,7 +247,7 @@ def test_of_a_large_template_the_best_expected_are_among_the_first() -> None:
     assert prior(first).min() <= 1  # 11 of the 248832 configurations are as good
 
 
-def test_a_template_may_bring_features_that_none_before_it_had() -> None:
+def test_search_copes_with_a_template_that_has_new_features() -> None:
     surface = both()
     strategy = create("xgb", surface.space, surface.featurize, seed=1)
     rugged_only = [i for i in range(40) if surface.times[i] is not None]
@@ -257,7 +257,7 @@ def test_a_template_may_bring_features_that_none_before_it_had() -> None:
 
 
 @pytest.mark.parametrize(("slow", "least", "most"), [(100, 10, 40), (18, 64, 200)])
-def test_a_slower_template_gets_as_many_trials_as_it_is_worth(
+def test_slower_template_gets_fewer_trials_the_slower_it_is(
     slow: int, least: int, most: int
 ) -> None:
     """A template that is far slower gets a few trials, which is still more than random trials would
@@ -278,7 +278,7 @@ def test_a_slower_template_gets_as_many_trials_as_it_is_worth(
     assert least <= sum(union[index]["template"] == "narrow" for index in asked) <= most
 
 
-def test_the_first_batch_covers_every_template() -> None:
+def test_first_batch_covers_every_template() -> None:
     spaces = [ConfigSpace(name, 1) for name in ("large", "small", "none", "one")]
     spaces[0].knob("knob", list(range(5000)))
     spaces[1].knob("knob", list(range(9)))
@@ -289,7 +289,7 @@ def test_the_first_batch_covers_every_template() -> None:
     assert counts == {"large": 4, "small": 4, "one": 1}
 
 
-def test_when_all_fail_it_keeps_spreading() -> None:
+def test_xgb_goes_on_if_all_trials_fail() -> None:
     surface = direct()
     strategy = create("xgb", surface.space, surface.featurize, seed=1)
     for _ in range(5):
@@ -297,7 +297,7 @@ def test_when_all_fail_it_keeps_spreading() -> None:
     assert len(strategy.seen) == 40
 
 
-def test_the_first_batch_is_spread_out() -> None:
+def test_first_batch_of_xgb_is_spread_out() -> None:
     surface = rugged()
 
     def closest(name: str, seed: int) -> float:
@@ -319,7 +319,7 @@ def large(values: int) -> ConfigSpace:
 
 
 @pytest.mark.parametrize(("values", "limit"), [(5, 0.3), (12, 0.6)])
-def test_asking_is_quick(values: int, limit: float) -> None:
+def test_xgb_proposes_a_batch_quickly(values: int, limit: float) -> None:
     space = large(values)
     strategy = create("xgb", space, lambda c: {f"f{n}": c["knob0"] * n for n in range(15)}, seed=0)
 
@@ -338,7 +338,7 @@ def test_asking_is_quick(values: int, limit: float) -> None:
     assert median(seconds) < limit
 
 
-def test_a_large_space_is_searched_beyond_the_first_pool() -> None:
+def test_large_space_is_searched_beyond_the_first_pool() -> None:
     space = large(12)
 
     def result(index: int) -> Result:
@@ -354,6 +354,6 @@ def test_a_large_space_is_searched_beyond_the_first_pool() -> None:
     assert best <= 3  # 51 of the 248832 configurations are as good
 
 
-def test_xgboost_is_imported_only_when_it_is_needed() -> None:
+def test_importing_the_search_imports_neither_xgboost_nor_tvm() -> None:
     code = "import sys, tuner.search; sys.exit('xgboost' in sys.modules or 'tvm' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
