@@ -64,7 +64,7 @@ def acquired(kept: KeptWorker, device: Device) -> Iterator[tuple[Worker, Path]]:
         yield worker, folder
 
 
-def test_the_next_job_has_the_same_worker(
+def test_next_job_has_the_same_worker(
     kept: KeptWorker, engine: Engine, device: Device, temporary: Path
 ) -> None:
     with acquired(kept, device) as (worker, folder):
@@ -83,7 +83,7 @@ def test_the_next_job_has_the_same_worker(
     assert list(temporary.iterdir()) == []
 
 
-def test_each_device_has_a_worker_of_its_own(kept: KeptWorker, device: Device) -> None:
+def test_each_device_has_its_own_kept_worker(kept: KeptWorker, device: Device) -> None:
     with acquired(kept, device) as (worker, folder):
         pass
     with acquired(kept, replace(device, name="another")) as (other, its_folder):
@@ -92,7 +92,7 @@ def test_each_device_has_a_worker_of_its_own(kept: KeptWorker, device: Device) -
         assert not folder.exists()
 
 
-def test_what_interrupts_it_ends_it(kept: KeptWorker, device: Device, temporary: Path) -> None:
+def test_interrupt_ends_the_kept_worker(kept: KeptWorker, device: Device, temporary: Path) -> None:
     with pytest.raises(KeyboardInterrupt), acquired(kept, device):
         raise KeyboardInterrupt
     assert list(temporary.iterdir()) == []
@@ -100,7 +100,7 @@ def test_what_interrupts_it_ends_it(kept: KeptWorker, device: Device, temporary:
         assert folder.exists()
 
 
-def test_a_folder_that_was_cleaned_away_is_made_anew(kept: KeptWorker, device: Device) -> None:
+def test_removed_folder_of_a_kept_worker_is_made_anew(kept: KeptWorker, device: Device) -> None:
     with acquired(kept, device) as (_, folder):
         pass
     shutil.rmtree(folder)
@@ -108,7 +108,7 @@ def test_a_folder_that_was_cleaned_away_is_made_anew(kept: KeptWorker, device: D
         assert another.exists()
 
 
-def test_threads_take_turns(kept: KeptWorker, device: Device) -> None:
+def test_threads_use_a_kept_worker_in_turns(kept: KeptWorker, device: Device) -> None:
     inside = threading.Semaphore()
 
     def work(_: int) -> bool:
@@ -122,7 +122,7 @@ def test_threads_take_turns(kept: KeptWorker, device: Device) -> None:
         assert all(threads.map(work, range(4)))
 
 
-def test_it_ends_with_its_owner_but_not_with_a_fork_of_the_process(
+def test_kept_worker_ends_with_its_owner_but_not_with_a_forked_child(
     engine: Engine, device: Device, temporary: Path
 ) -> None:
     """A forked child leaves the worker's folder, which is its parent's. The owner's end removes

@@ -60,7 +60,7 @@ def members(folder: Path, name: str, count: int) -> list[int]:
     return [int(life.name.removeprefix(name)) for life in lives]
 
 
-def test_a_killed_member_is_started_again_and_all_end_together(
+def test_killed_member_is_started_again_and_all_end_with_the_supervisor(
     tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
     supervisor = supervising(SLEEPS, tmp_path)
@@ -75,7 +75,7 @@ def test_a_killed_member_is_started_again_and_all_end_together(
     assert gone(again) and gone(b)
 
 
-def test_members_end_where_it_is_killed(
+def test_members_end_if_the_supervisor_is_killed(
     tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
     supervisor = supervising(SLEEPS, tmp_path)
@@ -85,7 +85,9 @@ def test_members_end_where_it_is_killed(
     assert gone(a) and gone(b)
 
 
-def test_once_each_has_ended_well(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+def test_supervisor_with_once_ends_after_each_member_has_succeeded(
+    tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
     fails_first = LIVES + "import sys; sys.exit(len(list(pathlib.Path('.').glob('a*'))) == 1)"
     supervisor = supervising(fails_first, tmp_path, once=True)
     started.append(supervisor)
@@ -94,13 +96,13 @@ def test_once_each_has_ended_well(tmp_path: Path, started: list[subprocess.Popen
     assert len(list(tmp_path.iterdir())) >= 3
 
 
-def test_gpus_are_counted_among_the_visible() -> None:
+def test_gpu_numbers_count_the_visible_gpus() -> None:
     visible = ["GPU-1", "GPU-2", "7"]
     assert among("all", visible) == visible
     assert among("2, 0", visible) == ["7", "GPU-1"]
 
 
 @pytest.mark.parametrize("asked", ["3", "-1", "", "0,0", "0,x", "every"])
-def test_other_gpus_are_refused_by_name(asked: str) -> None:
+def test_invalid_gpu_numbers_are_refused(asked: str) -> None:
     with pytest.raises(NoDevice, match="from 0 to 2"):
         among(asked, ["0", "1", "2"])
