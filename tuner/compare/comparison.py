@@ -20,9 +20,9 @@ from tuner.process.child import Child
 TURNS, FEWEST_TURNS = 20, 3
 """Turns of a round, and the fewest that a slow subject takes."""
 FIRST_TURNS, FAR = 6, 1.5
-"""After six turns some subjects drop out. The interval of a ratio then spans all six turns. A
-finalist that was slower than the fastest in each of them takes no more turns, nor does a peer that
-took more than 1.5 times as long as the fastest of ours in each."""
+"""Some subjects drop out after six turns. The interval of a ratio then spans all six turns. So a
+finalist drops out if it was slower than the fastest finalist in each of them, and a peer if it took
+more than 1.5 times as long as our fastest library in each of them."""
 ROUGH_TURNS = 4
 """Turns of a rough round, which is not meant to settle anything."""
 SECONDS = 0.5
@@ -30,10 +30,10 @@ SECONDS = 0.5
 FURTHER_TURNS = COLD_SAMPLES = 10
 """Turns that are added at a time while a round is not settled; and samples of a cold time."""
 ROUGH_COLD_SAMPLES = 0
-"""Samples of a cold time in a rough round. Neither number includes the first sample, which is
-dropped if there are others."""
+"""Samples of a cold time in a rough round. Neither number of cold samples includes the first one,
+which is dropped if there are others."""
 SETTLE_SECONDS = 4.0
-"""Seconds for the turns after the first twenty, which are taken while the round is not settled."""
+"""Seconds for the turns after the first twenty. A round takes them while it is not settled."""
 SAME = 0.01
 """A smaller relative difference between two times does not matter."""
 ROUND_SECONDS = 900.0
@@ -76,10 +76,10 @@ class Entry:
 class Comparison:
     """The results of a round.
 
-    ``entries`` has the subjects that were timed, by name, and ``dropped`` the reasons for which
-    others were not. ``clocks`` are the GPU's after the round, empty for a CPU. ``load`` is how many
-    processors other programs kept busy meanwhile. ``overtaken`` are the finalists that were slower
-    than another one in each of the first turns and took no more.
+    ``entries`` has the results of the subjects that were timed, by name. ``dropped`` has the
+    reasons why others were not timed. ``clocks`` are the GPU's clocks after the round, empty for a
+    CPU. ``load`` is how many processors other programs kept busy during the round. ``overtaken``
+    are the finalists that dropped out because another one was faster in each of the first turns.
     """
 
     entries: dict[str, Entry]
@@ -94,10 +94,10 @@ class Comparison:
         return self.entries[EMPTY].time_us
 
     def ranked(self, finalists: Collection[str]) -> list[Entry]:
-        """Return the entries of those of the ``finalists`` that were timed, fastest first.
+        """Return the entries of the ``finalists`` that were timed, fastest first.
 
-        Overtaken ones come last, because the turns that they took may have been quicker than the
-        later turns.
+        Overtaken finalists come last. They took only the first turns, which may have been quicker
+        than the later ones.
         """
         timed = [self.entries[name] for name in finalists if name in self.entries]
         return sorted(timed, key=lambda entry: (entry.name in self.overtaken, entry.time_us))
@@ -177,8 +177,8 @@ def compare(
 
     After six turns, finalists that can't be the fastest and peers that are far slower than ours
     drop out. After twenty turns the round goes on, for up to ``settle_seconds``, until it is
-    settled which of the ``finalists`` is fastest; only those that may still be take part. If
-    ``settle_seconds`` is 0, the round is a rough one of four turns.
+    settled which of the ``finalists`` is fastest. Only finalists that may still be the fastest take
+    these turns. If ``settle_seconds`` is 0, the round is rough and has four turns.
 
     Raises ChildFailed if a process ends.
     """
@@ -232,9 +232,9 @@ def _take(
 ) -> None:
     """Take these turns, and add the samples to ``samples`` by subject and turn.
 
-    ``shares`` says for each subject that takes part how many of how many turns it takes. If all of
-    them are in one process, that is asked for all turns at once, because a GPU would idle between
-    requests.
+    ``shares`` says how many of how many turns each subject takes. Subjects without a share do not
+    take part. If all others are in one process, one request asks it for all turns, because a GPU
+    would idle between requests.
     """
     taking = [stage for stage in stages if stage.subjects.keys() & shares.keys()]
     blocks = [turns] if len(taking) == 1 else [range(turn, turn + 1) for turn in turns]
@@ -256,7 +256,7 @@ def _take(
 def _is_in(turn: int, wanted: int, turns: int) -> bool:
     """Return whether a subject that takes ``wanted`` of ``turns`` turns takes part in this one.
 
-    Its turns are spread evenly. Turn 0, whose samples are dropped later, is an extra one.
+    Its turns are spread evenly. Turn 0 is an extra turn, and its samples are dropped later.
     """
     if turn == 0:
         return wanted > 1
@@ -266,7 +266,8 @@ def _is_in(turn: int, wanted: int, turns: int) -> bool:
 def _is_settled(samples: dict[str, dict[int, Sample]], finalists: Collection[str]) -> bool:
     """Return whether it is settled which finalist is fastest.
 
-    It is if the interval of the ratio of the first two leaves out 1, or lies within SAME of 1.
+    It is settled if the interval of the ratio of the two fastest excludes 1, or lies within SAME
+    of 1.
     """
     ranked = _ranked(samples, finalists)
     if len(ranked) < 2:
@@ -276,7 +277,7 @@ def _is_settled(samples: dict[str, dict[int, Sample]], finalists: Collection[str
 
 
 def _contenders(samples: dict[str, dict[int, Sample]], finalists: Collection[str]) -> list[str]:
-    """Return the fastest of the finalists, and those whose ratio to it may be 1."""
+    """Return the fastest finalist, and the other finalists whose ratio to it may be 1."""
     (fastest, first), *others = _ranked(samples, finalists)
     return [fastest, *[name for name, times in others if _ratio(first, times)[0] <= 1]]
 
@@ -289,7 +290,7 @@ def _behind(
 ) -> list[str]:
     """Return which of ``names`` are certainly slower than the fastest of ``others``.
 
-    They are if the interval of the ratio lies above ``times_as_slow``.
+    A subject is certainly slower if the interval of its ratio lies above ``times_as_slow``.
     """
     fastest = _ranked(samples, others)[:1]
     return [

@@ -1,4 +1,4 @@
-"""Measuring: the interface of what measures for a job, a device here or a farm of servers."""
+"""The interface of what measures for a job: a device on this machine, or a farm of servers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Measuring(Protocol):
         finalists: Collection[str] = (),
         groups: Sequence[str] = (),
     ) -> Comparison:
-        """Return a round of these libraries, by name, and of those groups of peers.
+        """Time these libraries, by name, and these groups of peers in a round; return its results.
 
         ``libraries`` must have the empty program, named ``empty``. The groups are those of
         :mod:`tuner.peers`. The round lasts until it is settled which of the ``finalists`` is
@@ -57,10 +57,11 @@ class Measuring(Protocol):
         ...
 
     def deliver(self, delivered: Mapping[str, Delivered], groups: Sequence[str] = ()) -> Comparison:
-        """Return a round of libraries as their users have them, and of those groups of peers.
+        """Time libraries as users call them, and these groups of peers, in a round; return its
+        results.
 
-        Each library is loaded by a fresh process and checked once more. Its call is timed and, on a
-        CPU, its kernel, too; :func:`tuner.compare.stage.subject_name` gives the names of these
-        subjects. A library that is wrong there is dropped. Raises ChildFailed.
+        A fresh process loads each library and checks it once more. If it is wrong there, it is
+        dropped. Its call is timed and, on a CPU, its kernel, too. The names of these subjects are
+        given by :func:`tuner.compare.stage.subject_name`. Raises ChildFailed.
         """
         ...

@@ -29,9 +29,10 @@ ON_A_GPU = (*RUNTIME, "torch")
 seconds."""
 BEGIN_SECONDS = 120.0
 """Limit for importing and for compiling, not counting pauses. A process that takes longer is
-killed, and in the round another one does what is missing."""
+killed, and another process does its work in the round."""
 A_DAY = 86_400.0
-"""A timeout that is never reached: BEGIN_SECONDS is checked apart, because pauses don't count."""
+"""A timeout that is never reached. BEGIN_SECONDS is checked separately, because pauses don't
+count."""
 START_LOOK_SECONDS = 0.05
 AHEAD = {"cpu": 1, "cuda": 2}
 """Spare processes of each group, by kind of device. The imports for a GPU take longer than a quick
@@ -39,9 +40,10 @@ job, so these processes are started two jobs ahead."""
 
 
 class PeerProcess:
-    """A process for the peers of a group, beside a device of that kind (``cpu``, ``cuda``).
+    """A process for the peers of a group, for jobs on a device of that kind (``cpu``, ``cuda``).
 
-    It imports their libraries at once, and can have them compile for a workload. It must be closed.
+    It imports the peers' libraries at once, and can have them compile for a workload. The caller
+    must close it.
     """
 
     def __init__(self, kind: str, group: str) -> None:
@@ -66,8 +68,8 @@ class PeerProcess:
     def paused(self) -> Iterator[None]:
         """Pause the process.
 
-        If the process that it is forked from is still importing, that is waited for: it imports for
-        all processes of its kind and can't be paused.
+        If its fork server is still importing, this waits until the server is done: the server
+        imports for all processes of the kind and can't be paused.
         """
         while self._child.pid is None and not self._begun.done():
             pause(START_LOOK_SECONDS)
@@ -113,8 +115,8 @@ class PeerProcess:
 class PeerProcesses:
     """A worker's spare processes of peers, for its next jobs.
 
-    New ones are started when a job ends. Beside a GPU, whose times they do not disturb, they are
-    started when a job begins.
+    New processes are started when a job ends. For a GPU they are started when a job begins, because
+    they do not disturb the GPU's times.
     """
 
     def __init__(self, kind: str) -> None:
@@ -142,7 +144,7 @@ class PeerProcesses:
     def refill(self) -> None:
         """Start spare processes for the groups that were taken last.
 
-        The next job will probably take the same.
+        The next job will probably take the same groups.
         """
         for group in self._taken:
             spare = self._spare.setdefault(group, deque())
@@ -168,9 +170,10 @@ class PeerProcesses:
 
 
 def _in_a_thread(begin: Callable[[], None]) -> Future[None]:
-    """Run ``begin`` in a new thread. Return its end, or its error, as a future.
+    """Run ``begin`` in a new thread. Return a future that is done, or has the error, at its end.
 
-    It is a daemon thread: a program that ends does not wait for it, as it would for an executor's.
+    The thread is a daemon: a program that ends does not wait for it, as it would for the thread of
+    an executor.
     """
     begun: Future[None] = Future()
 
@@ -189,7 +192,8 @@ def _in_a_thread(begin: Callable[[], None]) -> Future[None]:
 def child_of(kind: str, group: str) -> Child:
     """Return a new process for the peers of a group.
 
-    A GPU's own peers are timed in one process with the kernels, so theirs has TVM's runtime, too.
+    Peers that run on a GPU are timed in the same process as the kernels, so their process has
+    TVM's runtime, too.
     """
     if shares_kernel_process(group, kind):
         return Child(ENVIRONMENT, confinement=LIMITED, importing=ON_A_GPU)

@@ -42,12 +42,12 @@ RUN_SECONDS = 30.0
 REFERENCE_SECONDS = 900.0
 """Limit for drawing the inputs and computing their references."""
 ANSWER_BYTES = 1 << 20
-"""Limit for an answer of a process that runs candidates: a candidate can make it send any
-number."""
+"""Limit for an answer of a process that runs candidates. A candidate could make the process send
+any number of bytes."""
 FEW = 4
 """How many libraries a GPU's runner takes before it has measured the first."""
 MISSING = ("ImportError: ", "ModuleNotFoundError: ")
-"""How errors begin for which no candidate is to blame: it imports nothing."""
+"""How errors begin that no candidate has caused: a candidate imports nothing."""
 AHEAD_MEMORY = 1 / 64
 """Peers compile during the job's search if a set of the workload's tensors takes at most this share
 of the device's memory, because each peer allocates a set and the candidates have theirs."""
@@ -59,9 +59,9 @@ class Runner:
     """Checks and times the libraries of one workload on one device, one at a time.
 
     The inputs are drawn and their references computed once, into a folder that :meth:`close`
-    removes. For a large workload that takes seconds, during which the first libraries are built. A
-    GPU is then made ready, too. The first method that needs the inputs waits for both. It raises
-    ChildFailed if the inputs can't be made.
+    removes. For a large workload this takes seconds. The first libraries are built meanwhile. After
+    the inputs, a GPU is made ready, too. The first method that needs the inputs waits for both, and
+    raises ChildFailed if the inputs can't be made.
     """
 
     def __init__(
@@ -178,8 +178,8 @@ class Runner:
     def max_in_flight(self) -> int:
         """How many libraries may be submitted before the first is measured.
 
-        One on a CPU: a library is measured once the result before it is stored. A GPU is given a
-        few, so that it need not wait until the next one is proposed and built.
+        On a CPU it is one: a library is measured after the previous result is stored. On a GPU it
+        is a few, so that the GPU need not wait until the next library is proposed and built.
         """
         return FEW if self.overlaps_builds else 1
 
@@ -203,10 +203,10 @@ class Runner:
         finalists: Collection[str] = (),
         groups: Sequence[str] = (),
     ) -> Comparison:
-        """Return a round of these libraries and groups of peers, as :meth:`Measuring.compare` does.
+        """Time these libraries and groups of peers in a round, as :meth:`Measuring.compare` does.
 
-        It runs in processes that have run no candidate. On a GPU the fastest of the ``finalists``
-        is timed cold, too. Raises ChildFailed.
+        The round runs in processes that have run no candidate. On a GPU the fastest of the
+        ``finalists`` is timed cold, too. Raises ChildFailed.
         """
         order = self.order(libraries[EMPTY])
         inside = [group for group in groups if shares_kernel_process(group, self._device.kind)]
@@ -227,7 +227,7 @@ class Runner:
             apart = [group for group in groups if group not in inside]
             others = self._others(apart, order, stack)
             found = compare([stage, *others], finalists, self._settle_seconds)
-            if self._device.kind == "cpu":  # there deliver() times the kernels cold
+            if self._device.kind == "cpu":  # on a CPU, deliver() times the kernels cold
                 return found
             clocks = stage.clocks()
             fastest = [entry.name for entry in found.ranked(finalists)[:1]]
@@ -235,7 +235,7 @@ class Runner:
             return replace(found.with_cold(cold), clocks=clocks)
 
     def deliver(self, delivered: Mapping[str, Delivered], groups: Sequence[str] = ()) -> Comparison:
-        """Return a round of libraries as their users have them, as :meth:`Measuring.deliver` does.
+        """Time libraries as users call them in a round, as :meth:`Measuring.deliver` does.
 
         On a CPU the kernels are timed cold, too. Raises ChildFailed.
         """
@@ -264,8 +264,7 @@ class Runner:
         wait_for(self._written)
 
     def _others(self, groups: Sequence[str], order: RunOrder, stack: ExitStack) -> list[Stage]:
-        """Return a stage, with the peers prepared, for each of these groups that may be
-        installed."""
+        """Return a stage with prepared peers for each of these groups that may be installed."""
         stages = []
         for group in groups:
             if may_be_installed(group):
@@ -275,7 +274,7 @@ class Runner:
         return stages
 
     def _stage_of(self, group: str, stack: ExitStack) -> Stage:
-        """Return a stage in the group's process that was started ahead, or else in a new one."""
+        """Return a stage in the group's process that was started ahead, or in a new process."""
         process = self._peers.pop(group, None)
         if process is not None:
             stack.enter_context(closing(process))

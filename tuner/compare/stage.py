@@ -50,8 +50,8 @@ SAMPLE_SECONDS, ROUGH_SAMPLE_SECONDS = 20e-3, 1e-3
 class Subject:
     """Something that is ready to be timed.
 
-    ``seconds`` is about what one sample of ``calls`` calls takes. ``most`` is how many samples are
-    wanted at most; None is one in each turn. ``is_peer`` is false for libraries of ours.
+    ``seconds`` is about how long one sample of ``calls`` calls takes. ``most`` is how many samples
+    are wanted at most; None means one in each turn. ``is_peer`` is false for our own libraries.
     """
 
     seconds: float
@@ -72,8 +72,8 @@ class Prepared:
 
 @dataclass(frozen=True)
 class _Checked:
-    """What loading a library found out: its largest error, None for the empty program, and whether
-    a call takes more than SLOW_SECONDS."""
+    """The result of loading a library: its largest error, which is None for the empty program, and
+    whether a call takes more than SLOW_SECONDS."""
 
     max_error: float | None
     is_slow: bool
@@ -92,8 +92,8 @@ _compiled: dict[tuple[str, str], list[Peer]] = {}
 def load_libraries(order: RunOrder, libraries: dict[str, Path]) -> Prepared:
     """Load and check libraries, which :func:`prepare_libraries` makes ready to be timed.
 
-    The one named ``empty`` is the empty program, which is not checked. A wrong library is dropped.
-    One that crashes raises an error or ends the process.
+    The library named ``empty`` is the empty program, which is not checked. A wrong library is
+    dropped. A library that crashes raises an error or ends the process.
     """
     workload = templates.parse_key(order.workload_key)
     cases, tensors = read_cases(order.workload_key, order.cases), Tensors(workload, order.kind)
@@ -176,12 +176,12 @@ def prepare_peers(order: RunOrder, group: str) -> Prepared:
 
 
 def prepare_delivered(order: RunOrder, manifest: dict[str, Any], name: str) -> Prepared:
-    """Make a library ready to be timed as its user has it.
+    """Make a library ready to be timed as a user calls it.
 
     It is loaded from disk by :class:`tuner.library.load.Library`, called on arrays, and checked
-    once more. On a CPU its kernel is a subject. Its call is one if arrays on the device can be
-    made, for which a GPU needs PyTorch. :func:`subject_name` gives the subjects' names.
-    Raises WrongAnswer if the library is wrong.
+    once more. On a CPU its kernel is a subject. Its call is a subject if arrays can be made on the
+    device; on a GPU this needs PyTorch. :func:`subject_name` gives the subjects' names. Raises
+    WrongAnswer if the library is wrong.
     """
     named_kernel, named_call = subject_name(name, KERNEL), subject_name(name, CALL)
     workload = templates.parse_key(order.workload_key)
@@ -276,10 +276,10 @@ class _QueuedCalls:
 def _call_and_wait(
     library: Library, given: Sequence[Array], kind: str
 ) -> tuple[Callable[[], Any] | None, Callable[[], None] | None]:
-    """Return a call of the library on arrays of the device, outputs given, and a wait for its end.
+    """Return a call of the library on arrays on the device, and a function that waits for its end.
 
-    The wait is None on a CPU, where a call returns when it is done. Both are None on a GPU without
-    PyTorch.
+    The call is given its outputs. The second function is None on a CPU, where a call returns when
+    it is done. Both are None on a GPU without PyTorch.
     """
     outputs = [
         np.empty(output.shape, in_numpy(output.dtype)) for output in library.workload.outputs
@@ -305,8 +305,8 @@ def _with_outputs(library: Library, arrays: Sequence[Any]) -> Callable[[], Any]:
 
 
 def _prepare_peer(peer: Peer, case: Case, *, compiled: bool) -> tuple[Kernel, float]:
-    """Return a peer as a clock times it, and its largest error. Raise TimeoutError after a
-    while."""
+    """Return a peer as a clock times it, and its largest error. Raise TimeoutError after
+    :data:`PREPARE_SECONDS`."""
 
     def prepare() -> tuple[Kernel, float]:
         kernel = peer.kernel() if compiled else peer.prepare(*case.inputs)
