@@ -27,10 +27,11 @@ def on_cpu(module: Any, arguments: Sequence[Argument]) -> Call | None:
 
 
 def on_gpu(module: Any, arguments: Sequence[Argument], workspace: int, gpu: int) -> Call | None:
-    """Return the same for PyTorch's tensors on the GPU of that number, which must be current.
+    """Return such a function for PyTorch's tensors on the GPU of that number, which must be the
+    current one.
 
-    A call is queued on PyTorch's current stream. The workspace, of so many float32 elements, comes
-    from PyTorch's allocator."""
+    A call is queued on PyTorch's current stream. PyTorch's allocator provides the workspace, which
+    has that number of float32 elements."""
     arguments = *arguments, *workspace_of(workspace)
     if not module.implements_function("on_stream") or not _describe_tensors(module, arguments):
         return None
@@ -50,7 +51,7 @@ def on_gpu(module: Any, arguments: Sequence[Argument], workspace: int, gpu: int)
 
 
 def _describe_tensors(module: Any, arguments: Sequence[Argument]) -> bool:
-    """Tell the library how its tensors look. Return whether it takes them by address."""
+    """Tell the library the dtypes and shapes of its tensors. Return whether it takes addresses."""
     if not module.implements_function("describe"):
         return False
     describe = module["describe"]

@@ -1,4 +1,4 @@
-"""NumPy arrays of bfloat16 as DLPack tensors, which NumPy itself can't make of them."""
+"""NumPy arrays of bfloat16 as DLPack tensors. NumPy itself can't export them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _TYPE_IN_TENSOR = 20
 """Offset of the type in a DLTensor, in bytes. The address of the data, the device's type and id and
 the number of axes come before it."""
 _TENSOR_IN_CAPSULE = {b"dltensor": 0, b"dltensor_versioned": 32}
-"""By a capsule's name, the offset of the DLTensor in bytes. In the second kind the version, the
-manager's context and deleter, and the flags come before it."""
+"""Offset of the DLTensor in bytes, by the capsule's name. In the second kind the version, the
+manager's context and deleter, and the flags come before the DLTensor."""
 
 
 def is_bfloat16(array: Any) -> bool:
-    """Return whether it is a NumPy array of bfloat16."""
+    """Return whether ``array`` is a NumPy array of bfloat16."""
     # the kind is compared first, because NumPy composes the name anew each time
     return isinstance(array, np.ndarray) and array.dtype.kind == "V" and array.dtype.name == NAME
 

@@ -1,4 +1,4 @@
-"""Library: a compiled kernel that is called like a function; load: reading one from disk.
+"""Compiled kernels that are called like functions, and loading them from disk.
 
 Neither TVM's compiler nor the service is needed.
 """
@@ -98,9 +98,9 @@ class Library:
 
         All arrays must be contiguous, on the library's kind of device, and of the shapes and dtypes
         of their arguments. Inputs may be read-only. An output must not share memory with another
-        argument. With ``cast`` an input of another real dtype is converted: each call copies it,
-        and its own library's conversion decides about rounding and overflow. The output keeps the
-        workload's dtype.
+        argument. With ``cast`` an input of another real dtype is converted. Each call copies such
+        an input, and the library of the array (NumPy, PyTorch) decides about rounding and overflow.
+        The output keeps the workload's dtype.
 
         On CUDA the kernel is queued on PyTorch's current stream, and the call does not wait for it.
         PyTorch does not see the call and computes no gradient. While gradients are enabled, a
@@ -127,8 +127,8 @@ class Library:
 
     @cached_property
     def _on_tensors(self) -> Callable[..., object]:
-        """The function that runs the library on PyTorch's tensors: the kernel itself, if nothing
-        has to be added to its call."""
+        """The function that runs the library on PyTorch's tensors. It is the kernel itself if its
+        call needs nothing else."""
         if self._workspace:
             return self._with_workspace
         several = self.kind == "cuda" and _gpus(sys.modules["torch"]) > 1
@@ -137,9 +137,9 @@ class Library:
     def by_address(self, gpu: int | None) -> Callable[..., object] | None:
         """Return the kernel as a function of its tensors' addresses; None if it has no such form.
 
-        The tensors are contiguous, in the arguments' order with the outputs last, and nothing is
-        checked. ``gpu`` is the number of the GPU that they are on, which must be current at each
-        call; PyTorch must be imported then."""
+        The tensors must be contiguous, in the arguments' order with the outputs last; nothing is
+        checked. ``gpu`` is the number of the GPU that they are on. It must be the current one at
+        each call, and PyTorch must be imported."""
         if gpu is not None:
             return addresses.on_gpu(self._module, self.arguments, self._workspace, gpu)
         return None if self._workspace else addresses.on_cpu(self._module, self.arguments)
@@ -152,8 +152,7 @@ class Library:
         )
 
     def _new_outputs(self, first: Any) -> Any:
-        """Return new outputs, made by the library that ``first`` is an array of. Raises
-        WrongArgument."""
+        """Return new outputs, made by the array library of ``first``. Raises WrongArgument."""
         try:
             made = [tensors.empty_like(first, each.shape, each.dtype) for each in self._outputs]
         except WrongArgument:
@@ -162,7 +161,7 @@ class Library:
         return made[0] if len(made) == 1 else tuple(made)
 
     def _unpack_outputs(self, out: Any) -> tuple[Any, ...]:
-        """Return the outputs that ``out`` has, if there are several. Raises WrongArgument."""
+        """Return the outputs in ``out``, of a library with several. Raises WrongArgument."""
         if not isinstance(out, tuple | list) or len(out) != len(self._outputs):
             names = ", ".join(output.name for output in self._outputs)
             given = f"{len(out)} of them" if isinstance(out, tuple | list) else type(out).__name__
@@ -313,8 +312,8 @@ def _sealed(content: bytes) -> Iterator[str]:
             file.write(content)
         fcntl.fcntl(handle, fcntl.F_ADD_SEALS, _NO_MORE_CHANGES)
         # The link gives the copy a unique name with the ending that TVM wants. The loader does not
-        # read a name again that it knows, and the handle's number, which is part of the name in
-        # /proc, will be used for another file.
+        # read a file again whose name it knows. The name in /proc is not unique: it has the
+        # handle's number, which will be used for another file.
         with tempfile.TemporaryDirectory(prefix="convtune-") as folder:
             name = Path(folder) / "library.so"
             name.symlink_to(f"/proc/self/fd/{handle}")

@@ -1,4 +1,4 @@
-"""Manifest: what is known of a library; verified: reading one after checking its signature."""
+"""The description of a library, and reading it after checking its signature."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def verified(
 ) -> Manifest:
     """Return the manifest in ``content``, once its signature is found to be valid and trusted.
 
-    Nothing in ``content`` is parsed before. ``trusted`` is called with the signer's public key and
-    returns the keys that are trusted. ``what`` names the library in messages.
+    Nothing in ``content`` is parsed before that. ``trusted`` is called with the signer's public key
+    and returns the keys that are trusted. ``what`` names the library in messages.
 
     Raises UntrustedSigner if the key is not trusted; BrokenArtifact if the signature is not valid
     for these bytes, or the manifest is damaged or of another version.

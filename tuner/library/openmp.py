@@ -1,7 +1,7 @@
 """Running a library's parallel loops on the threads of PyTorch, if it is in the process.
 
-TVM's own threads would spin on processors that PyTorch's next operator needs, and PyTorch's on
-those that TVM needs. tuner/build/openmp.c is the part that is in each library for a CPU.
+TVM's own threads would spin on processors that PyTorch's next operator needs, and PyTorch's threads
+on processors that TVM needs. tuner/build/openmp.c is the part that is in each library for a CPU.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 FUNCTION = "use_openmp"
-"""Name of the function by which a library for a CPU takes the threads. Libraries of earlier
+"""Name of the function that makes a library for a CPU use these threads. Libraries of earlier
 releases lack it."""
 _NAMES = (
     "GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "_ZN2at15get_num_threadsEv",
@@ -37,8 +37,7 @@ def use_pytorchs(module: Any, threads: int) -> None:
 @cache
 def _addresses() -> tuple[int, ...]:
     """Return the addresses of _NAMES; () if PyTorch lacks one of them."""
-    # PyTorch's library and those that it is linked to are searched, and no others, which may have
-    # their own OpenMP
+    # search only PyTorch's library and those that it is linked to: others may have their own OpenMP
     try:
         pytorch = sys.modules["torch"]._C.__file__
         loaded = ctypes.CDLL(pytorch, mode=os.RTLD_NOLOAD | os.RTLD_NOW)

@@ -37,9 +37,9 @@ class Pins:
         return frozenset[str]().union(*self._read().values())
 
     def meet(self, url: str, keys: Collection[str]) -> frozenset[str]:
-        """Pin these keys unless some are pinned for the service. Return those that are pinned then.
+        """Pin these keys if the service has no pinned keys yet. Return its pinned keys.
 
-        Another process may have pinned others first.
+        They may be other keys, which another process has pinned first.
         """
         return self._write(url, keys, again=False)
 
@@ -48,8 +48,7 @@ class Pins:
         return self._write(url, keys, again=True)
 
     def _write(self, url: str, keys: Collection[str], *, again: bool) -> frozenset[str]:
-        """Pin the keys if none are pinned yet or ``again`` is set. Return those that are pinned
-        then."""
+        """Pin the keys if the service has none yet or ``again`` is set. Return its pinned keys."""
         try:
             with config.locked(self.path.parent):
                 pinned = self._read()

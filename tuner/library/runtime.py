@@ -18,17 +18,17 @@ LIBRARIES = {
 loaded."""
 KINDS = tuple(LIBRARIES)
 SPINS = 2000
-"""How often an idle thread of TVM looks for work before it sleeps: for about a millisecond. TVM's
-default, 300,000, would keep the processor from the next thing that the program calls:
+"""How often an idle thread of TVM looks for work before it sleeps, which takes about a millisecond.
+With TVM's default, 300,000, it would occupy a processor that the program's next call needs:
 docs/benchmarks/two-runtimes.md has the figures."""
 
 
 def threading_environment(threads: int) -> dict[str, str]:
     """Return the variables that TVM reads before a process's first parallel kernel.
 
-    They set the number of threads, where TVM would take half of the processors. They keep TVM from
-    binding its threads, and the calling one, to processors for good. They let threads sleep soon
-    after their work.
+    They set the number of threads: without them TVM takes half of the processors. They keep TVM
+    from binding its threads, and the calling thread, to processors for good. They let threads sleep
+    soon after their work.
     """
     return {
         "TVM_NUM_THREADS": str(threads),
@@ -38,9 +38,9 @@ def threading_environment(threads: int) -> dict[str, str]:
 
 
 def take_threads(threads: int) -> None:
-    """Make this process's parallel kernels run on so many threads.
+    """Make this process's parallel kernels run on that number of threads.
 
-    Variables that are set in its environment already keep their values.
+    Variables that its environment already has keep their values.
     """
     for name, value in threading_environment(threads).items():
         os.environ.setdefault(name, value)
@@ -60,7 +60,7 @@ def _take_one_after_a_fork() -> None:
 def load_runtime(kind: str) -> None:
     """Load the runtime that makes libraries for ``cpu`` or ``cuda`` callable.
 
-    TVM is located and not imported, which would take seconds and load its compiler. Raises
+    TVM is located but not imported: an import would take seconds and load the compiler. Raises
     MissingRuntime.
     """
     try:
@@ -92,7 +92,7 @@ def libraries_folder() -> Path:
 def _load_packaged_cudart() -> None:
     """Load CUDA's runtime from the packages of the extra ``cuda``, where the loader does not look.
 
-    If they are not installed, the loader finds that of a CUDA toolkit.
+    If these packages are not installed, the loader finds the runtime of a CUDA toolkit.
     """
     spec = find_spec("nvidia")
     for root in spec.submodule_search_locations or () if spec else ():

@@ -20,7 +20,7 @@ from tuner.errors import BadSigningKey
 
 FILE = "signing_key.pem"
 MOST_BYTES = 16_384
-"""The most bytes that are read of a key's file."""
+"""Limit for the bytes that are read from a key's file."""
 OTHERS = 0o077
 """Mode bits that let others than the owner use a file."""
 
@@ -35,9 +35,9 @@ def default_path() -> Path:
 def own_key(path: Path) -> Ed25519PrivateKey:
     """Return the key at ``path``. Make one if there is none.
 
-    If several processes come at once, one of them makes it. Raises BadSigningKey if it can't be
-    read or made, is damaged, belongs to another user, or if others may read it or write to its
-    folder.
+    If several processes call this at once, one of them makes the key. Raises BadSigningKey if the
+    key can't be read or made, is damaged, belongs to another user, or if others may read it or
+    write to its folder.
     """
     try:
         if not path.exists():

@@ -1,4 +1,4 @@
-"""Checks of the arrays that a library is called on: those of any library that speaks DLPack."""
+"""Checks of the arrays that a library is called on. Any array type that supports DLPack will do."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def checked_view(argument: Argument, array: Any, kind: str) -> Any:
 
 
 def cast(array: Any, dtype: str) -> Any:
-    """Return a contiguous copy of the array in that dtype, if it needs and has a conversion.
+    """Return a contiguous copy of the array in that dtype, if it can be converted.
 
-    An array of NumPy or PyTorch with another real dtype has one. Any other is returned as it is.
+    An array of NumPy or PyTorch with another real dtype can. Any other array is returned unchanged.
     """
     if not _castable(array) or str(array.dtype).removeprefix("torch.") == dtype:
         return array
@@ -90,14 +90,14 @@ def fast_arguments(
     sizes: tuple[int, ...],
     plain_and_apart: Callable[..., bool],
 ) -> tuple[Any, ...] | None:
-    """Return the arguments as a library can be called on them without further checks, or None.
+    """Return the arguments in a form that needs no further checks before the call, or None.
 
     The last ``written`` arguments are the outputs; ``sizes`` are the bytes of every argument. The
     library itself still checks shapes and dtypes. NumPy arrays are returned if they are contiguous,
     aligned and no output shares memory with another argument; read-only inputs are converted to
     tensors. PyTorch tensors are returned if ``plain_and_apart(torch, arguments, sizes)`` says that
-    they are plain and no output shares memory. None means that :func:`checked_view` has to look at
-    each.
+    they are plain and no output shares memory. None means that :func:`checked_view` must check each
+    argument.
     """
     if isinstance(arguments[-1], np.ndarray):
         return _fast_numpy_arguments(arguments[:-written], arguments[-written:])
@@ -148,11 +148,11 @@ def check_together(views: dict[str, Any], written: int) -> None:
 
 
 def new_workspace(array: Any, elements: int, kind: str) -> Any:
-    """Return the workspace of a call: so many float32 elements on the device of ``array``.
+    """Return the workspace of a call: that number of float32 elements on the device of ``array``.
 
     PyTorch's allocator gives the memory to nobody else until the kernels queued on the current
-    stream are done; while a CUDA graph is captured, as long as the graph lives. Raises
-    WrongArgument if ``array`` is on a GPU and not PyTorch's.
+    stream are done. If a CUDA graph is being captured, the memory is reserved as long as the graph
+    lives. Raises WrongArgument if ``array`` is on a GPU and not PyTorch's.
     """
     if is_torch(array):
         torch = sys.modules["torch"]
@@ -181,7 +181,7 @@ def empty_like(array: Any, shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def is_torch(array: Any) -> bool:
-    """Return whether it is a PyTorch tensor. PyTorch is not imported."""
+    """Return whether ``array`` is a PyTorch tensor. PyTorch is not imported."""
     torch = sys.modules.get("torch")  # a caller with a tensor has imported it
     return torch is not None and isinstance(array, torch.Tensor)
 
@@ -207,7 +207,7 @@ def _castable(array: Any) -> bool:
 
 
 def _conversion_hint(dtype: str, array: Any, written: bool) -> str:
-    """Return the end of an error message: how the caller gets an array of that dtype."""
+    """Return the end of an error message, which says how to get an array of that dtype."""
     if "complex" in str(array.dtype):
         return (
             "without an epilogue the operator is linear: call it on contiguous copies of the real "

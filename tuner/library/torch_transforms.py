@@ -1,4 +1,4 @@
-"""Recordings and transformations by PyTorch that a compiled library would be left out of.
+"""Detection of PyTorch's recordings and transformations that would miss a compiled library.
 
 PyTorch does not see that a library is called, so it can't record or transform the call.
 """
@@ -27,8 +27,8 @@ def is_inactive(torch: ModuleType) -> bool:
     """Return whether nothing records or transforms calls, so that a call on plain tensors loses
     nothing.
 
-    Beside what :func:`is_recording` looks at, that is torch.func and make_fx's pre-dispatch
-    tracing. It is as cheap.
+    This checks torch.func and make_fx's pre-dispatch tracing in addition to what
+    :func:`is_recording` checks. It is as cheap.
     """
     native = torch._C
     return not (
@@ -39,7 +39,8 @@ def is_inactive(torch: ModuleType) -> bool:
 
 
 def unsupported_reason(*tensors: Any) -> str | None:
-    """Return what a call on these tensors would lose, as the end of a message; None if nothing."""
+    """Return what a call on these tensors would lose, as the end of a message; None if it would
+    lose nothing."""
     torch = sys.modules["torch"]
     if torch.jit.is_tracing():
         return "torch.jit.trace can't record it"

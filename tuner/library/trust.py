@@ -1,7 +1,7 @@
 """Deciding whose signatures are trusted.
 
-Trusted are the keys that a program names, or this machine's own key and those that were pinned when
-a service was first met.
+The trusted keys are those that a program names. If it names none, they are this machine's own key
+and the keys that were pinned when a service was first met.
 """
 
 from __future__ import annotations

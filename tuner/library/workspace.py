@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 FUNCTION = "workspace"
-"""Name of the function by which a library that needs a workspace says how many float32 elements."""
+"""Name of a library's function that returns how many float32 elements of workspace it needs."""
 
 
 def elements(module: Any) -> int:
