@@ -21,16 +21,17 @@ from templates.workload import Workload
 CASES = ("normal", "positive", "impulse", "decaying", "offset")
 """The names of the cases, which :func:`draw` describes."""
 FEW_ELEMENTS = 32
-"""An output with more elements than this has a large one in every draw; :func:`_is_unsuitable`
-looks at the others."""
+"""An output with more elements than this has a large element in every draw. The other outputs are
+checked by :func:`_is_unsuitable`."""
 
 LARGE = 2**24
-"""Bytes from which a workload is large. Its cases, all but the first, have only :data:`SIGNALS`
-different signals or, if it has one signal, :data:`CHANNELS` different channels, which repeat."""
+"""Size in bytes from which a workload is large. All its cases but the first have only
+:data:`SIGNALS` different signals, which repeat. If it has one signal, they have only
+:data:`CHANNELS` different channels, which repeat."""
 SIGNALS, CHANNELS = 5, 37
-"""These are primes: a program that reads a wrong signal or channel, one that is a power of two
-away, for example, reads different data. There are more channels than :data:`FEW_ELEMENTS`, because
-a gradient may have only one element for each channel."""
+"""These are primes, so that a program that reads a wrong signal or channel, for example one that is
+a power of two away, reads different data. There are more channels than :data:`FEW_ELEMENTS`,
+because a gradient may have only one element for each channel."""
 
 SUMS_STD = np.float32(4)
 """Standard deviation of the sums before an activation: they pass the points, up to 6, at which an
@@ -40,8 +41,8 @@ LINEAR_AT = 5.0
 
 RANGE = {"float32": 1e20, "bfloat16": 1e20, "float16": 2.0**4}
 """By dtype, the factor of one input in the cases ``decaying`` and ``offset``; the other input is
-divided by it. So the sums keep their size, while halves of split numbers and transformed inputs, in
-programs that compute them, must neither overflow nor vanish."""
+divided by it. So the sums keep their size. But a program that splits numbers into halves, or
+transforms inputs, fails if these overflow or vanish."""
 OFFSET = {"float32": 1000.0, "bfloat16": 16.0, "float16": 64.0}
 """By dtype, the constant in the case ``offset``, as a multiple of the standard deviation of the
 noise on it. It is smaller for dtypes with fewer bits."""
@@ -117,11 +118,11 @@ def write(workload: Workload, directory: Path, seed: int) -> None:
 
 
 def _without_repeats(workload: Workload, name: str) -> Workload:
-    """Return the workload of the different signals and channels that a case has.
+    """Return the workload, reduced to the different signals and channels of a case.
 
-    The first case has all of them. The other cases of a large workload have fewer, because to draw
-    all for each would take longer than a search. A workload with an output of at most
-    :data:`FEW_ELEMENTS` elements has all in every case.
+    The first case has all of them. The other cases of a large workload have fewer, because drawing
+    all of them for each case would take longer than a search. If an output of the workload has at
+    most :data:`FEW_ELEMENTS` elements, every case has all of them.
     """
     few = any(output.elements <= FEW_ELEMENTS for output in workload.outputs)
     if name == CASES[0] or workload.bytes < LARGE or few:
@@ -161,7 +162,7 @@ def read(workload: Workload, directory: Path) -> list[Case]:
     disk."""
 
     def mapped(case: str, part: str, dtype: str) -> Any:
-        # a file stores bfloat16, which is not NumPy's own, as two bytes without a meaning
+        # bfloat16 is not a dtype of NumPy's own, so a file stores it as two bytes without a meaning
         return np.load(directory / f"{case}.{part}.npy", mmap_mode="r").view(in_numpy(dtype))
 
     return [
@@ -185,10 +186,10 @@ def draw(workload: Workload, name: str, rng: np.random.Generator) -> tuple[Array
     - ``normal``: normally distributed, as most users' data is.
     - ``positive``: sums do not cancel, so rounding errors grow.
     - ``impulse``: the first input is zero except at its corners, where mistakes in padding and halo
-      show. The second is at least 1 at its own corners, because outputs may meet nothing else, and
-      errors of transforms are relative to all of it.
+      show. The second is at least 1 at its own corners: some outputs depend on nothing else of it,
+      but the errors of transforms are relative to all of it.
     - ``decaying``: the first input is large; the second is tiny, begins with a spike and decays.
-      One product dominates each sum, so no other averages its rounding error out.
+      One product dominates each sum, so other products do not average out its rounding error.
     - ``offset``: the first input is tiny, a constant with far smaller noise on it; the second is
       large.
     """
@@ -275,7 +276,7 @@ def _pieces(array: Any) -> list[Any]:
 
 
 def _corners(argument: Argument) -> Iterator[tuple[tuple[Any, ...], int]]:
-    """Yield the index of each corner of an argument, and at how many far ends it is.
+    """Yield the index of each corner of an argument, and on how many axes it is at the far end.
 
     Corners are at both ends of height and width. If the argument's layout names neither, they are
     at both ends of the last axis.
@@ -335,9 +336,9 @@ def _limits(workload: Workload) -> Any:
 def _is_unsuitable(workload: Workload, inputs: Sequence[Array], references: References) -> bool:
     """Return whether an output with few elements is unsuitable as a reference.
 
-    It is if all of its elements are far smaller than such sums usually are, or below the normal
-    range of the dtype. The error is relative to the largest element, so such a draw would fail
-    correct programs.
+    An output is unsuitable if all of its elements are far smaller than such sums usually are, or
+    below the normal range of the dtype. The error is relative to the largest element, so correct
+    programs would fail on such a draw.
     """
     few = [output.name for output in workload.outputs if output.elements <= FEW_ELEMENTS]
     if not few:

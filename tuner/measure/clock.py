@@ -16,9 +16,9 @@ STEADY = 0.25
 """Samples are spread if their 10th and 90th percentiles differ by more than this share of the
 median. Then more of them are taken."""
 MORE = 4
-"""How many times as many samples, and how many times as long, are taken if samples are spread."""
+"""If samples are spread, their number and the time that they may take are multiplied by this."""
 FEWEST = 5
-"""Disturbed samples are left out if at least so many others remain."""
+"""Disturbed samples are left out if at least this many others remain."""
 
 Summary = dict[str, Annotated[int, Field(le=2**53)] | FiniteFloat]
 """A summary of samples, with the keys that :func:`summarise` returns."""
@@ -95,8 +95,8 @@ def spread(summary: Mapping[str, Any]) -> float:
 def take(sampler: Sampler, count: int, budget_seconds: float) -> Summary:
     """Return the summary of up to ``count`` samples, after a first one that is dropped.
 
-    There are fewer, but at least two, if they have taken ``budget_seconds``. If the samples are
-    spread, up to four times as many are taken in up to four times as long.
+    Sampling stops earlier if the samples have taken ``budget_seconds``, but not before there are
+    two. If the samples are spread, up to four times as many are taken in up to four times as long.
     """
     samples: list[Sample] = []
     spent = 0.0

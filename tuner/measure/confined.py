@@ -33,7 +33,7 @@ log = structlog.get_logger()
 RUN_MEMORY = 0.75
 """Share of the machine's memory for the one process that runs candidates."""
 PROBE_SECONDS = 60.0
-"""Limit of a try of the GPU's driver."""
+"""Time limit for probing the GPU's driver."""
 ENVIRONMENT = {"TVM_USE_RUNTIME_LIB": "1"}
 LIMITED = Confinement()
 """The limits of processes that run peers, or libraries that have passed every check. Their memory
@@ -55,8 +55,8 @@ def candidate_confinement(kind: str, folder: str) -> Confinement:
 def can_be_confined(probe: Callable[[Path], None]) -> bool:
     """Return whether the GPU's driver works in a confined process.
 
-    ``probe`` does what a trial does with the driver; it is given the only folder that may be
-    written. A warning is logged if the driver works without the limits only. The answer takes
+    ``probe`` does what a trial does with the driver. Its argument is the only folder that it may
+    write to. A warning is logged if the driver works only without the limits. The answer takes
     seconds and is kept for the life of this process.
     """
     try:
@@ -67,8 +67,8 @@ def can_be_confined(probe: Callable[[Path], None]) -> bool:
 
 @cache
 def _works_confined(probe: Callable[[Path], None]) -> bool:
-    """Return what :func:`can_be_confined` does. Raise ChildFailed, which is not cached, if the
-    driver works in no process at all."""
+    """Return whether the driver works confined. Raise ChildFailed, which is not cached, if it works
+    in no process at all."""
     with TemporaryDirectory(prefix="convtune-confined-") as folder:
         try:
             _run_probe(probe, folder, _in_folder(folder, device_files()))

@@ -19,7 +19,7 @@ WAKE_SECONDS = 3e-3
 MAX_CALLS = 10_000
 """Most calls in a sample."""
 REST_SECONDS, MOST_REST_SECONDS = 1e-3, 20e-3
-"""The pause between two looks at a process's threads, and the longest wait for them to stop.
+"""The pause between two checks of a process's threads, and the longest wait for them to stop.
 OpenMP's threads spin for milliseconds after their work, on cores that the next kernel needs."""
 TASKS = Path("/proc/self/task")
 """Folder with an entry for each thread of this process."""
@@ -62,7 +62,7 @@ class CpuClock:
     def turn(self, kernel: Kernel) -> None:
         """Prepare for timing this kernel, unless it is the one that was timed last.
 
-        The threads of the kernel before are waited for until they stop, and this one's are woken.
+        Wait until the threads of the previous kernel stop, and wake the threads of this one.
         """
         if kernel is not self._latest:
             rest()
@@ -118,8 +118,8 @@ def rest() -> None:
 def others_run() -> bool:
     """Return whether another thread of this process runs or waits for a core.
 
-    Return True if the system does not say. The process's own CPU time can't tell, because Linux
-    updates it every 4 ms for threads that run.
+    Return True if the system does not tell. The CPU time of the process can't be used, because
+    Linux updates it only every 4 ms for threads that run.
     """
     if not TASKS.exists():
         return True

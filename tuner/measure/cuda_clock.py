@@ -17,11 +17,11 @@ COPIES = 100
 SAMPLE_SECONDS = 1e-3
 """Least length of a sample, up to :data:`MOST_REPLAYS` replays."""
 MOST_REPLAYS = 10
-"""Most replays of a graph in one sample. To start the first takes some tens of microseconds, which
-is too much to be shared by only a hundred copies of a small kernel."""
+"""Most replays of a graph in one sample. Starting the first replay takes some tens of microseconds,
+which would distort the time of a small kernel if only a hundred copies shared them."""
 LEADING_SECONDS = 5e-3
 """A graph that takes less is replayed once more before a sample, uncounted. During that replay the
-host starts those that are counted, for which it needs some tens of microseconds."""
+host starts the counted replays, which takes it some tens of microseconds."""
 ROTATED_SETS = 50
 """Limits for the sets of tensors of a cold sample: their number, and their bytes together."""
 ROTATED_BYTES = 2**30

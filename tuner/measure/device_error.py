@@ -1,6 +1,6 @@
 """Computing the error of an output on the GPU.
 
-To copy 38 million elements to the host and compare them there takes longer than to time a
+Copying 38 million elements to the host and comparing them there takes longer than timing a
 candidate.
 """
 
@@ -87,8 +87,8 @@ def source(y: str, reference: str) -> str:
 class LargestDifference:
     """Computes max|y - ref| of two of TVM's tensors on one GPU, in float64.
 
-    y has a workload's dtype, ref is float64 or float32. The result is NaN or infinity if y holds
-    one. A reference that is shorter than y is repeated to its length.
+    y has a workload's dtype, ref is float64 or float32. The result is NaN or infinity if y contains
+    such a value. A reference that is shorter than y is repeated to its length.
     """
 
     def __init__(self, device: Any) -> None:

@@ -15,7 +15,8 @@ from templates.workload import Workload
 def empty(workload: Workload, kind: str) -> Schedule:
     """Return the schedule of the empty program for a kind of target.
 
-    ``workload`` must be EMPTY_WORKLOAD, a conv1d of one sample, for whose arguments it is written.
+    ``workload`` must be EMPTY_WORKLOAD, a conv1d of one sample, because the program is written for
+    its arguments.
     """
     return Schedule(_program(on_gpu=kind == "cuda"))
 

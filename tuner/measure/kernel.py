@@ -33,9 +33,9 @@ class Kernel:
 
     ``call()`` runs it once on its tensors. ``evaluator(number=, repeat=)`` is TVM's loop around a
     compiled function and returns the seconds of one call for each repeat. ``rotated(n)`` returns
-    calls on n separate sets of tensors. ``graphed(copies, stream)``, of a library that captures its
-    own graphs, returns a function that replays so many copies on a CUDA stream or, if it can't be
-    captured, calls it as often.
+    calls on n separate sets of tensors. ``graphed(copies, stream)`` is for a library that captures
+    its own graphs. It returns a function that replays that many copies on a CUDA stream or, if the
+    library can't be captured, calls it that often.
     """
 
     call: Callable[[], Any]
@@ -115,7 +115,7 @@ class Tensors:
         if kept.shape == target.shape:
             target.copyfrom(kept)
             return
-        # wait for what writes them; on a GPU this also makes the context current in this thread
+        # wait until both are written; on a GPU this also makes the context current in this thread
         self.device.sync()
         whole, part = (math.prod(each.shape) * each.dtype.itemsize for each in (target, kept))
         self._copy(target.data_ptr(), kept.data_ptr(), part)
@@ -205,7 +205,7 @@ class Loaded:
         )
 
     def _rotated(self, sets: int) -> list[Callable[[], Any]]:
-        """Return calls on so many separate sets of tensors, each with a copy of the inputs."""
+        """Return calls on that many separate sets of tensors, each with a copy of the inputs."""
         calls: list[Callable[[], Any]] = []
         for _ in range(sets):
             copies = self._tensors.new_set()

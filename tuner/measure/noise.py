@@ -38,7 +38,7 @@ class OtherLoad:
 def noise(
     probe: Mapping[str, Any] | None, load: float, winner: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what is stored with a time about the machine's noise.
+    """Return the facts about the machine's noise that are stored with a time.
 
     ``quiet`` says whether the machine was quiet. If it was not, ``reason`` says why and what to do;
     else it is None. ``spread`` and ``probe_spread`` are the 90th minus the 10th percentile of the
@@ -68,8 +68,8 @@ def noise(
 
 
 def measure_noise() -> dict[str, Any]:
-    """Return the :func:`noise` of a third of a second in which only a small NumPy kernel runs
-    here."""
+    """Return the :func:`noise` of a third of a second in which this process runs only a small NumPy
+    kernel."""
     others = OtherLoad()
     a = np.ones(NOISE_SIZE, np.float32)
     call = partial(np.multiply, a, a, a)
@@ -85,7 +85,7 @@ def measure_noise() -> dict[str, Any]:
 
 
 def _busy() -> float:
-    """Return the processor seconds that were not idle since boot, of all processors together."""
+    """Return the seconds since boot in which processors were busy, all processors together."""
     times = psutil.cpu_times()._asdict()
     part_of_others = ("guest", "guest_nice")  # they are included in user and nice
     return float(

@@ -17,7 +17,7 @@ def roofline(
     ``compute``), compulsory bytes over the peak bandwidth (``memory``; both from Williams,
     Waterman, Patterson, "Roofline", 2009), and ``empty_us``, the time of the empty program
     (``launch``), which begins early if the device can
-    (``templates/kernels/launches/early_launch.py``). ``bound`` names the one it is, and
+    (``templates/kernels/launches/early_launch.py``). ``bound`` names the largest, and
     ``fraction`` is floor over time. All are None if the device's peaks are unknown.
     """
     if not (limits.peak_flops and limits.peak_bandwidth):

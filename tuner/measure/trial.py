@@ -31,8 +31,8 @@ class RunOrder:
     """A library to measure.
 
     It computes the workload and runs on the device of ``kind``, whose last cache has
-    ``cache_bytes`` bytes. ``cases`` is the folder of the cases. If it is ``rough``, few samples are
-    taken: the times decide nothing.
+    ``cache_bytes`` bytes. ``cases`` is the folder of the cases. If the order is ``rough``, few
+    samples are taken, because the times decide nothing.
     """
 
     workload_key: str
@@ -71,8 +71,8 @@ def write_cases(workload_key: str, directory: Path, seed: int) -> None:
 
 
 def warm_up(workload_key: str, directory: Path, kind: str, cache_bytes: int) -> None:
-    """Put tensors, cases and clock on the device, for which the first candidate would have to
-    wait."""
+    """Put tensors, cases and clock on the device, so that the first candidate need not wait for
+    them."""
     tensors = _tensors(workload_key, kind)
     for case in read_cases(workload_key, directory):
         tensors.fill(case)

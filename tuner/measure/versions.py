@@ -62,7 +62,7 @@ def of_peers(device: Device) -> dict[str, str]:
 
 
 def _installed(names: Iterable[str]) -> dict[str, str]:
-    """Return the versions of those distributions that are installed."""
+    """Return the versions of the distributions among ``names`` that are installed."""
     found = {}
     for name in names:
         with suppress(PackageNotFoundError):
