@@ -1,5 +1,5 @@
-"""Translation of a workload into the call of PyTorch that computes it, as a package's table of
-kernels names it."""
+"""Translation of a workload into the PyTorch call that computes it, in the form of a package's
+table of kernels."""
 
 from __future__ import annotations
 

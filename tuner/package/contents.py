@@ -61,9 +61,10 @@ def chosen(
     device: str | None = None,
 ) -> list[Best]:
     """Return the bests of the workloads on each device, or those of all workloads if ``workloads``
-    is None. ``operator``, ``target`` (a kind of device) and ``device`` leave out all others.
+    is None. ``operator``, ``target`` (a kind of device) and ``device`` leave out the bests of
+    others.
 
-    Raise NotTuned, which names the given workloads that have no best."""
+    Raise NotTuned if some of the given workloads have no best. The error names them."""
     if workloads is None:
         names = [operator] if operator else [each.name for each in templates.operators()]
         found = [source.bests(name, target=target, device=device) for name in names]
@@ -89,7 +90,7 @@ def chosen(
 def contents(source: Local, bests: Iterable[Best]) -> Contents:
     """Return the kernels of the bests, whose signatures and hashes are checked as before a load.
 
-    If several bests serve the same call on the same device, the one with the smallest max_error is
+    If several bests serve the same call on the same device, the best with the smallest max_error is
     taken. Bests are left out if PyTorch was faster, if no function of the package would call them,
     or if their library is for another kind of processor than this host's. Raise UntrustedSigner,
     BrokenArtifact, NoLibrary, or MissingRuntime if TVM's runtime can't be read here."""

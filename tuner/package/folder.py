@@ -1,5 +1,5 @@
-"""The folder of a package, which pip installs, and which ``get_local_kernel`` of Hugging Face's
-``kernels`` loads."""
+"""The folder of a package. pip installs it, and ``get_local_kernel`` of Hugging Face's ``kernels``
+loads it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _NAME = re.compile("[a-z][-a-z0-9]{0,62}[a-z0-9]")
 _COMPUTING = {"torch", "numpy", "tvm", "tvm_ffi", "apache_tvm", "apache_tvm_ffi"}
 _TUNING = {"convtune", "api", "db", "templates", "tuner"}
 _TAKEN = {*sys.stdlib_module_names, *_COMPUTING, *_TUNING}
-"""Names that no package may take. It would hide the module of that name, or pip would replace the
-installed package of that name with it."""
+"""Names that a package may not take. It would hide the module of that name, or pip would replace
+the installed package of that name with it."""
 
 
 def name_of(folder: Path, given: str | None) -> str:
-    """Return the package's name: the given one, or else one made from the folder's name.
+    """Return the package's name: the given name, or a name made from the folder's.
 
     Raise BadOrder if it is malformed, a keyword of Python or the name of another package."""
     name = given or re.sub("[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
@@ -52,9 +52,9 @@ def name_of(folder: Path, given: str | None) -> str:
 def write(folder: Path, name: str, found: Contents) -> None:
     """Write the package into ``folder``, as a whole or not at all.
 
-    Each kind of device gets a variant. The variant for GPUs contains the kernels for CPUs too, and
-    pip installs that one if there is one. Raise UnusableFile if the folder can't be written or is
-    not empty, and MissingRuntime if TVM's runtime can't be read."""
+    Each kind of device gets a variant. The variant for GPUs contains the kernels for CPUs too. If
+    it exists, pip installs it. Raise UnusableFile if the folder can't be written or is not empty,
+    and MissingRuntime if TVM's runtime can't be read."""
     with _whole(folder) as partial:
         for place, kind in enumerate(found.kinds):
             kernels = [each for each in found.kernels if each.kind in found.kinds[: place + 1]]

@@ -22,7 +22,7 @@ def instructions(library: bytes, target: Mapping[str, Any]) -> list[str] | None:
     """Return the vector extensions since AVX that a library compiled for a target may use, in
     LLVM's spelling: AVX, AVX2, AVX-512, FMA, F16C, BMI, GFNI.
 
-    Return None for other processors than x86-64, on which a package can't tell what there is."""
+    Return None for other processors than x86-64, because a package can't tell what they have."""
     return list(_features(json.dumps(target))) if machine(library) == _X86 else None
 
 

@@ -15,8 +15,9 @@ from .reference import apply_epilogue, reference_convolution
 from .table import FOLDER, KERNELS, METADATA, Kernel, name_of, unfit
 
 DRAWS = 16
-"""The most inputs that are drawn for a call. A further one is drawn if all outputs are nearly zero,
-as a few outputs may be by cancellation or by the activation: no error is relative to zero."""
+"""How many times inputs are drawn for a call at most. They are drawn again if all outputs are
+nearly zero, because no error is relative to zero. Cancellation or the activation can make a few
+outputs nearly zero."""
 
 
 def main() -> int:
@@ -48,7 +49,7 @@ def main() -> int:
 
 
 def changed() -> list[str]:
-    """Return the files of the package that are missing, or whose bytes are not those packed."""
+    """Return the files of the package that are missing or differ from what was packed."""
     named: dict[str, str] = METADATA["digest"]["files"]
     return [name for name, digest in named.items() if _digest(name) != digest]
 
@@ -78,8 +79,9 @@ def error_of(kernel: Kernel, device: torch.device) -> float:
 def _drawn(
     kernel: Kernel, device: torch.device, seed: int
 ) -> tuple[tuple[Tensor, Tensor, Tensor | None, Tensor | None], Tensor, float]:
-    """Return what is drawn with a seed (input, weight, bias, residual), the reference in float64,
-    and the usual size of a sum: the root of its squared products' sum, at its largest."""
+    """Return the tensors drawn with a seed (input, weight, bias, residual), the reference in
+    float64, and the usual size of the largest sum: the root of the largest sum of squared
+    products."""
     call = kernel.call
     dtype = getattr(torch, call.dtype)
     draw = torch.Generator().manual_seed(seed)

@@ -22,8 +22,8 @@ def convolve(
 ) -> Tensor:
     """Return the output of a call, by a kernel if there is one for it, else by PyTorch.
 
-    ``settings`` is stride, padding, dilation, groups, flipped and activation. The output has its
-    channels where those of the input are in memory."""
+    ``settings`` is stride, padding, dilation, groups, flipped and activation. In memory the
+    output's channels come last if the input's do."""
     call = _call(x, weight, bias, residual, *settings)
     kernel = call and _kernel(call, x.device)
     if kernel is None or _would_load_in_a_graph(kernel, x):

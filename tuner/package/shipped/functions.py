@@ -83,7 +83,7 @@ def _call_operator(
     activation: str,
 ) -> Tensor:
     """Check the arguments, bring them into the operator's form (a batch, and lists of ``axes`` or
-    2 * ``axes`` numbers) and call it. ``groups`` is None for a group of each channel."""
+    2 * ``axes`` numbers) and call it. ``groups`` is None if each channel is a group."""
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation is {activation!r}, and must be one of {[*ACTIVATIONS]}")
     if x.ndim not in (axes + 1, axes + 2) or weight.ndim != axes + 2:

@@ -45,8 +45,9 @@ class Library:
         self.ran_on: set[torch.device] = set()
 
     def __call__(self, **given: Tensor) -> Tensor:
-        """Return the output for ``input``, ``weight``, ``bias`` and ``residual``, in this order. Of
-        the last two those are given that the kernel takes. All shapes are PyTorch's."""
+        """Return the output for ``input``, ``weight``, ``bias`` and ``residual``, in this order.
+        The last two must be given if, and only if, the kernel takes them. All shapes are
+        PyTorch's."""
         x, weight = given["input"], given["weight"]
         taken = []
         for name, tensor in given.items():

@@ -61,7 +61,7 @@ def channels_last(x: Tensor) -> Tensor:
 
 
 def match_layout(y: Tensor, x: Tensor) -> Tensor:
-    """Return the output ``y`` with its channels where those of the input ``x`` are in memory."""
+    """Return the output ``y``, with channels last in memory if those of the input ``x`` are."""
     if not x.is_contiguous() and channels_last(x).is_contiguous():
         return channels_last(y).contiguous().movedim(-1, 1)
     return y.contiguous()

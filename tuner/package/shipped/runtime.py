@@ -1,4 +1,4 @@
-"""Loading of TVM's runtime, of which the package has a copy, and the threads of its kernels."""
+"""Loading of TVM's runtime (the package has a copy), and the threads of the package's kernels."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ registers. A library whose function is registered is loaded already."""
 
 
 def load_runtime(kind: str) -> None:
-    """Load what runs kernels for ``cpu`` or ``cuda``. Raise OSError if it can't be loaded.
+    """Load the libraries that run kernels for ``cpu`` or ``cuda``. Raise OSError if that fails.
 
     A second copy of TVM's runtime would end the process, because it registers the same functions.
-    So a runtime that is loaded stays. If none is, an installed TVM's is preferred to the package's
-    own, because that TVM may be imported later."""
+    So a runtime that is loaded stays. If none is loaded, the runtime of an installed TVM is
+    preferred to the package's own, because that TVM may be imported later."""
     for name, function in _LIBRARIES[kind].items():
         if tvm_ffi.get_global_func(function, allow_missing=True) is None:
             ctypes.CDLL(str(_folder() / name), mode=ctypes.RTLD_GLOBAL)
 
 
 def take_threads(threads: int) -> None:
-    """Let this process's parallel kernels run on so many threads of TVM's, which are not bound to
-    processors and sleep soon after their work. Variables that are set already stay as they are."""
+    """Let this process's parallel kernels run on that many threads of TVM's. The threads are not
+    bound to processors and sleep soon after their work. Variables that are set already stay."""
     os.environ.setdefault("TVM_NUM_THREADS", str(threads))
     os.environ.setdefault("TVM_BIND_THREADS", "0")
     os.environ.setdefault("TVM_THREAD_POOL_SPIN_COUNT", "2000")
@@ -42,19 +42,19 @@ def take_threads(threads: int) -> None:
 
 def use_pytorchs(module: Any, threads: int) -> None:
     """Let a loaded library's parallel loops run on PyTorch's OpenMP threads: as many as
-    ``torch.set_num_threads`` allows, but at most ``threads``. The library keeps to TVM's threads
-    if it was built by a release that knew no OpenMP, or if PyTorch was built without OpenMP."""
+    ``torch.set_num_threads`` allows, but at most ``threads``. The library stays on TVM's threads
+    if it was built by a release without OpenMP, or if PyTorch was built without OpenMP."""
     if module.implements_function("use_openmp") and (addresses := _addresses_of_openmp()):
         module["use_openmp"](*addresses, threads)
 
 
 @cache
 def _addresses_of_openmp() -> tuple[int, ...]:
-    """Return the addresses of the functions that ``use_openmp`` takes; none if one is missing."""
+    """Return the addresses of the functions that ``use_openmp`` takes; () if one is missing."""
     names = (
         "GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "_ZN2at15get_num_threadsEv",
     )  # fmt: skip
-    try:  # searches only PyTorch and what it is linked to: other libraries may bring OpenMP too
+    try:  # searches only PyTorch and its linked libraries: others may have an OpenMP of their own
         pytorch = ctypes.CDLL(torch._C.__file__, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
         found = [getattr(pytorch, name) for name in names]
     except (OSError, AttributeError):

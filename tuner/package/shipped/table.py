@@ -21,7 +21,7 @@ class BrokenKernel(RuntimeError):
 
 @contextmanager
 def as_packed(path: Path) -> Iterator[None]:
-    """Raise BrokenKernel, which names the file, if what is done with it in the block fails."""
+    """Raise BrokenKernel, which names the file, if the block can't use the file."""
     try:
         yield
     except (OSError, ValueError, LookupError, TypeError) as error:
@@ -37,7 +37,7 @@ with as_packed(FOLDER / "metadata.json"):
 
 
 class Call(NamedTuple):
-    """What a kernel computes: only a call that is equal in all fields is served by it.
+    """What a kernel computes. It serves only calls that are equal in all fields.
 
     Shapes are PyTorch's, (B, C, …) for the input and (F, C / groups, …) for the weight. ``padding``
     is the zeros before each axis, then those behind each axis."""
@@ -99,7 +99,7 @@ for _kernel in KERNELS:
 
 
 def find(call: Call, device: torch.device) -> Kernel | None:
-    """Return the kernel for a call on a device, or None if the device can run none for it.
+    """Return the kernel for a call on a device, or None if the device can run no kernel for it.
 
     Kernels that were tuned on a device of that name come first, then those that need no more
     threads than this process may use, then the fastest."""
