@@ -77,18 +77,18 @@ IMPORTED = {
 
 
 def import_libraries(group: str) -> None:
-    """Import the group's libraries ahead of time. One that can't be imported is passed over here,
-    and reported by :func:`peers`."""
+    """Import the group's libraries ahead of time. A library that can't be imported is skipped here;
+    :func:`peers` reports it."""
     for name in IMPORTED[group]:
         with suppress(Exception):
             importlib.import_module(name)
 
 
 def peers(workload: Workload, kind: str, group: str | None = None) -> Iterator[Peer]:
-    """Yield the peers on this machine that compute the workload, beside a kind of device.
+    """Yield the peers on this machine that compute the workload, for jobs on a kind of device.
 
-    ``group`` leaves out all others. A peer that can't be used, or that would take longer than
-    MAX_SECONDS, is yielded as :class:`Broken`, with the reason."""
+    ``group`` leaves out the peers of other groups. A peer that can't be used, or that would take
+    longer than MAX_SECONDS, is yielded as :class:`Broken`, with the reason."""
     for module, its_own in (LIBRARIES if workload.is_forward else GRADIENTS).items():
         found_in = DEVICE if (kind, its_own) == ("cuda", PYTORCH) else its_own
         alone = group == LAYERS and module in ("pytorch_peer", "gradients.pytorch")
@@ -98,7 +98,7 @@ def peers(workload: Workload, kind: str, group: str | None = None) -> Iterator[P
             table = importlib.import_module(f"tuner.peers.{module}").BY_OPERATOR
             listed = table.get(workload.operator)
             found = [] if listed is None else list(listed(workload, kind))
-        except Exception as error:  # a faulty installation is reported, and stops nothing
+        except Exception as error:  # a faulty installation is reported, and the search goes on
             yield Broken(module.removesuffix("_peer"), error)
             continue
         for peer in found:

@@ -43,7 +43,7 @@ def causal_peers(
     """Yield a peer for each layout of a library that convolves causally, with kernels for each
     channel.
 
-    Yield nothing for any other workload, or one with gates, without a GPU, or without the library.
+    Yield nothing if the workload is of another form or has gates, or if there is no GPU or library.
     A layout that the library refuses is yielded as :class:`Broken`, with the reason."""
     if kind != "cuda" or workload.mode != "causal" or workload.is_dense or workload.gated:
         return

@@ -43,8 +43,8 @@ def _channels_last(
 
 
 def _end(kernels: Tensor, bias: Tensor | None, activation: str) -> dict[str, Any]:
-    """Return the arguments for bias and activation. If there is no bias, zeros are passed: else
-    the frontend would allocate and fill them in each call."""
+    """Return the arguments for bias and activation. If there is no bias, zeros are passed, because
+    the frontend would otherwise allocate and fill them in each call."""
     bias = kernels.new_zeros(len(kernels)) if bias is None else bias
     return {"bias": bias, "activation": "identity" if activation == "none" else activation}
 

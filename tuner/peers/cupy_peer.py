@@ -1,7 +1,7 @@
 """CuPy's convolutions of signals, on a GPU.
 
-Calls are captured in a CUDA graph if that is possible. It is not if a call waits for the GPU, or
-does with it what a graph can't hold. Such calls are made back to back on the clock's stream,
+Calls are captured in a CUDA graph if possible. A call can't be captured if it waits for the GPU or
+does something that a graph can't hold. Such calls are made back to back on the clock's stream,
 between its two events. Their name ends in "launched", because the time includes the host's share.
 """
 
@@ -29,7 +29,7 @@ from tuner.peers.peer import (
 
 WARM_UP_CALLS = 3
 FLOPS_PER_SECOND = {"direct": 2e11, "transform": 1e11}
-"""Rough rates, from which a call's time is estimated."""
+"""Rough rates. A call's time is estimated from them."""
 PLANS = 64
 """How many plans of transforms CuPy keeps."""
 
@@ -101,8 +101,8 @@ class CupyPeer(Peer):
             return self._function(self._x, self._w)
 
     def _called_on(self, stream: Any) -> None:
-        """Make a few calls on the stream, in which CuPy makes plans, compiles kernels and pools
-        memory."""
+        """Make a few calls on the stream. CuPy makes plans, compiles kernels and pools memory in
+        them."""
         with stream:
             for _ in range(WARM_UP_CALLS):
                 self._once()

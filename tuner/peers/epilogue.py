@@ -33,7 +33,7 @@ def with_numpy_epilogue(workload: WithEpilogue, call: Callable[..., Any]) -> Cal
 
 def torch_epilogue(workload: WithEpilogue, residual: Tensor | None) -> Callable[[Tensor], Tensor]:
     """Return the function that adds the residual to a convolution's output, unless it is None, and
-    applies the activation. The bias has been added by the convolution."""
+    applies the activation. The convolution has already added the bias."""
     from torch.nn import functional
 
     named = workload.activation

@@ -18,8 +18,8 @@ FLOPS_PER_SECOND = 2e10
 
 
 class NumpyPeer(Peer):
-    """A function of NumPy's arrays, ``call``. ``flops`` are the operations that it needs, from
-    which its time is estimated."""
+    """A function of NumPy's arrays, ``call``. Its time is estimated from ``flops``, the number of
+    operations that it needs."""
 
     def __init__(self, name: str, flops: int, call: Callable[..., Any]) -> None:
         self.name, self.seconds, self._call = name, flops / FLOPS_PER_SECOND, call

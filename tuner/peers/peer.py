@@ -51,8 +51,8 @@ class Peer(ABC):
 
 
 Listing = Callable[[Any, str], Iterable[Peer]]
-"""A function that lists a library's peers for a workload of one operator, beside a kind of
-device."""
+"""A function that lists a library's peers, given a workload of one operator and the kind of the
+job's device."""
 
 
 class Broken(Peer):
@@ -83,8 +83,8 @@ def installed(library: str) -> bool:
 
 
 def in_float32(workload: Workload, call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``call``, made to compute in float32. If the workload has another dtype, the inputs
-    are converted from it and the output is converted back, as part of the call that is timed."""
+    """Return ``call``, made to compute in float32. If the workload has another dtype, the timed
+    call also converts the inputs from it and the output back to it."""
     dtype = workload.dtype
     if dtype == "float32":
         return call
@@ -103,8 +103,8 @@ def in_mode(workload: Conv1dWorkload, call: Callable[..., Any]) -> Callable[[Any
 def in_mode_of_first(
     workload: Conv1dWorkload, call: Callable[..., Any]
 ) -> Callable[[Any, Any], Any]:
-    """Do what :func:`in_mode` does for a call as in SciPy, whose mode same has the length of the
-    first argument. NumPy's has the length of the longer one."""
+    """Do what :func:`in_mode` does for a call with SciPy's modes. In mode same, SciPy's output has
+    the length of the first argument, NumPy's that of the longer argument."""
     if workload.mode != "same" or workload.N <= workload.M:
         return in_mode(workload, call)
     start = workload.N - 1 - workload.left

@@ -1,5 +1,5 @@
-"""PyTorch's convolutions compiled by ``torch.compile``, which makes one kernel of bias, residual
-and activation; and the sum of shifted signals, which it makes one kernel as a whole."""
+"""PyTorch's convolutions compiled by ``torch.compile``, which fuses bias, residual and activation
+into one kernel; and the sum of shifted signals, which it fuses into one kernel as a whole."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ MOST_SHIFTS = 16
 
 
 def compiled(form: Form, name: str = "pytorch compiled") -> Form:
-    """Return the form with its call compiled by ``torch.compile``, at the first call or by
-    :func:`ahead` before it. PyTorch's own CUDA graphs are off, because the call is captured as
-    those of other peers are."""
+    """Return the form with its call compiled by ``torch.compile``, at the first call or, before it,
+    by :func:`ahead`. PyTorch's own CUDA graphs are off, because the call is captured like those of
+    other peers."""
     return replace(form, name=name, call=lambda *given: _compiled(form.call(*given)), ahead=ahead)
 
 
@@ -54,8 +54,8 @@ class _Ahead(Exception):
 
 
 def ahead(call: Callable[[], Any]) -> None:
-    """Compile a call that ``torch.compile`` returned, and do not make it: cuDNN would search for
-    its fastest algorithm."""
+    """Compile a call that ``torch.compile`` returned, without making it: in the call cuDNN would
+    search for its fastest algorithm."""
     _Ahead.wanted = True
     try:
         with suppress(_Ahead):

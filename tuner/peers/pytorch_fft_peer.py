@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FLOPS_PER_SECOND = {"cpu": 1e10, "cuda": 1e11}
-"""Rough rates, from which a call's time is estimated."""
+"""Rough rates. A call's time is estimated from them."""
 SMALLEST, WIDEST = 64, 6
 """The smallest block in samples, and how many powers of two are tried from the first block on."""
 FEWEST_TAPS = 64
-"""The fewest taps for which several signals are transformed: nobody does it for fewer."""
+"""Several signals are transformed only from this number of taps on: nobody does it for fewer."""
 
 
 def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[OverlapSavePeer]:
@@ -50,8 +50,8 @@ class OverlapSavePeer(Peer):
     one batch and multiplied by the transform of the weights.
 
     The weights are transformed in each call, as in ``fftconvolve``. If signals are shorter than
-    their kernels, the two change places. A few block sizes are tried on the given inputs, on a CPU
-    each with all threads and with one. The fastest is taken; ``block`` is its size in samples.
+    their kernels, the two change places. A few block sizes are tried on the given inputs; on a CPU
+    each is tried with all threads and with one. ``block`` is the fastest size in samples.
     """
 
     block: int
@@ -87,7 +87,7 @@ class OverlapSavePeer(Peer):
         return list(product(self._threads(), block_sizes(self._workload)))
 
     def _threads(self) -> list[int | None]:
-        """Return the numbers of CPU threads worth trying; None alone for a GPU."""
+        """Return the numbers of CPU threads worth trying; only None for a GPU."""
         return [None] if self._kind == "cuda" else [*{1, host_threads()}]
 
     def _way(self, signal: Tensor, weights: Tensor, threads: int | None, block: int) -> Tensor:
@@ -124,7 +124,7 @@ def overlap_save(workload: Conv1dWorkload, signals: Tensor, weights: Tensor, blo
     right = (blocks - 1) * step + block - left - long.shape[-1]
     padded = torch.nn.functional.pad(long, (left, right))  # a negative number crops
     spectrum = torch.fft.rfft(short, block).unsqueeze(-2)
-    # of a circular correlation the first ``step`` sums are right, of a convolution the last ones
+    # the first ``step`` sums of a circular correlation are right, and the last of a convolution
     if correlates:
         spectrum, start = spectrum.conj(), 0
     else:

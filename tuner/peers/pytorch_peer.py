@@ -29,11 +29,11 @@ WARM_UP_CALLS = 3
 TF32_LEAST_ERROR = 1e-4
 """tf32 has 10 bits of mantissa, so it is not tried if ``max_error`` is smaller than this."""
 FLOPS_PER_SECOND = {"cpu": 5e9, "cpu channels last": 5e10, "cuda": 5e11}
-"""Rough rates, from which a call's time is estimated. They were measured on shapes at which PyTorch
+"""Rough rates. A call's time is estimated from them. They were measured on shapes at which PyTorch
 is slow: long kernels, and large ones in NCHW."""
 CHANNELS_LAST = ("NHWC", "NWC")
 ONE_THREAD = 0.5
-"""The rate of one thread, as a share of these rates, which are those of a CPU with two threads."""
+"""The rate of one thread, as a share of these rates, which hold for a CPU with two threads."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class PytorchPeer(Peer):
     """A form of PyTorch's in one layout. On CUDA its call is captured in a graph.
 
     A float32 workload is computed in tf32 if the error on the given inputs is at most half of the
-    workload's ``max_error``. The peer's name then ends in tf32. ``threads`` are PyTorch's threads
-    on a CPU, all of this process if None."""
+    workload's ``max_error``. The peer's name then ends in tf32. ``threads`` is the number of
+    PyTorch's threads on a CPU; None means all that this process may use."""
 
     def __init__(
         self, form: Form, workload: Workload, kind: str, layout: str, threads: int | None = None
@@ -172,8 +172,8 @@ class PytorchPeer(Peer):
 
 @cache
 def _load_cudnn(dtype: dtype) -> None:
-    """Load cuDNN's libraries by a tiny convolution, which leaves the search for the workload's
-    shape to its own first call."""
+    """Load cuDNN's libraries by a tiny convolution. cuDNN still searches for the workload's shape
+    at the first call of that shape."""
     import torch
 
     signal, kernel = (torch.ones(1, 1, n, dtype=dtype, device="cuda") for n in (5, 3))
@@ -219,7 +219,7 @@ def _conv1d(
 def _padded(
     workload: Conv1dWorkload, call: Callable[..., Tensor], zeros: tuple[int, ...]
 ) -> Callable[[Tensor], Tensor]:
-    """Return ``call`` with the workload's padding; ``zeros`` is the one of images' rows."""
+    """Return ``call`` with the workload's padding; ``zeros`` is that of the images' rows."""
     from torch.nn import functional
 
     left, right = workload.pads

@@ -61,8 +61,8 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[ScipyPeer]:
 
 
 def _signals(workload: Conv1dWorkload) -> Iterator[ScipyPeer]:
-    """Yield ``oaconvolve`` of all signals and kernels at once, from whose full output those asked
-    for are taken.
+    """Yield ``oaconvolve`` of all signals and kernels at once. The workload's outputs are a part of
+    its full output.
 
     Yield nothing if an output sums several channels, if there are gates, or if the padding is so
     wide that outputs begin before the full output or end after it."""
@@ -92,8 +92,8 @@ def _signals(workload: Conv1dWorkload) -> Iterator[ScipyPeer]:
 
 
 class ScipyPeer(Peer):
-    """One function of ``scipy.signal``. A batch of transforms is spread over ``workers`` threads,
-    the fastest number of those in ``choice``. For a short signal that is one thread."""
+    """One function of ``scipy.signal``. A batch of transforms is spread over ``workers`` threads:
+    the fastest of the numbers in ``choice``. For a short signal that is one thread."""
 
     workers: int
 

@@ -12,7 +12,7 @@ COPIES = 10
 """Copies of a call in a CUDA graph."""
 SAMPLES = 3
 SAMPLE_SECONDS = 5e-3
-"""A call on a CPU is timed at least SAMPLES times, and for at least so many seconds in all."""
+"""A call on a CPU is timed at least SAMPLES times, and for at least SAMPLE_SECONDS in all."""
 
 
 def captured(call: Call, copies: int, stream: int) -> Call:
@@ -29,7 +29,7 @@ def captured(call: Call, copies: int, stream: int) -> Call:
         call()
         torch.cuda.synchronize()
         with torch.cuda.stream(ours):
-            call()  # a library may make objects at its first call on a stream: no graph holds that
+            call()  # its first call on a stream may make objects, which no graph can hold
         torch.cuda.synchronize()
         with torch.cuda.graph(graph, stream=ours):
             for _ in range(copies):
@@ -43,7 +43,7 @@ def captured(call: Call, copies: int, stream: int) -> Call:
 
 
 def fastest(calls: Sequence[Call], kind: str) -> int:
-    """Return the index of the fastest call. Each is timed as it will be in the round: on CUDA in a
+    """Return the index of the fastest call. Each call is timed as in the round: on CUDA in a
     graph."""
     measure = _on_cuda if kind == "cuda" else _on_cpu
     times = [measure(call) for call in calls] if len(calls) > 1 else [0.0]

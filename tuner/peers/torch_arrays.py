@@ -1,5 +1,5 @@
 """Conversion of NumPy's arrays to PyTorch's tensors and back. PyTorch does not know NumPy's
-bfloat16, which therefore passes as 16-bit integers."""
+bfloat16, so such arrays pass as 16-bit integers."""
 
 from __future__ import annotations
 

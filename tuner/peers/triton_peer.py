@@ -27,7 +27,7 @@ def _conv1d(workload: Conv1dWorkload, kind: str) -> Iterator[TritonPeer]:
     if (
         kind == "cuda"
         and workload.is_plain
-        and workload.dtype == "float32"  # the kernel multiplies what it loads as it is
+        and workload.dtype == "float32"  # the kernel does not convert what it loads
         and installed("triton")
         and set_up_torch(kind)
     ):

@@ -50,8 +50,8 @@ def _call(workload: Conv1dWorkload, layout: memory_format, *given: Tensor) -> An
 
 
 def in_order(workload: Conv1dWorkload, found: Any) -> Any:
-    """Return the library's gradients in the workload's order and layout. Its last one, that of an
-    initial state, is dropped."""
+    """Return the library's gradients in the workload's order and layout. The last gradient, that of
+    an initial state, is dropped."""
     return conv1d_in_order(workload, found[:3])
 
 

@@ -1,6 +1,6 @@
 """PyTorch's gradients of convolutions, as its autograd calls them, in each layout that the operator
-has. If there is an activation, they are also timed as compiled by ``torch.compile``, because its
-derivative is a kernel of its own otherwise."""
+has. If there is an activation, they are also timed as compiled by ``torch.compile``, because the
+activation's derivative is otherwise a separate kernel."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def _called(
     layout: memory_format,
 ) -> Callable[[], Any]:
     """Return a call that returns the gradients of input, weight and bias, None for each that the
-    workload does not ask for. The bias's comes with the weight's.
+    workload does not ask for. The bias's gradient is computed with the weight's.
 
-    All that the forward pass would have left is made before the call and not timed: the sums, and
-    the padded input if its sides differ. PyTorch needs the shape of an input or weight that is not
+    The results of the forward pass are made before the call and not timed: the sums, and the padded
+    input if its sides differ. PyTorch needs the shape of an input or weight that is not
     given, so an empty tensor stands for it. ``shapes`` are those of input and weight in PyTorch's
     order, ``steps`` stride and dilation, and ``ends`` the padding as ``functional.pad`` takes it.
     """
