@@ -25,7 +25,7 @@ GENERATION = 16
 """How many proposals one evolution makes, and how many results the cost model needs before it is
 trusted. MetaSchedule's own numbers, 64 and 100, are for searches of thousands of trials."""
 MAX_EMPTY_GENERATIONS = 3
-"""The search ends after so many generations in a row without a new proposal."""
+"""The search ends after this number of generations in a row without a new proposal."""
 ENDLESS = 2**31 - 1
 
 
@@ -102,7 +102,7 @@ class Evolution:
             ENDLESS, GENERATION, database=self._database, cost_model=self._model
         )
         self._ready: list[Config] = []
-        self._asked: dict[str, Any] = {}  # by trace, the candidates whose results are awaited
+        self._asked: dict[str, Any] = {}  # candidates whose results are awaited, by trace
         self._seen: set[str] = set()
 
     def ask(self, count: int) -> list[Config]:
@@ -126,7 +126,7 @@ class Evolution:
         return fresh
 
     def tell(self, results: Sequence[tuple[Config, float | None]]) -> None:
-        """Give the search results of any origin, times in µs, None if the configuration failed.
+        """Give the search results of any origin: times in µs, None for a failed configuration.
 
         A configuration that is no trace of this workload is skipped. A failure that this process
         did not propose is only marked as seen, because replaying its trace might fail here, too.

@@ -13,11 +13,11 @@ from tuner.settings import Settings
 
 
 def known_trials(engine: Engine, job: Job, device_id: int, settings: Settings) -> list[Trial]:
-    """Return the stored trials of the job's workload on this device that it does not repeat, its
-    own included, oldest first.
+    """Return the stored trials of the job's workload on this device that the job does not repeat,
+    oldest first.
 
-    It repeats those of other jobs that failed by MACHINE_ERROR, or were killed at a smaller limit
-    than the settings have now.
+    The job's own trials are among them. It repeats trials of other jobs that failed by
+    MACHINE_ERROR, or were killed at a smaller limit than the settings have now.
     """
     limits = {"build_timeout": settings.build_seconds, "run_timeout": settings.run_seconds}
 

@@ -37,8 +37,8 @@ class ListedPlan(Plan):
     """A plan that tries the listed configurations that are in this device's space.
 
     ``refused`` holds the other listed configurations with the reasons: they are not in the space,
-    or of another version of their template. ``among`` and ``others`` are as in :class:`Plan`, but
-    None for ``among`` takes all templates that apply.
+    or they are of another version of their template. ``among`` and ``others`` are as in
+    :class:`Plan`, except that ``among=None`` takes all templates that apply.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ListedPlan(Plan):
         if among is None:  # a list may also name templates that are not searched by default
             among = templates.templates_for(workload, device.limits)
         super().__init__(workload, device, "grid", None, among, others=others)
-        if others:  # the naive schedule is in every last round: another machine's best may be one
+        if others:  # the naive schedule may have won on another machine, so a list may name it
             self.space = UnionSpace([*self._spaces.values(), naive_on(device.kind).space()])
         self.refused: list[tuple[ListedConfig, str]] = []
         indices: dict[int, None] = {}

@@ -1,4 +1,4 @@
-"""The choice of a job's plan: of its list, of MetaSchedule's search or of its templates' spaces."""
+"""The choice of a job's plan: its list, MetaSchedule's search, or the spaces of its templates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_plan(
     among: Sequence[Template[Any]] | None,
     check: Callable[[], None],
 ) -> Plan:
-    """Return the plan of a job: of its list if it has one, else of its search.
+    """Return the plan of a job, which follows the job's list if it has one, else its search.
 
     ``among`` restricts the plan to these templates; None is no restriction. ``check()`` is called
     repeatedly while the plan waits for MetaSchedule's search, and may raise. Raises NothingWorked
@@ -40,7 +40,7 @@ def make_plan(
     if not others:
         among = _ordered_templates(job, workload, device, among)
     if job.search == METASCHEDULE:
-        threads = host_threads() if job.seed is None else 1  # a seed repeats nothing on several
+        threads = host_threads() if job.seed is None else 1  # a seed needs a single thread
         return TracedPlan(workload, device, seed, threads, among, check)
     if job.search not in listed.SEARCHES:
         return Plan(workload, device, job.search, seed, among, others=others)

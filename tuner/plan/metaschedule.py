@@ -30,7 +30,7 @@ NAME = "metaschedule"
 START_SECONDS, TRIAL_SECONDS = 600.0, 10.0
 """The time limit of a search: START_SECONDS, and TRIAL_SECONDS for each trial."""
 BATCH = 64
-"""MetaSchedule's own number of candidates of one iteration."""
+"""How many candidates MetaSchedule itself proposes in one iteration."""
 
 
 class Candidate:
@@ -60,8 +60,8 @@ def search(
     """Return the build of the fastest of ``trials`` candidates; its library is in ``folder``.
 
     If none worked or the search failed, the build has the status ``build_error`` and the reason.
-    The search runs in a child process, so that this one needs no compiler. ``check()`` is called
-    repeatedly meanwhile and may raise.
+    The search runs in a child process, so that this process needs no compiler. ``check()`` is
+    called repeatedly during the search and may raise.
     """
     arguments = (workload.key, device, settings, trials, seed, folder)
     seconds = START_SECONDS + TRIAL_SECONDS * trials

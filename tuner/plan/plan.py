@@ -91,7 +91,7 @@ class Plan:
         self.search.tell(known)
 
     def warm_up(self, past: Sequence[tuple[Workload, Sequence[PastTrial]]]) -> tuple[int, int]:
-        """Let the search learn from trials of other workloads, of which the nearest comes first.
+        """Let the search learn from trials of other workloads. ``past`` begins with the nearest.
 
         Return the numbers of jobs and of trials from which it learns. Trials of another template
         version are ignored. Both numbers are 0 if the strategy does not use other workloads.
@@ -129,7 +129,8 @@ class Plan:
     def knows(self, config: Config, version: int) -> bool:
         """Return whether a configuration of this template version can be built again here.
 
-        Traces and the naive schedule can be, too, unless ``others`` is false: a best may be one.
+        A best may also be a trace or the naive schedule. They can be built, too, unless ``others``
+        is false.
         """
         known = self._programs.get(config["template"])
         if known is None or known.version != version:
@@ -141,9 +142,10 @@ class Plan:
     def competitor(self, config: Config, version: int) -> Config | None:
         """Return the configuration with which a stored best takes part in a last round, if any.
 
-        If its template had another version, the configuration is another program now, which is
-        built and timed like the other finalists, and probably fast. Knobs that the template has
-        gained since then get their first value. Return None if it can't be built again.
+        If its template had another version then, the configuration is another program now. That
+        program is probably fast, and is built and timed like the other finalists. Knobs that the
+        template has gained since then get their first value. Return None if the configuration can't
+        be built again.
         """
         known = self._programs.get(config["template"])
         if isinstance(known, Template):
@@ -162,12 +164,13 @@ class Plan:
     def naive(self) -> Config | None:
         """Return the configuration of the naive schedule; None if the order allows templates only.
 
-        The constructor's ``others`` is false in the latter case.
+        In that case the constructor's ``others`` is false.
         """
         return naive_on(self.device.kind).config() if NAIVE in self._programs else None
 
     def default(self) -> Config:
-        """Return the default configuration of the first template, the naive one if none serves."""
+        """Return the default configuration of the first template; the naive one if there is no
+        template."""
         first = next(iter(self.templates.values()), None)
         if first is None:
             return naive_on(self.device.kind).config()
@@ -183,10 +186,10 @@ class Plan:
         return BuildOrder(EMPTY_WORKLOAD.key, EMPTY, None, self.device.target, library)
 
     def close(self) -> None:
-        """End processes of the search; this plan has none."""
+        """End the processes of the search; this plan has no processes."""
 
     def _space(self, template: Template[Any]) -> ConfigSpace:
-        """Return the space of a template, also of one that is not searched."""
+        """Return the space of a template, which need not be searched."""
         if template.name not in self._spaces:
             self._spaces[template.name] = template.space(self.workload, self.device.limits)
         return self._spaces[template.name]
@@ -195,7 +198,7 @@ class Plan:
         return self._derived(self.workload, config)
 
     def _pretrained(self) -> Ranker | None:
-        """Return the package's ranker; None if it has learnt from none of the plan's templates."""
+        """Return the package's ranker; None if no template of the plan was in its training."""
         ranked = _workload_to_rank(self.workload)
         gradients = not ranked.is_forward
         found = pretrained(ranked.operator, self.device.kind, gradients=gradients)
@@ -218,5 +221,6 @@ class Plan:
 
 
 def _workload_to_rank(workload: Workload) -> Workload:
-    """Return the workload that a ranker sees: of a gradient, the forward workload it equals."""
+    """Return the workload that a ranker sees: for a gradient, the forward workload that it equals,
+    if there is one."""
     return workload.as_forward or workload

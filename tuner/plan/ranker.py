@@ -29,8 +29,8 @@ Derive = Callable[[Config], dict[str, float]]
 class Ranker:
     """A trained XGBoost model over named traits (:mod:`tuner.plan.traits`).
 
-    ``columns`` gives the column of each trait. The attribute ``trained_on`` of ``booster`` says
-    from which trials it has learnt.
+    ``columns`` gives the column of each trait. The attribute ``trained_on`` of ``booster`` names
+    the trials that the model was trained on.
     """
 
     def __init__(self, booster: Any) -> None:

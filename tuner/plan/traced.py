@@ -21,7 +21,8 @@ from tuner.process.child import Child
 log = structlog.get_logger()
 
 ASK_SECONDS = 1800.0
-"""A generation takes minutes on one thread if few schedules fit a GPU."""
+"""Limit for one :meth:`TracedPlan.ask`. A generation takes minutes on one thread if few schedules
+fit a GPU."""
 
 
 class TracedPlan(Plan):
@@ -53,7 +54,7 @@ class TracedPlan(Plan):
         return None
 
     def ask(self, count: int) -> list[Config]:
-        """Return the next configurations, none once the search has ended.
+        """Return the next configurations, an empty list once the search has ended.
 
         Raises NothingWorked if the search fails before any trial has worked.
         """

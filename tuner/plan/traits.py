@@ -13,10 +13,10 @@ from templates.limits import DeviceLimits
 from templates.workload import Workload
 
 LEAST_US = {"cpu": 0.1, "cuda": 0.7}
-"""The cost of a call in µs, however little there is to compute."""
+"""The least time of a call in µs: that of a call that computes almost nothing."""
 USUAL_FLOPS = {"cpu": 1e11, "cuda": 2e13}
 USUAL_BANDWIDTH = {"cpu": 2e10, "cuda": 1e12}
-"""Peaks that are assumed of a device whose own are unknown, in FLOP/s and bytes/s."""
+"""Peaks in FLOP/s and bytes/s that are assumed if a device's own peaks are unknown."""
 RATES = ("units", "vector_bytes", "shared_memory", "cache_bytes", "peak_flops", "peak_bandwidth")
 
 
@@ -47,10 +47,8 @@ def shape_traits(workload: Workload, limits: DeviceLimits) -> dict[str, float]:
 
 
 def config_traits(config: Mapping[str, Any], derived: Mapping[str, float]) -> dict[str, float]:
-    """Return the traits of a configuration: its knobs, and what its template derives from them.
-
-    Derived are, for example, occupancy, waves and bytes.
-    """
+    """Return the traits of a configuration: its knobs, and what its template derives from them,
+    for example occupancy, waves and bytes."""
     return _numbers("knob", config) | {f"derived:{name}": v for name, v in derived.items()}
 
 

@@ -17,12 +17,13 @@ from tuner.plan.plan import Plan
 WORKLOADS, TRIALS = 4, 256
 """How many of the nearest workloads are used, and how many of the last trials of each."""
 CATEGORY_DISTANCE = 8.0
-"""The distance for a field that differs and is no number; a factor of 256 in a number is as far."""
+"""The distance of two values that are no numbers. Numbers that differ by a factor of 256 have the
+same distance."""
 EPILOGUE_DISTANCE = 2.0
-"""The distance for a field of the epilogue that differs: it hardly changes what is fast."""
+"""The distance of two values of a field of the epilogue, which hardly changes what is fast."""
 EPILOGUE = frozenset({"bias", "residual", "activation"})
 MAX_DISTANCE = 10.0
-"""Workloads that are farther away are not used: what was fast for them misleads."""
+"""Workloads that are farther away are not used: what was fast for them would mislead the search."""
 
 
 def warm_up(engine: Engine, plan: Plan, device_id: int) -> tuple[int, int]:
