@@ -37,7 +37,7 @@ GUIDED = (Xgb.name, Predicted.name)
 
 def strategies() -> list[str]:
     """Return the names that an order may ask for, the default first. :func:`create` knows all of
-    them but METASCHEDULE."""
+    them except METASCHEDULE."""
     return [*_STRATEGIES, METASCHEDULE]
 
 
@@ -48,11 +48,11 @@ def create(
     seed: int | None,
     prior: Prior | None = None,
 ) -> Strategy:
-    """Return a strategy that has seen no results. Raise UnknownStrategy if :func:`create` knows
-    none of that name.
+    """Return a strategy that has seen no results. Raise UnknownStrategy if there is no strategy of
+    that name here.
 
     ``featurize`` derives features from a configuration. Without a ``seed`` the search varies.
-    ``prior`` is what is expected of configurations; only strategies in GUIDED use it."""
+    ``prior`` gives the expected times of configurations; only strategies in GUIDED use it."""
     if name not in _STRATEGIES:
         raise UnknownStrategy(name, strategies())
     return _STRATEGIES[name](space, featurize, seed, prior)

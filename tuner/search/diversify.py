@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 DIVERSE = 8
-"""How many configurations at the beginning of a ranking are no neighbours of each other. What a
-ranker does not know about one, it does not know about its neighbours either."""
+"""How many configurations at the beginning of a ranking are no neighbours of each other. A ranker
+that misjudges a configuration misjudges its neighbours, too."""
 KIND_KNOBS = ("template", "threading")
-"""Knobs on which many others depend. A ranker that misjudges a configuration misjudges all that
-share these."""
+"""Knobs on which many others depend. A ranker that misjudges a configuration misjudges all others
+with the same values of these knobs."""
 SAME_KIND_PENALTY = 0.2
 """How much slower each further configuration of a kind is taken to be, in doublings of its time."""
 
@@ -17,8 +17,8 @@ SAME_KIND_PENALTY = 0.2
 def spread_neighbours(
     ranking: Sequence[int], neighbours: Callable[[int], Iterable[int]]
 ) -> list[int]:
-    """Return the ranking with DIVERSE configurations moved to its beginning that are no
-    neighbours of each other, or fewer if there are fewer. The order is kept otherwise."""
+    """Return the ranking with up to DIVERSE configurations moved to its beginning that are no
+    neighbours of each other. Otherwise the order is kept."""
     chosen: list[int] = []
     near: set[int] = set()
     for index in ranking:

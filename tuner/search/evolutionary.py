@@ -15,12 +15,13 @@ FOUNDERS = 16
 POPULATION = 24
 """How many of the fastest measured configurations may be parents."""
 TOURNAMENT = 3
-"""How many are drawn from the population for each parent. The fastest of them becomes it."""
+"""How many configurations are drawn from the population for each parent. The fastest becomes the
+parent."""
 CROSSED, MUTATED, STRAYS = 0.5, 0.7, 0.1
 """Shares of children that have two parents, of children with a changed knob, and of random
 configurations."""
 ATTEMPTS = 20
-"""How often a new and valid child is tried for, before one is drawn at random."""
+"""How many attempts at a new and valid child are made before a configuration is drawn at random."""
 EACH_SEEDS = 4
 """How many seeds each other workload gives."""
 
@@ -71,7 +72,7 @@ class Evolutionary(Strategy):
         ]
 
     def _child(self, population: list[int], taken: set[int]) -> int | None:
-        """Return a child outside ``taken``, or None if ATTEMPTS were in vain."""
+        """Return a child outside ``taken``, or None if all ATTEMPTS fail."""
         for _ in range(ATTEMPTS):
             parent = self._parent(population)
             child: int | None = parent

@@ -12,19 +12,20 @@ SCORE_ALL = 1_500
 """A template with more configurations is not scored as a whole, but by a sample and the neighbours
 of the sample's best."""
 CLIMBS, LEADERS = 4, 8
-"""How often neighbours are added to the sample, and how many of the best have theirs added."""
+"""How often neighbours are added to the sample, and how many of its best have their neighbours
+added."""
 
 
 class Expected:
-    """A prior, by index of a space: smaller for faster configurations, 0 for all if there is no
-    prior."""
+    """A prior for the indices of a space: smaller for faster configurations. If there is no prior,
+    it is 0 for all."""
 
     def __init__(self, space: SearchSpace, prior: Prior | None) -> None:
         self._space, self._prior = space, prior
         self._known: dict[int, float] = {}
 
     def scores(self, indices: Sequence[int]) -> NDArray[np.float32]:
-        """Return what the prior expects of each index, (len(indices),)."""
+        """Return what the prior expects of each index, an array of shape (len(indices),)."""
         if self._prior is None:
             return np.zeros(len(indices), np.float32)
         new = [index for index in dict.fromkeys(indices) if index not in self._known]
@@ -34,8 +35,8 @@ class Expected:
         return np.array([self._known[index] for index in indices], np.float32)
 
     def leading(self, rng: np.random.Generator, part: range) -> list[int]:
-        """Return indices of a template, sorted from the fastest expected one: all indices of a
-        small template, those that were scored of a large one. ``part`` is the template's range."""
+        """Return indices of a template, the fastest expected first. ``part`` is the template's
+        range. A small template has all indices in the list, a large one those that were scored."""
         if len(part) <= SCORE_ALL:
             return self._ranked(part)
         found = self._ranked(self._space.sample(rng, SCORE_ALL, (), part))

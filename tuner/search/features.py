@@ -14,7 +14,8 @@ Rows = NDArray[np.float32]
 Featurize = Callable[[dict[str, Any]], dict[str, float]]
 """A function that derives quantities (shared memory, blocks, …) from a configuration, by name."""
 Encoder = Callable[[dict[str, Any]], list[float]]
-"""A function that encodes one knob of a configuration as numbers, always as many."""
+"""A function that encodes one knob of a configuration as numbers, always the same number of
+them."""
 
 
 class FeatureTable:
@@ -22,9 +23,10 @@ class FeatureTable:
     ``knob_columns`` columns, then the derived features, unscaled, in the order they are met.
 
     A number is encoded by its logarithm, a split by the logarithm of each part, and anything else
-    one-hot. What a configuration does not have is NaN, which XGBoost takes as missing. In another
-    workload's space, a knob of the same name may have values of another kind: these are NaN among
-    numbers and splits, and zeros among others, as all values that the knob does not have.
+    one-hot. A value that a configuration does not have is NaN, which XGBoost treats as missing. In
+    another workload's space, a knob of the same name may have values of another kind. Such a value
+    is NaN if this knob has numbers or splits. Otherwise it is all zeros, like any value that this
+    knob does not have.
     """
 
     def __init__(self, space: SearchSpace, featurize: Featurize) -> None:
@@ -39,7 +41,7 @@ class FeatureTable:
         self._matrix: Rows = np.full((256, self.knob_columns), np.nan, np.float32)
 
     def rows(self, indices: Sequence[int]) -> Rows:
-        """Return a row for each index, (len(indices), features)."""
+        """Return a row for each index, an array of shape (len(indices), features)."""
         for index in indices:
             if index not in self._row_of:
                 config = self._space[index]
@@ -47,7 +49,8 @@ class FeatureTable:
         return self.at([self._row_of[index] for index in indices])
 
     def at(self, places: Sequence[int]) -> Rows:
-        """Return the rows at these places of the table. New features make later results wider."""
+        """Return the rows at these places of the table. Later results are wider if new features
+        were added."""
         return self._matrix[list(places)]
 
     def add(self, config: dict[str, Any], derived: dict[str, float]) -> int:

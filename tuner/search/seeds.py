@@ -9,8 +9,8 @@ from tuner.search.strategy import Earlier
 def seeds(workloads: Sequence[Sequence[Earlier]], each: int) -> list[int]:
     """Return the indices of each workload's ``each`` fastest configurations, without repeats.
 
-    All workloads' fastest come first, then the second fastest of all, and so on. Within each of
-    these turns the order is that of ``workloads``, which begin with the nearest."""
+    The fastest of all workloads come first, then the second fastest of all, and so on. Within each
+    of these turns they are in the order of ``workloads``, which begins with the nearest."""
     fastest = [[index for _, index in sorted(_valid(trials))[:each]] for trials in workloads]
     rounds = zip_longest(*fastest)
     return list(dict.fromkeys(index for turn in rounds for index in turn if index is not None))

@@ -22,8 +22,8 @@ def spread(
     """Return ``count`` indices of ``within``, outside ``exclude``, that are far apart in their
     knobs; fewer if fewer are left.
 
-    The method is Mitchell's best candidate: of a few random candidates the one is chosen that is
-    farthest from all chosen before. That avoids near repeats, and yet does not drift into the
+    The method is Mitchell's best candidate: it draws a few random candidates and chooses the one
+    that is farthest from all chosen before. This avoids near repeats without drifting into the
     corners of the space.
     """
     drawn = space.sample(rng, count * CANDIDATES, exclude, within)

@@ -15,7 +15,7 @@ from tuner.search.features import Featurize
 
 Prior = Callable[[Sequence[dict[str, Any]]], NDArray[np.float32]]
 """A function that returns what is expected of configurations before any is measured: a number for
-each, smaller for faster ones. :class:`tuner.plan.ranker.Ranker`'s are log2 of relative times."""
+each, smaller for faster ones. :class:`tuner.plan.ranker.Ranker` returns log2 of relative times."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,13 @@ class Earlier:
 
 
 class Strategy(ABC):
-    """A search strategy. It proposes each index at most once, and none that it was told about.
+    """A search strategy. It proposes each index at most once, and no index that it was told about.
 
     The same seed, space and results give the same proposals. Without a seed they vary.
 
-    Subclasses read ``results``, the time in µs of each index that was told, None if it failed, and
-    ``seen``, all indices that were proposed or told, and ``starts``, those worth an early trial.
+    Subclasses read three attributes. ``results`` has the time in µs of each index that was told,
+    None if it failed. ``seen`` has all indices that were proposed or told. ``starts`` has the
+    indices that are worth an early trial.
     """
 
     name: ClassVar[str]
@@ -72,7 +73,7 @@ class Strategy(ABC):
         self.starts: Sequence[int] = ()
 
     def ask(self, count: int) -> list[int]:
-        """Return the next ``count`` indices to try; fewer, and at last none, when the space runs
+        """Return the next ``count`` indices to try; fewer, and in the end none, when the space runs
         out."""
         count = min(count, len(self.space) - len(self.seen))
         proposed = self.propose(count) if count > 0 else []
@@ -80,7 +81,7 @@ class Strategy(ABC):
         return proposed
 
     def tell(self, results: Sequence[Result]) -> None:
-        """Learn results, of indices that were asked for, or of an earlier job's.
+        """Learn from results of indices that were asked for, or of an earlier job.
 
         Raise IndexError for an index outside the space.
         """
@@ -101,4 +102,4 @@ class Strategy(ABC):
 
     @abstractmethod
     def propose(self, count: int) -> list[int]:
-        """Return ``count`` different indices outside ``seen``. At least so many are left."""
+        """Return ``count`` different indices outside ``seen``. At least that many are left."""

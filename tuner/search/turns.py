@@ -12,8 +12,8 @@ def turns(
     """Return the parts that get the next ``count`` trials, in order; fewer if fewer are ``left``.
 
     A part is the range of a template's indices. Each trial goes to the part with the fewest trials
-    so far, those in ``tried`` included. ``worth`` divides the number of a part's trials: a part
-    that is worth twice as much gets twice as many."""
+    so far, including those in ``tried``. ``worth`` divides the number of a part's trials, so a part
+    that is worth twice as much gets twice as many trials."""
     given = dict.fromkeys(left, 0)
     shared: list[range] = []
     while len(shared) < count and (open_ := [part for part in left if given[part] < left[part]]):

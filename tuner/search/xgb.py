@@ -113,9 +113,9 @@ class Xgb(Strategy):
     def _ranking(self, scores: dict[int, float]) -> list[int]:
         """Return the scored indices, best first.
 
-        For a first batch with a prior this is the order that the prior expects, beginning with
-        configurations that are no neighbours of each other: whether other workloads' trials hold
-        for this workload is not known yet."""
+        In a first batch with a prior this is the prior's order, beginning with configurations that
+        are no neighbours of each other. It is not known yet whether the trials of other workloads
+        hold for this one."""
         if self.results or self.prior is None:
             return sorted(scores, key=lambda index: -scores[index])
         expected = dict(zip(scores, self._expected.scores([*scores]).tolist(), strict=True))
@@ -144,7 +144,7 @@ class Xgb(Strategy):
         ]
 
     def _next_seeds(self, count: int) -> list[int]:
-        """Return starts, and then seeds, that were not tried yet, at most their share of a batch of
+        """Return untried starts, and then untried seeds, at most their share of a batch of
         ``count``."""
         left = [i for i in dict.fromkeys([*self.starts, *self._seeds]) if i not in self.seen]
         return left[: math.ceil(count * SEEDS)]
@@ -161,8 +161,9 @@ class Xgb(Strategy):
         return (queues[part].popleft() for part in shared)
 
     def _worth(self) -> dict[range, float]:
-        """Return what each template is worth: one that is twice as slow as the fastest so far is
-        worth a quarter of its trials. One without a time is worth as much as the fastest."""
+        """Return the worth of each template. A template that is twice as slow as the fastest so far
+        is worth a quarter of the fastest one's trials. A template without a time is worth as much
+        as the fastest."""
         best = {part: self._fastest(part) for part in self._parts}
         least = min(best.values())
         return {
@@ -171,8 +172,8 @@ class Xgb(Strategy):
         }
 
     def _strays(self, count: int, exclude: set[int]) -> list[int]:
-        """Return random indices. The template is drawn first, so that a large one is drawn no more
-        often than a small one."""
+        """Return random indices. The template is drawn first, so that a large template is drawn no
+        more often than a small one."""
         drawn: list[int] = []
         while len(drawn) < count:
             left = [part for part, number in self._left({*exclude, *drawn}).items() if number]
@@ -181,10 +182,11 @@ class Xgb(Strategy):
         return drawn
 
     def _candidates(self, part: range, around: set[int]) -> set[int]:
-        """Return the indices of a template that are scored: all that are left of a small one.
+        """Return the indices of a template that are scored.
 
-        Of a large one, they are its last pool, the neighbours of the pool's best and of the best
-        measured, and some random ones. The first pool comes from the prior if there is one."""
+        In a small template they are all that are left. In a large one they are its last pool, the
+        neighbours of the pool's best and of the best measured, and some random indices. The first
+        pool comes from the prior if there is one."""
         if len(part) <= SCORE_ALL:
             return set(part) - self.seen
         pool = self._pools.get(part, [])
@@ -196,8 +198,7 @@ class Xgb(Strategy):
         return {*pool, *near, *fresh} - self.seen | known
 
     def _around(self, part: range, count: int) -> set[int]:
-        """Return the neighbours of the ``count`` fastest measured indices in a range, without those
-        that were tried."""
+        """Return the untried neighbours of the ``count`` fastest measured indices in a range."""
         measured = sorted(
             (time, index)
             for index, time in self.results.items()
@@ -234,8 +235,8 @@ class Xgb(Strategy):
     def _model(self, rows: Rows, told: list[int]) -> Any:
         """Train the model: trees whose sum is added to what the prior expects.
 
-        ``rows`` are the features of the indices ``told``. Other workloads' trials are groups of
-        their own, within which alone XGBoost compares."""
+        ``rows`` are the features of the indices ``told``. The trials of each workload are a group.
+        XGBoost compares trials only within a group."""
         import xgboost
 
         groups = [
