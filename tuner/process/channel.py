@@ -25,7 +25,7 @@ from tuner.process.stopping import POLL_SECONDS
 LENGTH = struct.Struct("!I")
 CHUNK_BYTES = 1 << 16
 MOST_BETWEEN_LOOKS = 2 * POLL_SECONDS
-"""How much time of a deadline may pass between two looks at it."""
+"""The most seconds that count towards a deadline between two looks at it."""
 ERROR_CHARACTERS = 100_000
 """How much of a traceback's end is sent."""
 
@@ -40,10 +40,10 @@ class Malformed(Exception):
 
 
 class Deadline:
-    """The end of a wait, which is looked at about every POLL_SECONDS.
+    """The end of a wait. The waiting code looks at it about every POLL_SECONDS.
 
-    A look that comes far later than that says that this process was stopped, as by Ctrl-Z or
-    ``docker pause``. What it waits for may have been stopped, too, so that time does not count."""
+    If a look comes far later than that, this process was stopped, as by Ctrl-Z or ``docker pause``.
+    The process that it waits for may have been stopped, too, so that time does not count."""
 
     def __init__(self, seconds: float) -> None:
         self._left, self._last_look = seconds, time.monotonic()
@@ -100,7 +100,7 @@ def _exactly(
         channel.settimeout(None if left is None else min(left, POLL_SECONDS))
         try:
             part = channel.recv(min(size - len(read), CHUNK_BYTES))
-        except (TimeoutError, BlockingIOError):  # the latter if nothing is left
+        except (TimeoutError, BlockingIOError):  # BlockingIOError if no time is left
             if left == 0:
                 raise TimeoutError from None
             check()
@@ -159,7 +159,7 @@ def read_answer(number: int, function: Callable[..., T], text: bytes) -> T:
 
 @cache
 def _arguments(function: Callable[..., Any], count: int) -> TypeAdapter[tuple[Any, ...]]:
-    """Return what validates and serialises the function's first ``count`` arguments."""
+    """Return an adapter that validates and serialises the function's first ``count`` arguments."""
     hints = get_type_hints(function, include_extras=True)
     kinds = [hints[name] for name in inspect.signature(function).parameters]
     wanted: Any = tuple[tuple(kinds[:count])]  # type: ignore[misc]
@@ -168,8 +168,8 @@ def _arguments(function: Callable[..., Any], count: int) -> TypeAdapter[tuple[An
 
 @cache
 def _answer(function: Callable[..., Any]) -> TypeAdapter[tuple[int, bool, Any]]:
-    """Return what validates and serialises an answer: the call's number, whether it succeeded, and
-    its value or traceback."""
+    """Return an adapter that validates and serialises an answer: the call's number, whether it
+    succeeded, and its value or traceback."""
     given: Any = get_type_hints(function, include_extras=True)["return"]
     wanted: Any = tuple[int, Literal[True], given] | tuple[int, Literal[False], str]
     return TypeAdapter(wanted, config=NUMBERS)

@@ -27,7 +27,7 @@ from tuner.process.fork_server import Forked, ForkFailed, ForkServer
 from tuner.process.stopping import check_stopped
 
 OWN_SIGNAL_SECONDS = 1.0
-"""How long a child's end by SIGTERM may come before this process's own SIGTERM."""
+"""A child may end by SIGTERM up to this long before this process gets its own SIGTERM."""
 START_SECONDS = 60.0
 ANSWER_BYTES = 64 << 20
 STDERR_TAIL = 2000
@@ -41,7 +41,7 @@ PEERS = ("scipy", "torch")
 """Libraries that keep their usual number of threads, if a child imports nothing else. After the
 fork they make new threads once they need them."""
 NEEDED = ("tuner", "tvm")
-"""Packages without whose modules no call can run. Others may be missing, as a peer may be."""
+"""Packages whose modules every call needs. Other modules, such as a peer's, may be missing."""
 SECRET = ("TUNER_", "PG")
 """Prefixes of environment variables that no child gets: a candidate must not learn where the
 database is."""
@@ -65,9 +65,9 @@ class Child:
         answer_bytes: int = ANSWER_BYTES,
         importing: Sequence[str] = (),
     ) -> None:
-        """``environment`` adds to this process's variables. ``niceness`` is added to its own. A
-        process whose answer is longer than ``answer_bytes`` is killed. The process is forked from
-        one that has imported the modules ``importing``."""
+        """``environment`` and ``niceness`` are added to those of this process. The child is killed
+        if its answer is longer than ``answer_bytes``. It is forked from a process that has imported
+        the modules ``importing``."""
         self._environment = _environment(environment or {})
         read = {name: self._environment.get(name) for name in READ_AT_IMPORT}
         self._server = _server(tuple(importing), tuple(read.items()))
@@ -98,14 +98,14 @@ class Child:
         """Call ``function(*arguments)`` in the child, and return what it returns.
 
         Arguments and answer are sent as JSON, according to the function's annotations. ``check()``
-        is called first, and about twice a second meanwhile. If it raises while the child works, the
-        child is killed.
+        is called before the call, and about twice a second during it. If it raises while the child
+        works, the child is killed.
 
         Raise ChildError if the function raises, ChildTimeout if it takes longer than ``timeout``
         seconds, not counting the time for which this process was stopped, and ChildCrashed if the
-        child dies or sends something that is no answer. That is a MachineError if it can't be
-        started, can't import what each call needs, or is killed by somebody else. After a timeout
-        or a wrong answer the child is killed.
+        child dies or sends something that is no answer. The last error is a MachineError if the
+        child can't be started, can't import what each call needs, or is killed by another process.
+        After a timeout or a wrong answer the child is killed.
         """
         request = channel.request(function, arguments)
         check()
@@ -238,7 +238,7 @@ class Child:
         said = self._stderr.read().decode(errors="replace").strip()
         self.close()
         if code == -signal.SIGTERM:
-            # who stops a service sends this to all of its processes, to this one perhaps later
+            # whoever stops a service sends SIGTERM to all its processes, perhaps later to this one
             deadline = time.monotonic() + OWN_SIGNAL_SECONDS
             while time.monotonic() < deadline:
                 check()
@@ -252,7 +252,7 @@ class Child:
 
 
 def _environment(changes: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment without SECRET variables, with some changes."""
+    """Return this process's environment with the changes, but without its SECRET variables."""
     ours = {name: text for name, text in os.environ.items() if not name.startswith(SECRET)}
     return {**ours, **changes}
 

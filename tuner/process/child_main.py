@@ -1,4 +1,4 @@
-"""What a :class:`tuner.process.child.Child` runs: it answers calls until its parent ends."""
+"""The program of a :class:`tuner.process.child.Child`: it answers calls until its parent ends."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def main(
 ) -> None:
     """Answer the calls that come through the socket ``descriptor``, until its far end closes.
 
-    ``niceness`` is added to this process's. ``limits`` are the fields of a :class:`Confinement`, or
-    None. The modules ``needed`` are imported before the first call, which must not be blamed if
-    that fails."""
+    ``niceness`` is added to that of this process. ``limits`` are the fields of a
+    :class:`Confinement`, or None. The modules ``needed`` are imported before the first call, so
+    that a failing import is not blamed on a call."""
     die_with_parent()
     for name in needed:
         importlib.import_module(name)

@@ -44,9 +44,9 @@ no process's limit, so the machine's memory may still run out. Then the kernel m
 process, not the worker or the database."""
 THREADS = "/proc/self/task"
 """A folder of this process alone. CUDA writes its threads' names there, and does not start if it
-can't. The folder stays open, because the rule is for this very object: /proc may make another one
-when nobody holds it. It also contains the score for the out-of-memory killer, so it is writable
-only if there is a GPU, and PR_SET_DUMPABLE protects the score."""
+can't. The folder stays open, because Landlock's rule is for this very object: /proc may make a new
+one if nobody holds it. The folder also contains the score for the out-of-memory killer. So it is
+writable only if there is a GPU, and PR_SET_DUMPABLE protects the score."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ def _limit(which: int, most: int) -> None:
 
 
 def _restrict_writes(libc: ctypes.CDLL, folder: str, devices: tuple[str, ...]) -> None:
-    """Let Landlock allow writing only below the folder, to the devices and to /dev/null, and let it
-    deny TCP and what is outside of the sandbox, as far as its version can."""
+    """Let Landlock allow writing only below the folder, to the devices and to /dev/null. As far as
+    its version can, let it also deny TCP, and signals and abstract sockets out of the sandbox."""
     version = libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_VERSION)
     if version < 1:
         return
@@ -139,16 +139,16 @@ DENIED = {
     "semtimedop": 220, "msgget": 68, "msgsnd": 69, "msgrcv": 70, "msgctl": 71,
     "mq_open": 240, "mq_unlink": 241,
     "add_key": 248, "request_key": 249, "keyctl": 250,
-    # in a namespace of its own a process is the administrator: calls that make one, or need it
+    # calls that make a namespace, or need one: a process is the administrator of its own namespace
     "unshare": 272, "setns": 308, "chroot": 161, "pivot_root": 155, "mount": 165, "umount2": 166,
     "open_tree": 428, "move_mount": 429, "fsopen": 430, "fspick": 433, "mount_setattr": 442,
 }  # fmt: skip
 CLONE_THREAD, CLONE_NEW = 0x00010000, 0x7E020000
 """Flags of clone: a thread, and a new namespace of any kind."""
 AF_UNIX, CONNECTED, DATAGRAM = 1, 0x1, 0x2
-"""A family of sockets, and bits of a socket's type. Streams and sequenced packets, which need
-connect() to reach anybody, have the first bit. Datagrams, and raw sockets, which the kernel makes
-datagrams, have the second."""
+"""A family of sockets, and bits of a socket's type. Streams and sequenced packets have the first
+bit; they reach nobody without connect(). Datagrams have the second bit, and so have raw sockets,
+which the kernel makes datagrams."""
 ITSELF, PRIO_PROCESS, IOPRIO_WHO_PROCESS = 0, 0, 1
 
 Condition = tuple[int, int, int, bool]
@@ -194,9 +194,8 @@ def _program(pid: int) -> bytes:
     """Return the BPF program that decides about each system call of process ``pid``.
 
     The process may make threads, but no processes. It may signal itself, as abort() does, and set
-    its own limits and priority. It may make sockets within the machine, but connect to nobody, such
-    as a database. connect() is refused as if nobody listened, which is what CUDA expects if no MPS
-    runs."""
+    its own limits and priority. It may make sockets within the machine, but not connect to anybody,
+    such as a database. connect() fails as if nobody listened, as CUDA expects if no MPS runs."""
     denied, absent = (RETURN, 0, 0, FAIL | errno.EPERM), (RETURN, 0, 0, FAIL | errno.ENOSYS)
     refused = (RETURN, 0, 0, FAIL | errno.ECONNREFUSED)
     allowed = (RETURN, 0, 0, ALLOW)

@@ -19,13 +19,13 @@ class _Over(BaseException):
 
 
 def call_within(seconds: float, function: Callable[[], T]) -> T:
-    """Return ``function()``. Raise TimeoutError in it if it takes longer than ``seconds``.
+    """Return ``function()``. Interrupt it and raise TimeoutError after ``seconds``.
 
     A native call is not interrupted: the error is raised when it returns to Python. An alarm that
     was set before, such as that of an outer deadline, comes when it is due, or at the function's
     end if that is later. This works in the main thread only.
 
-    It is no context manager: an alarm in the code that leaves one would not be caught."""
+    This is no context manager, because an alarm in the code that leaves one would not be caught."""
     is_running = True
 
     def over(number: int, frame: FrameType | None) -> None:

@@ -44,8 +44,7 @@ class Forked:
     def __init__(
         self, keeper: socket.socket, timeout: float, check: Callable[[], None] = check_stopped
     ) -> None:
-        """Wait until the server has forked the process. ``check()`` is called about twice a second
-        meanwhile.
+        """Wait until the server has forked the process, and call ``check()`` about twice a second.
 
         Raise TimeoutError after ``timeout`` seconds, EOFError if the server has ended, ForkFailed
         if it could not fork, and what ``check()`` raises."""
@@ -77,13 +76,13 @@ class Forked:
             self._keeper.settimeout(timeout)
             with suppress(TimeoutError, BlockingIOError):
                 status = self._keeper.recv(STATUS_BYTES)
-                # if the server has ended without a word, the process was killed with it
+                # if the server has ended without a report, the process was killed with it
                 self.returncode = int(status) if status else -signal.SIGKILL
         return self.returncode
 
     def release(self) -> None:
-        """Have the server kill what is left of the process group. Only then can another process get
-        its id."""
+        """Have the server kill what is left of the process group. Until then no other process can
+        get its id."""
         self._keeper.close()
 
 
@@ -111,7 +110,7 @@ class ForkServer:
         ``channel`` and the arguments, which must be JSON.
 
         The child has a process group of its own, the given environment and this process's working
-        folder, or the root if that was removed. It writes what it prints to the descriptor
+        folder, or the root if that folder was removed. It writes what it prints to the descriptor
         ``output``. Raise as :class:`Forked` does."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         request = json.dumps([function, arguments, dict(environment), _working_folder()]).encode()
@@ -142,7 +141,7 @@ class ForkServer:
     def _start(self, descriptor: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             own_modules.command(__name__, str(descriptor), *self._modules),
-            cwd=_working_folder(),  # where there is none, Python refuses relative paths
+            cwd=_working_folder(),  # without one, Python refuses relative paths
             env=self._environment | own_modules.environment(),
             pass_fds=(descriptor,),
             stdin=subprocess.DEVNULL,
@@ -210,7 +209,7 @@ class _Server:
                 keeper.send(str(pid).encode())
             return
         os.setpgid(pid, pid)  # before anybody knows the process and may kill its group
-        with suppress(OSError):  # whoever asked has closed the far end, which the loop sees next
+        with suppress(OSError):  # the far end was closed, which the loop sees next
             keeper.send(str(pid).encode())
         self._running[pid] = keeper
         self._selector.register(keeper, selectors.EVENT_READ, pid)
@@ -226,7 +225,7 @@ class _Server:
                     self._running[pid].send(str(code).encode())
 
     def _reap(self, pid: int) -> None:
-        """Kill what is left of a child's group and reap the child, which nobody keeps any more."""
+        """Kill what is left of a child's group and reap the child, which was released."""
         keeper = self._running.pop(pid)
         self._reported.discard(pid)
         self._selector.unregister(keeper)
@@ -267,7 +266,7 @@ def _run(
 
 
 def main() -> None:
-    """Import the modules of the command line, then serve the socket that comes before them."""
+    """Serve the socket of the first argument, after importing the modules of the others."""
     requests = socket.socket(fileno=int(sys.argv[1]))
     preload(sys.argv[2:])
     _Server(requests).serve()

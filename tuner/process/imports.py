@@ -1,4 +1,4 @@
-"""Imports at the least cost, in the process from which children are forked."""
+"""Cheap imports, for the process from which children are forked."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 GC_THRESHOLD = 20_000
-"""How many new objects in a child start a look for garbage."""
+"""After how many new objects a child's garbage collector runs."""
 PYTORCH = "torch"
 SCIPY = "scipy.signal"
 PRINTED_NAME = "TScriptPrinterName"
 BLOCKED_MODULES = (PYTORCH, "cuda.bindings.driver")
-"""Modules that TVM's FFI would import, but must not. It asks PyTorch for GPUs, and no process can
-use CUDA if CUDA was open before the fork. The other has a class of streams, which nothing here
-passes to FFI, and takes 60 ms."""
+"""Modules that TVM's FFI would import, but must not. FFI asks PyTorch for GPUs, and no process can
+use CUDA if CUDA was open before the fork. From the second module FFI wants a class of streams, but
+nothing here passes such streams to FFI, and the import takes 60 ms."""
 
 
 def preload(modules: Sequence[str]) -> None:
     """Import the modules, PyTorch last, because by itself it opens no GPU. A module that can't be
-    imported is passed over: the child that needs it will say so."""
-    gc.disable()  # imported objects stay; to look for garbage in them takes an eighth of the time
+    imported is skipped: the child that needs it will report the error."""
+    gc.disable()  # imported objects stay; collecting garbage among them takes an eighth of the time
     if SCIPY in modules:  # SciPy fails if it finds None where PyTorch's module should be
         with suppress(Exception):
             importlib.import_module(SCIPY)

@@ -12,18 +12,19 @@ ROOT = str(Path(__file__).parents[2])
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """Return the command that runs a module as ``python -m`` does, but for one thing: the working
-    folder is not searched, where a user's ``queue.py`` would be taken for Python's.
+    """Return the command that runs a module as ``python -m`` does, but does not search the working
+    folder: a user's ``queue.py`` there would be taken for Python's.
 
     The process needs :func:`environment`, too."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def environment() -> dict[str, str]:
-    """Return the variable by which a process finds the modules that this one finds.
+    """Return the variable by which a process finds the modules that this process finds.
 
-    Our own are among them even if this process found them in its working folder. What Python finds
-    by itself is left out: programs in Python of another version may inherit the variable."""
+    It finds our own modules even if this process found them in its working folder. Folders that
+    Python finds by itself are left out, because a Python of another version may inherit the
+    variable."""
     places = [place for place in sys.path if isinstance(place, str) and place]
     if ROOT not in places:
         places.insert(0, ROOT)

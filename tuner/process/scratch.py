@@ -39,9 +39,9 @@ class Scratch:
     def ensure(self) -> None:
         """Make the folder, and its lock, if they are missing.
 
-        What cleans temporary folders by the age of their files, such as systemd-tmpfiles, may have
-        removed them while nothing used them. Raises UnusableFile if something else took the
-        folder's place, OSError if it can't be made.
+        A program that cleans temporary folders by the age of their files, such as systemd-tmpfiles,
+        may have removed them while nothing used them. Raises UnusableFile if something else took
+        the folder's place, OSError if the folder can't be made.
         """
         while os.fstat(self._lock).st_nlink == 0:
             lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -83,7 +83,7 @@ def scratch_folder() -> Iterator[Scratch]:
         made.ensure()
         yield made
     finally:
-        made.close(remove=os.getpid() == owner)  # and not a fork of it
+        made.close(remove=os.getpid() == owner)  # a fork must not remove it
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def used_as_scratch(folder: Path) -> Iterator[None]:
 
 def must_have_room(needed: int, allowed: int) -> None:
     """Raise NoDiskSpace if a job's cases take more bytes than are ``allowed``, or than are free.
-    One order must not fill the folder that all share."""
+    A single order must not fill the folder that all orders share."""
     what, smaller = (
         "the inputs and references that candidates are checked on",
         "order a smaller shape",
@@ -115,8 +115,8 @@ def must_have_room(needed: int, allowed: int) -> None:
 
 
 def must_be_usable() -> None:
-    """Raise UnusableFile or NoDiskSpace if the temporary folder is why a build or a measurement may
-    have failed: no library can be loaded from it, or less than WORKING_BYTES is free."""
+    """Raise UnusableFile or NoDiskSpace if the temporary folder may have made a build or
+    measurement fail: no library can be loaded from it, or less than WORKING_BYTES is free."""
     must_hold_libraries(Path(tempfile.gettempdir()))
     _must_be_free("the libraries that are built and loaded", WORKING_BYTES, "make room there")
 

@@ -1,5 +1,5 @@
-"""Errors from which it can be told that memory, of the host or its GPU, or the host's file
-descriptors ran out."""
+"""Recognition of errors that say that the host or its GPU ran out of memory, or the host out of
+file descriptors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SAID = (
     "killed signal terminated",  # the same of the compiler's other programs
     "too many open files",
 )
-"""What such errors say, in small letters."""
+"""Parts of such errors' messages, in lower case."""
 
 
 def is_shortage(message: str) -> bool:

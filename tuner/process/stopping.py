@@ -1,4 +1,4 @@
-"""The stop flag, which signals set and waiting code looks at, so that a search ends in order."""
+"""The stop flag: signals set it, and waiting code looks at it, so that a search ends in order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _flag = _Flag()
 
 
 class _Checks(threading.local):
-    """What each thread calls, too, when it looks at the stop flag."""
+    """A function that a thread also calls when it looks at the stop flag."""
 
     check: Callable[[], None] = staticmethod(lambda: None)
 
@@ -84,9 +84,9 @@ def checking(check: Callable[[], None]) -> Iterator[None]:
 
 
 def check_stopped() -> None:
-    """Look at the stop flag: raise its exception, and clear it, so that code which cleans up
-    afterwards may look too. Only the main thread raises: it ends the others itself. See also
-    :func:`checking`."""
+    """Look at the stop flag: raise its exception and clear it, so that clean-up code may look again
+    afterwards. Only the main thread raises it: the main thread ends the other threads itself. See
+    also :func:`checking`."""
     if _flag.asked is not None and threading.current_thread() is threading.main_thread():
         asked, _flag.asked = _flag.asked, None
         raise asked
@@ -94,7 +94,7 @@ def check_stopped() -> None:
 
 
 def pause(seconds: float) -> None:
-    """Sleep for so many seconds, and look at the stop flag meanwhile."""
+    """Sleep for that many seconds, and look at the stop flag meanwhile."""
     deadline = time.monotonic() + seconds
     while True:
         check_stopped()
