@@ -45,8 +45,8 @@ class JobBar:
     ) -> None:
         """Show the job's current state.
 
-        The pace counts only trials since the bar first saw the job running, because a job may begin
-        with trials of an earlier attempt.
+        The pace counts only trials since the bar first saw the job running, because a job may
+        already have trials of an earlier attempt.
         """
         now = self._clock()
         if state != "queued" and self._first is None:

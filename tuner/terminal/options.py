@@ -1,4 +1,4 @@
-"""A workload as text: the options that give it on the command line."""
+"""A workload as text: the options that describe it on the command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from templates.workload import Workload, in_text
 
 
 def as_options(workload: Workload) -> str:
-    """Return the options that give the workload on the command line, without fields at default."""
+    """Return the options that describe the workload on the command line, without default values."""
     return " ".join(
         f"--{name.replace('_', '-')}" + ("" if value is True else f" {in_text(value)}")
         for name, value in workload.explicit_fields.items()

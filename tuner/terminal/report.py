@@ -30,7 +30,7 @@ def best_json(best: Best) -> dict[str, Any]:
 
 
 def arithmetic(best: Best) -> Arithmetic | None:
-    """Return how the best's template sums; None if this release does not have the template."""
+    """Return the arithmetic of the best's template; None if this release lacks the template."""
     return templates.arithmetic_of(best.operator, best.device.kind, best.template)
 
 

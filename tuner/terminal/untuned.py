@@ -18,7 +18,8 @@ def not_tuned_message(
     device: str | None = None,
     templates: Collection[str] | None = None,
 ) -> str:
-    """Return a message that names the job which will give the best, or the command to order it."""
+    """Return a message that names the job that will produce the best, or the command that orders
+    it."""
     shape, wanted = f"{workload.operator} {as_options(workload)}", device or kind
     nothing = f"nothing is tuned for {shape}{f' on {wanted}' if wanted else ''}"
     job = pending_job_for(engine, workload.key, kind, device)

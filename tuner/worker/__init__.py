@@ -1,1 +1,1 @@
-"""The worker: claims jobs and runs them, as a process of its own or in somebody else's."""
+"""The worker: claims jobs and runs them, as a separate process or in a user's process."""

@@ -30,7 +30,7 @@ POLL_SECONDS = 1.0
 
 
 def device_for(how: Terms) -> Device:
-    """Return this process's device, on which orders on these terms are to run.
+    """Return this process's device, which is to run orders on these terms.
 
     Raises NoLinker, NoDevice, and BadOrder if the terms name another device.
     """
@@ -49,7 +49,7 @@ def submit_job(engine: Engine, settings: Settings, order: JobOrder, device: Devi
     """Store an order and return its job, which is to run on this process's device.
 
     The job has ended already if an earlier job answers the order with a best of this device. If an
-    equal job is running on another device, this one gets a job of its own. Raises BadSigningKey.
+    equal job is running on another device, the order gets a new job. Raises BadSigningKey.
     """
     own_key(settings.signing_key)  # first, because without a key no best could be signed
     job, _ = queue.submit(engine, order, reused_on=device.name)
@@ -69,8 +69,8 @@ def _is_running_elsewhere(engine: Engine, job: Job, device: Device) -> bool:
 def run_to_success(kept: KeptWorker, device: Device, job: Job, bar: JobBar | None = None) -> Job:
     """Run the job to its end in this process and return it once it has succeeded.
 
-    Raises TunerError if it does not succeed; NotReady if this machine can run no job, so that this
-    one waits in the queue. If other workers continue the job, a note of the exception says so.
+    Raises TunerError if it does not succeed. Raises NotReady if this machine can run no job; the
+    job then waits in the queue. If other workers continue the job, a note of the exception says so.
     """
     try:
         if not job.ended:
@@ -88,7 +88,7 @@ def run_to_success(kept: KeptWorker, device: Device, job: Job, bar: JobBar | Non
 
 
 def continues_elsewhere(engine: Engine, job: Job) -> bool:
-    """Return whether another worker holds a job that was given back, or can take it.
+    """Return whether another worker holds, or can take, a job that was given back.
 
     Return False if the database can't be asked.
     """
@@ -124,7 +124,7 @@ def run_or_watch(engine: Engine, worker: Worker, job: Job, bar: JobBar | None = 
 
     while not job.ended:
         check_stopped()
-        # try each time, because the worker that holds it may die
+        # try each time, because the worker that holds the job may die
         claimed = worker.claim(job.target, job.id)
         if claimed is not None:
             worker.take(claimed, watch)

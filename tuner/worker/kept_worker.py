@@ -22,8 +22,9 @@ class KeptWorker:
     """A worker that starts with the first job and is kept, so that later jobs need not wait for it.
 
     Its builders, the processes of peers and a scratch folder are kept with it. It ends with
-    :meth:`close`, with an exception during a job, with this object and with the process. Its user
-    trusts its own key and those in TUNER_SIGNERS. Raises NotAKey if one of these is none.
+    :meth:`close`, with an exception during a job, with this object and with the process. The user
+    trusts the worker's key and those in TUNER_SIGNERS. Raises NotAKey if one of the latter is not a
+    key.
     """
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
@@ -81,7 +82,7 @@ class _WorkerWithScratch:
     def fits(self, device: Device) -> bool:
         """Return whether the worker can be used for this device.
 
-        It can't in a forked process, nor if somebody has cleaned its scratch folder away.
+        It can't be used in a forked process, or if its scratch folder was removed.
         """
         here = self._process == os.getpid() and self.folder.exists()
         return here and self._device.identity == device.identity

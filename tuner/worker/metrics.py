@@ -17,7 +17,7 @@ SECONDS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 
 class WorkerMetrics:
-    """Counts of a worker's trials and jobs, times of trials, and the job at hand."""
+    """Counts of a worker's trials and jobs, times of trials, and the current job."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -55,7 +55,8 @@ class WorkerMetrics:
         self._current.labels(job_id).set(1)
 
     def job_ends(self, outcome: str) -> None:
-        """Count the job at hand by its outcome: its end, or released, lost or left."""
+        """Count the current job by its outcome: the state in which it ended, or ``released``,
+        ``lost`` or ``left``."""
         self._current.clear()
         self._jobs.labels(outcome).inc()
 

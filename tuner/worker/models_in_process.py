@@ -36,10 +36,10 @@ def run_model(
     bar: Callable[[], AbstractContextManager[JobBar | None]],
     say: Callable[[str], object],
 ) -> None:
-    """Run each job of the model to its end, also if others have failed.
+    """Run each job of the model to its end, even if other jobs have failed.
 
-    ``bar`` makes a progress bar for each job. ``say`` is called before each with a line that names
-    the job's shape.
+    ``bar`` makes a progress bar for each job. ``say`` is called before each job with a line that
+    names its shape.
     """
     found = models.layers(kept.engine, model)
     waiting = [(place, layer.job) for place, layer in enumerate(found, 1) if not layer.job.ended]

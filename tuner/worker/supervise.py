@@ -22,7 +22,7 @@ POLL_SECONDS = 0.2
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds before a process that ended is restarted. The pause doubles each time."""
 STABLE_SECONDS = 300.0
-"""After a process has lived so many seconds, its pause is FIRST_PAUSE again."""
+"""After a process has lived for this many seconds, its pause is FIRST_PAUSE again."""
 STOP_SECONDS = 30.0
 """Seconds before a process that was asked to end is killed. A worker takes up to ten to give its
 job back."""
@@ -50,7 +50,7 @@ class _Member:
         log.info("member_started", member=self.name, pid=self.process.pid)
 
     def ended(self) -> int | None:
-        """Return the exit code when the process has ended, once; else None."""
+        """Return the exit code at the first call after the process has ended; else None."""
         code = None if self.process is None else self.process.poll()
         if code is None:
             return None
@@ -65,9 +65,9 @@ class _Member:
 def supervise(members: Mapping[str, Mapping[str, str]], command: Sequence[str], once: bool) -> None:
     """Run ``command`` as one process for each member and restart those that end.
 
-    ``members`` maps a name to the variables that are added to the process's environment. Return
-    only with ``once``, when each process has ended with code 0; without it, an exception such as
-    Stopped ends this function. All processes are then asked to end and waited for.
+    ``members`` maps a name to the variables that are added to the process's environment. With
+    ``once``, return when each process has ended with code 0. Without it, only an exception such as
+    Stopped ends this function. At the end all processes are asked to end and waited for.
     """
     running = [_Member(name, command, variables) for name, variables in members.items()]
     try:

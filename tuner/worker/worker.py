@@ -48,23 +48,24 @@ log = structlog.get_logger()
 BEAT_SECONDS = 20.0
 RETRY_SECONDS = 2.0
 SETTLE_SECONDS = 15.0
-"""After the database was silent, jobs whose lease ran out are not claimed for so many seconds,
-because their workers could not renew it. A heartbeat comes through in less time than that."""
+"""For this many seconds after the database was silent, jobs whose lease ran out are not claimed,
+because their workers could not renew the lease. A heartbeat comes through in less time."""
 SERVER_SECONDS = 10.0
 """Seconds before a tracker without a free server is asked again."""
 READY_SECONDS = 10.0
-"""Seconds before a machine that could run no job is looked at again."""
+"""Seconds before a machine that could run no job is checked again."""
 TRIALS_PER_READ = 100
-"""How many newly stored trials are read at once, to be counted. A report usually follows one."""
+"""How many newly stored trials are read at once to be counted. A progress report usually comes
+after a single new trial."""
 
 
 class Worker:
     """A worker for one device. It runs one job at a time and has a pool of builders.
 
     ``only`` restricts searches to the templates of these names. With a ``farm``, libraries are
-    measured on its servers. ``scratch``, in which this process has its temporary files, is made
-    anew before a job if it is gone. ``trusted`` are the public keys that the user of the results
-    trusts beside this worker's own; None for every registered one. Raises BadSigningKey and
+    measured on its servers. ``scratch`` has this process's temporary files; if it was removed, it
+    is made anew before a job. ``trusted`` are the public keys that the user of the results trusts
+    beside this worker's own; None means every registered key. Raises BadSigningKey and
     MissingRuntime now rather than after a search.
     """
 
@@ -93,15 +94,15 @@ class Worker:
         self._ready = True  # False after a job that this machine could not run
         self._listed = False  # whether the database lists this worker as living
         self._silent_at = -math.inf  # when the database last did not answer
-        self._abandoned_jobs: list[Job] = []  # lost because of that; to be uncharged
+        self._abandoned_jobs: list[Job] = []  # lost because of that, to be uncharged
         self._metrics = WorkerMetrics()
 
     def run(self, once: bool = False) -> None:
         """Take jobs until stopped; with ``once``, until no job waits.
 
         If the database does not answer, the farm has no free server or this machine can run no
-        job, that is asked again. With ``once``, DatabaseUnavailable, NoServer or NotReady is raised
-        instead.
+        job, the worker waits and tries again. With ``once``, it raises DatabaseUnavailable,
+        NoServer or NotReady instead.
         """
         signer = signed.fingerprint(public_key_of(self._key))
         log.info("worker_started", worker=self.name, device=self._device.name, signer=signer)
@@ -145,8 +146,8 @@ class Worker:
 
         ``watch`` is called with each progress. If the database stops answering, the job is left
         until its lease runs out: the next worker to claim it continues from its trials, and this
-        worker's next :meth:`claim` uncharges the attempt. If this process is asked to end, the job
-        is given back and the exception passes on; so does NotReady if this machine can't run it.
+        worker's next :meth:`claim` uncharges the attempt. If this process is asked to end, or this
+        machine can't run the job (NotReady), the job is given back and the exception is raised.
         """
         with structlog.contextvars.bound_contextvars(job_id=job.id, attempt=job.attempt):
             log.info("job_started", operator=job.operator, workload=job.workload)
