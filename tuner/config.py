@@ -67,7 +67,7 @@ def why_untrusted(found: os.stat_result) -> str | None:
     """Return why users other than this one and root may have written a file, with the remedy.
 
     Return None if they can't have written it. The argument describes a file or a folder. A folder
-    with the sticky bit is safe: nobody can replace another user's file in it.
+    with the sticky bit is safe, because nobody can replace another user's file in it.
     """
     if found.st_uid not in (ROOT, os.geteuid()):
         return f"it belongs to user {found.st_uid}; if you trust what it says, make it yours: chown"

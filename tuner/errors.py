@@ -1,9 +1,9 @@
 """Every error that `tuner` raises. The docstring of a class tells its reader what to do about it.
 
 TunerError
-├── BadOrder             a field of an order, or of a shape, can't be what it is
+├── BadOrder             a field of an order, or of a shape, has a value that is not allowed
 │   └── UnknownStrategy  no search strategy has that name
-├── UnknownDocument      no rung of the operator's ladder is of that document
+├── UnknownDocument      the operator's ladder has no rungs of that document
 ├── NoDevice             the target asked for is not on this machine
 ├── NoTracker            no RPC tracker answers at the address that was given
 ├── NoServer             the RPC tracker has no server for a worker
@@ -12,13 +12,13 @@ TunerError
 ├── NoLinker             no C++ compiler is here to link a library with
 ├── NoDiskSpace          a job's temporary files need more disk space than is free or allowed
 ├── NotReady             this machine lacks what each job needs, such as disk space or a compiler
-├── NothingWorked        no configuration could be built, gave right numbers and was timed
-├── UnusableFile         a file or folder can't be read or written, or holds something else
+├── NothingWorked        no configuration passed the build, the check and the timing
+├── UnusableFile         a file or folder can't be read or written, or has unexpected contents
 ├── UnusableModel        a model that was named can't be built or called, or has nothing to tune
 ├── BrokenArtifact       a library's bytes do not match their name, or it can't be loaded
 ├── UntrustedSigner      a library is not signed, or its signer is not trusted here
 ├── BadSigningKey        this machine's signing key can't be used
-├── NotAKey              a value that should be trusted as a public key is not one
+├── NotAKey              a value that was given as a trusted public key is no key
 ├── MissingRuntime       a package that is needed to run libraries is not installed
 ├── ForeignDevice        a library was compiled for instructions that this CPU lacks
 ├── WrongArgument        an array given to a library does not fit it
@@ -36,8 +36,8 @@ TunerError
 ├── NoLibrary            a nearest match lends its configuration and has no library for the shape
 └── ChildFailed
     ├── ChildError       the call raised an exception in the child process
-    ├── ChildCrashed     the child died during the call, or was killed because it sent no answer
-    │   └── MachineError  what the call needs of the machine was not there, such as memory
+    ├── ChildCrashed     the child died during the call, or was killed for an invalid answer
+    │   └── MachineError  the machine lacked something that the call needs, such as memory
     └── ChildTimeout     the call outlasted its deadline and the child was killed
 """
 
@@ -59,7 +59,7 @@ class TunerError(Exception):
 
 
 class BadOrder(TunerError):
-    """Correct the field that the message names; it is also in ``field``, the reason in ``why``."""
+    """Correct the field that the message names. ``field`` has its name too, ``why`` the reason."""
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field}: {why}")
@@ -191,7 +191,7 @@ class UntrustedSigner(TunerError):
 
 class BadSigningKey(TunerError):
     """Repair the key file, name another, or move it away. If a new key is made, clients must trust
-    that."""
+    the new key."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
@@ -355,7 +355,7 @@ class ChildCrashed(ChildFailed):
     """The end of the child process during the call.
 
     The message names the signal or exit code by which it died, or says that it was killed because
-    what it sent was no answer.
+    it sent something that is no answer.
     """
 
 
@@ -363,13 +363,13 @@ class MachineError(ChildCrashed):
     """Free memory on the machine, let it start more processes, or repair its packages: the call is
     not to blame.
 
-    The child could not be started or import what each call needs, or was killed by SIGKILL, as the
-    kernel does if memory runs out.
+    The child could not be started, could not import what each call needs, or was killed by SIGKILL,
+    which the kernel sends if memory runs out.
     """
 
 
 class ChildTimeout(ChildFailed):
-    """Raise the time limit if the work really takes so long: the child was killed at its end."""
+    """Raise the time limit if the work really takes longer: the child was killed at the limit."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"killed after {seconds:g} s")

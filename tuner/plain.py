@@ -1,6 +1,6 @@
 """Conversion of a caller's values to plain Python values.
 
-JSON and databases take no NumPy scalars, and callers like to pass them.
+JSON and databases take no NumPy scalars, but callers often pass them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST = 10**4000
 
 
 def plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the mapping with its values, also nested ones, as plain Python values.
+    """Return the mapping with all its values, including nested ones, as plain Python values.
 
     NumPy's scalars become int and float, tuples become lists. Raises BadOrder for a value that no
     order can hold, such as NaN or text that is no valid Unicode.
