@@ -57,7 +57,7 @@ def process() -> Iterator[PeerProcess]:
 
 
 def there(folder: Path) -> Future[None]:
-    """Write the test cases into the folder; return a future that says they are there."""
+    """Write the test cases into the folder; return a future that is done."""
     cases: Future[None] = Future()
     write_cases(WORKLOAD.key, folder, 0)
     cases.set_result(None)

@@ -1,4 +1,4 @@
-"""The process of a last round: what it does first, and what it holds then."""
+"""The order in which the process of a last round checks and prepares libraries and peers."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -62,7 +62,8 @@ def test_libraries_are_checked_before_they_are_prepared(
 def test_libraries_are_prepared_after_the_peers_in_their_process(
     device: Device, libraries: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A peer's graph can slow the launches of every graph. But memory is theirs first."""
+    """The libraries are prepared last, because a peer's graph can slow the launches of every graph.
+    But they are loaded first, so that they get memory before the peers."""
     steps: list[str] = []
     prepare = Stage.prepare
 

@@ -123,7 +123,8 @@ def test_missing_resource_or_package_is_a_machine_error(
     find_none: Callable[[Any], None],
     error: str,
 ) -> None:
-    """Others may hold the GPU's memory, or its file descriptors; a package may be gone."""
+    """Other programs may hold the GPU's memory, file descriptors may have run out, and a package
+    may have been removed."""
     monkeypatch.setattr(room, "measure", find_none)
     measured = runner.measure(libraries["right"])
     assert (measured.status, measured.error) == ("machine_error", error)
@@ -218,8 +219,8 @@ def test_measuring_waits_for_the_gpu_warm_up(
     libraries: dict[str, Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """``measure`` may be called from another thread than the one that prepares the GPU, as a farm's
-    server and a ladder do; it waits for the preparation."""
+    """``measure`` waits for the preparation of the GPU even if it is called from another thread, as
+    by a farm's server or a ladder."""
     monkeypatch.setattr(room, "warm_up", remote.take_a_while)
     with Runner(WORKLOAD.key, device) as runner:
         measured = runner.measure(libraries["right"])
