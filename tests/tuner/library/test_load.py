@@ -86,7 +86,8 @@ def test_manifest_of_the_previous_release_loads(libraries: dict[str, Path], tmp_
 def test_tensors_need_no_alignment_but_their_elements(
     libraries: dict[str, Path], built: str
 ) -> None:
-    """The calls run in a child process, as a wrongly assumed alignment would end the process."""
+    """The calls run in a child process, because a wrongly assumed alignment would end the
+    process."""
     with closing(Child(importing=("tuner.library.load",))) as child:
         assert child.call(called_at_all_offsets, libraries[built], timeout=60) == 48
 

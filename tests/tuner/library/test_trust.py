@@ -266,8 +266,8 @@ def test_bytes_that_are_no_signature_are_refused(
 
 
 def test_signature_over_the_bare_bytes_is_no_signature_of_a_manifest(library: Path) -> None:
-    """The same key's signature over the bare bytes, which it may have made for another purpose, is
-    no signature of a manifest."""
+    """The same key may have signed the bare bytes for another purpose. That signature is no
+    signature of a manifest."""
     content = library.with_suffix(".json").read_bytes()
     right = signed.parse(library.with_suffix(".sig").read_bytes())
     bare = signed.Signature(right.manifest, right.public_key, KEY.sign(content).hex())
@@ -280,8 +280,8 @@ def test_signature_over_the_bare_bytes_is_no_signature_of_a_manifest(library: Pa
 def test_local_database_of_another_key_loads_only_if_that_key_is_named(
     fresh: Pins, libraries: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From a database of another user or machine, nothing is loaded unless its key is named by
-    settings or TUNER_SIGNERS."""
+    """Libraries from a database of another user or machine load only if the settings or
+    TUNER_SIGNERS name its key."""
     monkeypatch.setenv("TUNER_SIGNING_KEY", str(tmp_path / "theirs.pem"))
     theirs = own_key(tmp_path / "theirs.pem")
     library = tmp_path / "full-serial.so"

@@ -1,5 +1,5 @@
-"""Call a library on arrays at unaligned addresses. Tests run it in a child process, which a fault
-would end."""
+"""Call a library on arrays at unaligned addresses. Tests do so in a child process, because a fault
+would end the process."""
 
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,5 @@
 """Programs that have other parameters than their workload's arguments, such as a workspace. They
-are in a module as builders' processes import them by name."""
+are in a module because builders' processes import them by name."""
 
 from typing import Any
 
