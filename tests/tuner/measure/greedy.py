@@ -1,5 +1,5 @@
-"""A template whose build takes memory without end. It is in a module as builders' processes import
-it by name."""
+"""A template whose build takes memory without end. It is in a module because builders' processes
+import it by name."""
 
 import ctypes
 import os
@@ -32,8 +32,8 @@ class Greedy:
 
     @property
     def mod(self) -> None:
-        """Allocate as much memory as the machine has, which the builder's limit should prevent.
-        Nothing is written to it, so the machine's memory stays free even if it does not."""
+        """Allocate as much memory as the machine has, which the builder's limit should prevent. The
+        memory is not written to, so the machine's memory stays free even if the limit fails."""
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
         if self._behaviour == "python":
             bytearray(machine)

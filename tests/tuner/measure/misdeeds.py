@@ -83,8 +83,8 @@ class Surroundings:
     log: socket.socket
 
     def library(self, misdeed: str, to: Path, text: bytes = b"") -> Path:
-        """Compile the library of a misdeed into the folder ``to``; return its path. ``text`` is
-        what the misdeeds that write to the parent process write."""
+        """Compile the library of a misdeed into the folder ``to``; return its path. Misdeeds that
+        write to the parent process write ``text``."""
         defined = {
             "MISDEED": misdeed,
             "WORKER": str(os.getpid()),

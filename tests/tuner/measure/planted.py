@@ -1,5 +1,5 @@
-"""Templates whose programs or builds fail on purpose. They are in a module as builders' processes
-import them by name."""
+"""Templates whose programs or builds fail on purpose. They are in a module because builders'
+processes import them by name."""
 
 import ctypes
 import os
@@ -53,7 +53,7 @@ class Planted(Template[Conv1dWorkload]):
 
 
 class PlantedSlow(Planted):
-    """A conv1d that is right, but slower than any other template, as it sleeps 20 ms first."""
+    """A conv1d that is right, but slower than any other template: it sleeps 20 ms first."""
 
     name = "planted_slow"
     behaviours = ("slow",)
@@ -95,8 +95,9 @@ class PlantedBuild(Planted):
 
 
 class PlantedHungry(Planted):
-    """Beside ``right`` a folder: its file ``tries`` gets a line with each build, whose process
-    is killed, as if memory ran out, unless there is a file ``enough``."""
+    """A conv1d whose second behaviour is the path of a folder. Each build with that behaviour adds
+    a line to the folder's file ``tries``. Then the building process is killed, as if memory ran
+    out, unless the folder has a file ``enough``."""
 
     name = "planted_hungry"
 

@@ -32,7 +32,7 @@ def typed(path: Path, confinement: Confinement) -> tuple[Path, dict[str, float],
 
 
 def tensors() -> int:
-    """Return how many workloads' tensors this process has ready for candidates."""
+    """Return for how many workloads this process has tensors ready."""
     from tuner.measure import trial
 
     return trial._tensors.cache_info().currsize
@@ -132,7 +132,7 @@ def _is_socket(descriptor: int) -> bool:
 
 
 def speak(text: list[int], stay: float) -> int:
-    """Write the bytes ``text`` to the parent, as a candidate could that finds the socket; then
+    """Write the bytes ``text`` to the parent, as a candidate that finds the socket could; then
     sleep for ``stay`` seconds."""
     for each in descriptors():
         os.write(each, bytes(text))
@@ -266,7 +266,7 @@ def confined_below(confinement: Confinement, lower: int) -> dict[str, tuple[int,
 
 
 def fork_in(_: Path) -> None:
-    """Fork, as a driver does that starts a program."""
+    """Fork, as a driver that starts a program does."""
     fork()
 
 
@@ -333,7 +333,7 @@ def grandchild(then: Literal["crash", "hang"] | None, told: Path) -> None:
 
 
 def gone(process: int, within: float = 10.0) -> bool:
-    """Return whether the process ends within so many seconds. A zombie has ended."""
+    """Return whether the process ends within that many seconds. A zombie has ended."""
     deadline = time.monotonic() + within
     while time.monotonic() < deadline:
         status = Path(f"/proc/{process}/stat")
@@ -347,7 +347,7 @@ def gone(process: int, within: float = 10.0) -> bool:
 
 
 def write_cases_later(workload_key: str, directory: Path, seed: int) -> None:
-    """Write the cases once the file exists that the environment variable GO names."""
+    """Write the cases once the file that the environment variable GO names exists."""
     from tuner.measure.trial import write_cases  # imported here, as it is slow and rarely needed
 
     while not Path(os.environ["GO"]).exists():
@@ -369,6 +369,6 @@ def imported(module: str) -> bool:
 
 
 def open_files() -> int:
-    """Return the number of open files without the three standard streams and sockets."""
+    """Return the number of open files, not counting the three standard streams and sockets."""
     opened = {int(path.name) for path in Path("/proc/self/fd").iterdir()}
     return len(opened - {0, 1, 2} - set(descriptors()))

@@ -68,14 +68,15 @@ def test_impulses_lie_at_both_ends_of_a_signal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", [916, *range(8)])  # 916 draws 0.032 and 0.017 at the ends
 def test_impulse_case_has_no_tiny_taps_at_the_kernels_ends(seed: int) -> None:
-    """Valid outputs have each impulse times one end of the kernel: relative to two tiny products,
-    what transforms round of the whole kernel would be too much."""
+    """In mode valid the only nonzero outputs are the products of an impulse and an end of the
+    kernel. If both were tiny, the rounding errors of transforms, which are relative to the whole
+    kernel, would be too large."""
     workload = Conv1dWorkload(M=9000, N=8191, mode="valid", kind="correlate")
     rng = np.random.default_rng(seed)
     for name in ("normal", "positive", "impulse"):
         _, w = cases.draw(workload, name, rng)
     assert min(abs(w[0]), abs(w[-1])) >= 1
-    assert np.abs(w).min() < 0.01  # the others are as they were
+    assert np.abs(w).min() < 0.01  # the other taps are unchanged
 
 
 def test_impulses_lie_in_each_corner_of_every_plane(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Samples of a kernel's time: how many are taken, what is summarised, and what each waits for."""
+"""Samples of a kernel's time: how many are taken, how they are summarised, what they wait for."""
 
 import hashlib
 import math
@@ -120,8 +120,8 @@ def test_warm_cpu_time_of_a_kernel_without_tvms_loop_is_that_of_calls() -> None:
 def test_kernel_after_another_one_waits_until_its_threads_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A kernel that follows another one waits until the other's threads rest; one that follows
-    itself does not."""
+    """A kernel that follows another kernel waits until the other's threads rest. A kernel that
+    follows itself does not wait."""
     log: list[str] = []
     monkeypatch.setattr(cpu_clock.time, "sleep", lambda _: log.append("pause"))
     monkeypatch.setattr(cpu_clock, "others_run", lambda: False)
@@ -179,7 +179,7 @@ def timed(log: list[str], name: str, number: int, repeat: int) -> list[float]:
 
 
 def test_slow_kernel_is_called_once_per_sample() -> None:
-    """One call takes more than the 10 ms that a sample lasts at least."""
+    """One call takes more than 10 ms, the least length of a sample."""
     sampler = CpuClock(2**10).warm(Kernel(lambda: sum(range(5_000_000))), budget_seconds=1)
     assert sampler.calls == 1
 

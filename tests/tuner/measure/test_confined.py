@@ -70,8 +70,8 @@ def test_candidates_are_confined_if_the_driver_works_or_fails_otherwise(
     probe: Callable[[Path], None],
     answers: int,
 ) -> None:
-    """A driver that works confined is probed once. One that fails for another reason leaves
-    candidates confined too, but is probed again the next time."""
+    """A driver that works confined is probed once. If a driver fails for another reason, candidates
+    are confined too, but the driver is probed again the next time."""
     monkeypatch.setattr(confined, "probe_driver", probe)
     with capture_logs() as logs:
         found = confined.candidate_confinement("cuda", str(tmp_path))

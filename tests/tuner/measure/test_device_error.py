@@ -1,5 +1,5 @@
 """The kernel that computes an output's error on a GPU: it compiles to machine code, and it is used
-if memory allows. Its results are tested on a GPU."""
+if memory allows. Other tests check its results on a GPU."""
 
 from pathlib import Path
 from typing import Any

@@ -126,8 +126,8 @@ def test_tensors_hold_all_signals_of_each_case(
 
 @pytest.mark.parametrize("signals", [1, cases.SIGNALS])
 def test_kernel_that_takes_one_signal_for_another_is_wrong(signals: int, tmp_path: Path) -> None:
-    """A kernel that takes one signal for another is wrong by the first case, even if the signals of
-    the other cases repeat so that they cannot tell the two apart."""
+    """A kernel that takes one signal for another fails in the first case, even if the two signals
+    are equal in the other cases, whose signals repeat."""
     workload = DepthwiseConv2dWorkload.model_validate(LAYER)
     cases.write(workload, tmp_path, seed=5)
 

@@ -35,7 +35,8 @@ SPIN = "import time\nwhile time.process_time() < 0.6: pass"
 
 
 def test_load_of_other_processes_is_seen() -> None:
-    """The load comes from a process that is no descendant of this one, as its parent has ended."""
+    """The load comes from a process that is no descendant of this one, because its parent has
+    ended."""
     others = OtherLoad()
     command = f"({shlex.quote(sys.executable)} -c {shlex.quote(SPIN)} && echo over) &"
     with subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE) as shell:

@@ -1,4 +1,5 @@
-"""The versions stored with a result: by what it was compiled and timed, and with which options."""
+"""The versions stored with a result: of the programs that compiled and timed it, and their
+options."""
 
 from tuner.build.cuda_compile import OPTIONS
 from tuner.measure.versions import versions
