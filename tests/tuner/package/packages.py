@@ -1,4 +1,4 @@
-"""Write packages of kernels, and load or run them as a user of such a package does."""
+"""Write packages of kernels, and load or run them as their users do."""
 
 import importlib.util
 import os

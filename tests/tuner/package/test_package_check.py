@@ -1,4 +1,4 @@
-"""What a package says of damage, and its check of kernels with a single output, which may be
+"""A package's errors about damaged files, and its check of kernels whose single output may be
 zero."""
 
 import importlib
