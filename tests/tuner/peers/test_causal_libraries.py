@@ -1,5 +1,5 @@
-"""The peers causal-conv1d and cuDNN: which tensors they are given, and which workloads they are not
-asked for. The libraries need a GPU; PyTorch on the CPU stands in for them here."""
+"""The peers causal-conv1d and cuDNN: which tensors they are given, and which workloads they do not
+take. The libraries need a GPU; PyTorch on the CPU stands in for them here."""
 
 from collections.abc import Callable
 from typing import Any
@@ -117,7 +117,8 @@ def test_causal_conv1d_gets_its_tensors_and_gives_all_gradients(
 
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Peer]]:
-    """Return a function that lists a library's peers by name as if it and a GPU were here."""
+    """Return a function that lists a library's peers by name as if the library and a GPU were
+    here."""
     monkeypatch.setattr(causal_conv1d_peer, "installed", lambda name: True)
     monkeypatch.setattr(causal_conv1d_peer, "set_up_torch", lambda kind: True)
 

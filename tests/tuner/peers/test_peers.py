@@ -1,4 +1,5 @@
-"""The peers compute what the workload asks for, in the groups and limits that they are timed in."""
+"""The peers compute what the workload asks for. They are timed in groups, and within a time
+limit."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
@@ -66,7 +67,7 @@ each_group = pytest.mark.parametrize(
 
 
 def quickly_ready(work: Workload, group: str) -> list[Peer]:
-    """Return a group's peers without those of torch.compile, which have tests of their own."""
+    """Return a group's peers except those of torch.compile, which have their own tests."""
     slow = {peer.name for peer in pytorch_compiled_peer.BY_OPERATOR[work.operator](work, "cpu")}
     return [peer for peer in peers(work, "cpu", group) if peer.name not in slow]
 
@@ -154,8 +155,8 @@ def test_peer_copies_its_inputs(group: str) -> None:
 def test_only_fourier_transform_peers_are_timed_if_others_would_take_seconds(
     group: str, by_transform: str, direct: list[str]
 ) -> None:
-    """If direct convolution would take seconds, only peers by Fourier transform are timed; the
-    others raise the reason."""
+    """If direct convolution would take seconds, only peers by Fourier transform are timed. The
+    other peers raise the reason."""
     work = workload("conv1d", M=2**24, N=2**10)
     found = {peer.name: peer for peer in peers(work, "cpu", group)}
     slow = {name: peer for name, peer in found.items() if isinstance(peer, Broken)}

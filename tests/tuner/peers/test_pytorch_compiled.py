@@ -99,7 +99,7 @@ def test_compiled_peers_are_right_in_each_form(
     ],
 )
 def test_sum_of_shifts_equals_a_convolution(shape: dict[str, Any], layout: str) -> None:
-    """The function that is compiled for the form "shifts" is right, also without compilation. The
+    """The function that is compiled for the form "shifts" is also right without compilation. The
     tests above compile it."""
     work = workload("conv1d", **shape, layout=layout)
     for name in CASES:
@@ -113,8 +113,8 @@ def test_sum_of_shifts_equals_a_convolution(shape: dict[str, Any], layout: str) 
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_compiling_ahead_runs_no_convolution(times: int) -> None:
-    """Compiling ahead runs no convolution, as on a GPU cuDNN would search for algorithms in it. The
-    later calls compile nothing."""
+    """Compiling ahead runs no convolution, because on a GPU cuDNN would search for algorithms in
+    it. The later calls compile nothing."""
     work = workload("conv1d", **SIGNALS)
     given = draw(work, "normal", np.random.default_rng(3))
     exact = templates.operator("conv1d").reference(work, *given)
