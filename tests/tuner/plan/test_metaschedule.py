@@ -1,5 +1,5 @@
-"""MetaSchedule's own search as a baseline: a real search of a small shape, one that fails, and one
-whose job is cancelled."""
+"""MetaSchedule's own search as a baseline: a real search of a small shape, a search that fails, and
+a search whose job is cancelled."""
 
 import time
 from dataclasses import replace
@@ -43,7 +43,7 @@ def test_failed_metaschedule_search_is_a_build_error_with_its_reason(tmp_path: P
 
 
 def test_metaschedule_search_ends_if_its_job_is_cancelled(tmp_path: Path) -> None:
-    """A check that raises, as of a cancelled job, ends the search."""
+    """A check that raises, as that of a cancelled job does, ends the search."""
 
     class Cancelled(BaseException):
         pass

@@ -37,8 +37,8 @@ HERE = depthwise()
 def tried(
     engine: Engine, workload: Workload, device_id: int, status: str = "ok", **knobs: object
 ) -> None:
-    """Store a finished job of the workload with one trial on the device: of the template's default
-    with some other ``knobs``."""
+    """Store a finished job of the workload with one trial on the device. The trial's configuration
+    is the template's default, changed by ``knobs``."""
     order = queue.JobOrder(
         operator=workload.operator,
         workload_key=workload.key,

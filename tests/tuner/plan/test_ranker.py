@@ -1,4 +1,4 @@
-"""The trained rankers that the project ships: the traits that they see, and how they guide
+"""The trained rankers that the project ships: the traits that they use, and how they guide
 searches."""
 
 from dataclasses import replace

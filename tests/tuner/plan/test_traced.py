@@ -1,5 +1,5 @@
-"""A plan whose search by MetaSchedule fails: if a trial has worked, the job goes on with that;
-otherwise the reason is raised."""
+"""A plan whose search by MetaSchedule fails: if a trial has worked, the job goes on with that
+trial; otherwise the reason is raised."""
 
 from contextlib import closing
 from dataclasses import replace
