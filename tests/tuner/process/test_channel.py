@@ -1,5 +1,5 @@
-"""Answers from a child process: one in the agreed format is returned; for any other the child is
-killed."""
+"""Answers from a child process: an answer in the agreed format is returned; for any other answer
+the child is killed."""
 
 import os
 import pickle
@@ -99,8 +99,8 @@ def test_incomplete_answer_is_waited_for_until_the_deadline(child: Child) -> Non
 
 
 def test_surplus_answer_is_not_taken_for_that_of_the_next_call(child: Child) -> None:
-    """If a candidate writes an answer of its own, the process's real answer follows while nobody
-    reads. It must not be taken for the answer to the next call."""
+    """If a candidate writes a forged answer, the process's real answer follows while nobody reads.
+    It must not be taken for the answer to the next call."""
     assert say(child, framed(b"[1, true, 5]")) == 5
     before = child.pid
     time.sleep(0.5)

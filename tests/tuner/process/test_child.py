@@ -143,7 +143,7 @@ def test_child_killed_between_calls_is_replaced(child: Child) -> None:
 
 
 def test_child_killed_by_sigkill_during_a_call_is_a_machine_error(child: Child) -> None:
-    """So does the kernel if memory runs out."""
+    """The kernel, too, sends SIGKILL if memory runs out."""
     with pytest.raises(MachineError, match=r"killed \(signal SIGKILL, which the kernel sends if"):
         child.call(remote.kill_itself, timeout=LONG)
 

@@ -183,8 +183,8 @@ def test_symlink_does_not_lead_a_confined_process_out_of_its_folder(
 
 @files
 def test_confined_process_writes_to_its_named_devices_only(folder: Path) -> None:
-    """A device that is named may be written, as Landlock treats devices as files. /dev/full answers
-    a permitted write with "No space left"; a device that does not exist is ignored."""
+    """A device must be named to be written, because Landlock treats devices as files. /dev/full
+    answers a permitted write with "No space left". A device that does not exist is ignored."""
     named = Child(confinement=Confinement(MEMORY, str(folder), ("/dev/full", "/dev/absent")))
     unnamed = Child(confinement=Confinement(MEMORY, str(folder)))
     try:
@@ -277,8 +277,8 @@ def test_confined_process_cannot_limit_another_process(child: Child, other: int)
 
 @pytest.mark.skipif(landlock() < 6, reason="this kernel's Landlock has no scopes")
 def test_confined_process_cannot_signal_another_process_by_fcntl(child: Child, other: int) -> None:
-    """The filter allows ``fcntl``, by which a process can have the kernel signal another one;
-    Landlock's scopes keep the kernel from it."""
+    """The filter allows ``fcntl``, by which a process can have the kernel signal another process.
+    Landlock's scopes prevent this."""
     child.call(remote.signal_by_file, other, signal.SIGTERM, timeout=LONG)
     assert not remote.gone(other, within=0.1)
 
@@ -294,8 +294,8 @@ def test_confined_process_reaches_no_network(child: Child) -> None:
 def test_confined_process_reaches_no_socket_of_another_process(
     child: Child, tmp_path: Path
 ) -> None:
-    """The child reaches no socket of another process, neither by a file, as a database listens, nor
-    by an abstract name."""
+    """The child reaches no socket of another process, neither by a file, at which a database may
+    listen, nor by an abstract name."""
     for address in (str(tmp_path / "socket"), f"\0convtune-{os.getpid()}"):
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(address)

@@ -64,7 +64,7 @@ def test_call_succeeds_without_a_module_that_cannot_be_imported(
 
 
 def test_missing_module_that_every_call_needs_is_a_machine_error() -> None:
-    """So the machine is to blame, and no candidate."""
+    """The error blames the machine and not a candidate."""
     child = Child(importing=["tvm.no_such_module"])
     with pytest.raises(MachineError, match=r"No module named 'tvm\.no_such_module'"):
         child.call(remote.same, 1, timeout=LONG)
@@ -85,8 +85,8 @@ def test_files_in_the_working_folder_are_not_imported_as_modules(
 def test_importing_tvm_does_not_import_pytorch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """tvm_ffi would ask PyTorch for GPUs, and CUDA does not work in a process that was forked from
-    one that had opened it."""
+    """tvm_ffi would ask PyTorch for GPUs, which opens CUDA. CUDA does not work in a process that is
+    forked after that."""
     (tmp_path / "torch.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     child = Child(importing=["tvm_ffi", "no_other_server_has_this"])
@@ -160,7 +160,7 @@ def test_killed_server_ends_its_children_and_is_replaced(child: Child) -> None:
 def test_failed_fork_fails_only_its_own_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the machine has no process left for a moment, one call fails; server and children stay."""
+    """If the machine can make no process for a moment, one call fails; server and children stay."""
     (tmp_path / "two_forks.py").write_text(TWO_FORKS)
     monkeypatch.syspath_prepend(tmp_path)
     first, second = (Child(importing=["two_forks"]) for _ in range(2))

@@ -1,5 +1,5 @@
-"""``fast_tvm_import`` spares TVM's import the look-ups in FFI that fail and cost a backtrace, and
-the imported modules are the same."""
+"""``fast_tvm_import`` avoids look-ups in FFI that fail and cost a backtrace. It does not change the
+imported modules."""
 
 import subprocess
 import sys
@@ -67,8 +67,8 @@ def test_preload_imports_the_same_tvm_as_a_plain_import() -> None:
 
 
 def test_preload_imports_scipy_without_pytorch() -> None:
-    """SciPy fails if it finds None in place of PyTorch's module, by which ``preload`` blocks
-    PyTorch while it imports TVM. So SciPy must be imported before."""
+    """While ``preload`` imports TVM, it blocks PyTorch by None in place of its module. SciPy fails
+    if it finds this None, so SciPy must be imported before."""
     seen = "import sys; print('scipy.signal' in sys.modules, 'torch' in sys.modules)"
     brought = "from tuner.process.imports import preload; preload(['scipy.signal'])"
     said = subprocess.run(

@@ -15,7 +15,7 @@ SAY = "from tuner.process import own_modules; print(own_modules.environment()['P
 
 
 def test_pythonpath_names_the_checkout_if_it_is_the_working_folder() -> None:
-    """Without site-packages: no installed convtune is found there."""
+    """The process has no site-packages, so that it finds no installed convtune there."""
     alone = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
     said = subprocess.check_output(
         [sys.executable, "-S", "-c", SAY], cwd=ROOT, env=alone, text=True
@@ -28,8 +28,8 @@ def test_pythonpath_names_the_checkout_if_it_is_the_working_folder() -> None:
 def test_pythonpath_leaves_out_pythons_own_folders(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A compiler may be a program in Python of another version. A path that is no text, which
-    Python ignores, does no harm."""
+    """A compiler may be a program in Python of another version. An entry of ``sys.path`` that is no
+    text does no harm; Python ignores such entries."""
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path), tmp_path / "no text"])
     places = own_modules.environment()["PYTHONPATH"].split(os.pathsep)
     assert str(tmp_path) in places

@@ -83,7 +83,7 @@ def test_lock_without_a_folder_is_removed(temporary: Path) -> None:
 
 
 def test_process_that_starts_while_others_sweep_keeps_its_folder(temporary: Path) -> None:
-    """No process removes the folder of another one that is just starting."""
+    """No process removes the folder of another process that is just starting."""
     code = (
         "from tuner.process.scratch import scratch\n"
         "for _ in range(100):\n"

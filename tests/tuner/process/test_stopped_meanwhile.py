@@ -1,4 +1,4 @@
-"""Time in which a process was stopped, as by Ctrl-Z, is no time that its child has taken."""
+"""Time in which a process was stopped, as by Ctrl-Z, does not count as time that its child took."""
 
 import os
 import signal
@@ -36,8 +36,9 @@ def until_there(path: Path) -> None:
 def test_time_while_stopped_does_not_count_for_the_deadline(
     tmp_path: Path, *, child_is_stopped: bool
 ) -> None:
-    """The child answers once the file ``asked`` is there: after both go on, or, while only the
-    parent is stopped, before it goes on."""
+    """The child answers once the file ``asked`` exists. If both processes are stopped, the file is
+    made after both go on. If only the parent is stopped, the file is made before the parent goes
+    on."""
     begun, asked = tmp_path / "begun", tmp_path / "asked"
     with subprocess.Popen(
         [sys.executable, "-c", PARENT, str(begun), str(asked)],

@@ -175,7 +175,7 @@ def test_stop_signal_ends_a_call_of_a_child_and_the_child(soon: Callable[[], Non
 
 
 def test_stopped_is_raised_if_the_signal_ends_the_child_first(soon: Callable[[], None]) -> None:
-    """Who sends the signal to all processes may reach a child before this process."""
+    """A signal that is sent to all processes may reach a child before this process."""
     with closing(Child()) as child:
         hanging = child.call(remote.pid, timeout=LONG)
         soon()
