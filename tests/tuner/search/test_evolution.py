@@ -1,5 +1,5 @@
-"""MetaSchedule's evolution in a child process: what it proposes, and how results that it is told
-count."""
+"""MetaSchedule's evolution in a child process: its proposals, and its use of the results that it is
+told."""
 
 import json
 from collections.abc import Iterator, Sequence

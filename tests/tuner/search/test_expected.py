@@ -27,7 +27,7 @@ def bowl(configs: Sequence[dict[str, Any]]) -> NDArray[np.float32]:
     return np.array([(c["width"] - 30) ** 2 + (c["depth"] - 20) ** 2 for c in configs], np.float32)
 
 
-# All of the small space is scored; of the large one, a sample and the climbs from it.
+# The small space is scored as a whole, the large one by a sample and the climbs from it.
 @pytest.mark.parametrize("size", [35, 400])
 def test_leading_begins_with_the_least_and_scores_nothing_twice(size: int) -> None:
     ASKED.clear()

@@ -37,7 +37,7 @@ def bowl(configs: Sequence[dict[str, Any]]) -> NDArray[np.float32]:
     return np.array(squares, np.float32) / 1024
 
 
-# All of the small space is scored; of the large one, a sample and the climbs from it.
+# The small space is scored as a whole, the large one by a sample and the climbs from it.
 @pytest.mark.parametrize("size", [35, 400])
 def test_predicted_strategy_asks_first_for_the_least_of_the_prior(size: int) -> None:
     whole = space(size)
