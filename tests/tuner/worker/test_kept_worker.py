@@ -125,8 +125,8 @@ def test_threads_use_a_kept_worker_in_turns(kept: KeptWorker, device: Device) ->
 def test_kept_worker_ends_with_its_owner_but_not_with_a_forked_child(
     engine: Engine, device: Device, temporary: Path
 ) -> None:
-    """A forked child leaves the worker's folder, which is its parent's. The owner's end removes
-    it."""
+    """A forked child does not remove the worker's folder, because it belongs to the parent. The
+    folder is removed when the worker's owner ends."""
     kept = KeptWorker(engine, Settings(build_workers=1))
     with acquired(kept, device) as (_, folder):
         pass
