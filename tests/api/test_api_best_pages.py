@@ -56,7 +56,9 @@ def test_pages_name_no_peer_if_none_is_faster(client: TestClient, engine: Engine
     assert "ours" in listed
 
 
-def test_like_is_compared_with_like(client: TestClient, engine: Engine) -> None:
+def test_peer_called_from_python_is_compared_with_our_call(
+    client: TestClient, engine: Engine
+) -> None:
     """A peer that was timed by calls from Python is compared with our call, not with our kernel."""
     timing = {"warm": summary(0.015), "call": summary(2.8)}
     rows = [{"name": "numpy", "time_us": 0.5, "speedup": 0.18, "level": "call"}]

@@ -28,7 +28,7 @@ def test_job_shows_its_device_and_its_best_link_asks_for_it(client: TestClient) 
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 201, 7])
-def test_what_is_no_name(client: TestClient, name: Any) -> None:
+def test_invalid_device_name_is_refused(client: TestClient, name: Any) -> None:
     problem(
         client.post("/jobs", json=ORDER | {"for_device": name}),
         422,

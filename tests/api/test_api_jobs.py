@@ -199,7 +199,7 @@ def test_trials_of_a_job_are_paged_and_filtered(client: TestClient, engine: Engi
 
 
 @pytest.mark.parametrize("name", ["0" * 32, "nothing", "%00", "%ED%A0%80", "a" * 3000])
-def test_an_unknown_job(client: TestClient, name: str) -> None:
+def test_unknown_job_gets_404(client: TestClient, name: str) -> None:
     for response in (
         client.get(f"/jobs/{name}"),
         client.get(f"/jobs/{name}/trials"),

@@ -59,7 +59,7 @@ EMOJI = ("👩\u200d🚀", "❤\ufe0f", "🏴\U000e0067\U000e0062\U000e0065\U000
         ("\ud800", r'Unicode characters, but is "\ud800"'),
     ],
 )
-def test_what_is_no_label(client: TestClient, label: Any, says: str) -> None:
+def test_invalid_label_is_refused(client: TestClient, label: Any, says: str) -> None:
     order = json.dumps(ORDER | {"label": label})
     answer = client.post("/jobs", content=order, headers=JSON)
     assert says in problem(answer, 422, "invalid-request", "label")["detail"]

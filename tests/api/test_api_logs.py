@@ -27,7 +27,7 @@ def said(log_format: str) -> str:
     return ended.stderr
 
 
-def test_a_librarys_fault_is_a_line_as_any_other() -> None:
+def test_error_of_a_library_is_one_json_line_in_the_log() -> None:
     (line,) = map(json.loads, said("json").splitlines())
     assert (line["event"], line["level"]) == ("Exception during reset or similar", "error")
     assert line["timestamp"].endswith("Z")
@@ -35,7 +35,7 @@ def test_a_librarys_fault_is_a_line_as_any_other() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["Exception during reset or similar", "the server is gone"])
-def test_people_read_it_too(wanted: str) -> None:
+def test_console_log_shows_an_error_of_a_library_once(wanted: str) -> None:
     text = said("console")
     assert text.count(wanted) == 1
     assert "[error" in text
@@ -51,7 +51,7 @@ print("goes on", flush=True)
 
 
 @pytest.mark.parametrize("where", ["2> /dev/full", "2>&-"])
-def test_a_line_that_can_not_be_written_ends_nothing(where: str) -> None:
+def test_process_goes_on_if_its_log_can_not_be_written(where: str) -> None:
     """The process goes on if stderr is full or closed."""
     command = ["bash", "-c", f'"$0" -c "$1" {where}', sys.executable, LOST]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)

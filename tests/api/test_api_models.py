@@ -147,7 +147,7 @@ def test_model_state_follows_its_jobs(client: TestClient, engine: Engine) -> Non
 
 
 @pytest.mark.parametrize("path", ["/models/nothing", f"/models/{'0' * 32}"])
-def test_a_model_that_is_not_there(client: TestClient, path: str) -> None:
+def test_unknown_model_gets_404(client: TestClient, path: str) -> None:
     problem(client.get(path), 404, "unknown-model")
     problem(client.post(f"{path}/cancel"), 404, "unknown-model")
 

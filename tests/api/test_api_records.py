@@ -364,7 +364,9 @@ def test_log_that_is_not_text_is_refused(client: TestClient) -> None:
     problem(refusal, 422, "invalid-request", "records.1.record")
 
 
-def test_limits(client: TestClient, engine: Engine) -> None:
+def test_import_refuses_empty_long_large_and_untyped_logs(
+    client: TestClient, engine: Engine
+) -> None:
     line = json.dumps(record(client, engine))
     problem(post(client), 422, "invalid-request", "records.1.log")
     many = client.post("/records", content="\n".join(["{}"] * 50), headers=TYPE)

@@ -89,7 +89,7 @@ def test_verified_best_lends_its_configuration_to_no_other_shape(
     assert client.get("/best/conv1d?M=4001&N=32&match=nearest").json()["job"] == far.id
 
 
-def test_an_equal_order_is_the_same_job(client: TestClient, engine: Engine) -> None:
+def test_equal_verification_order_gets_the_same_job(client: TestClient, engine: Engine) -> None:
     tuned(engine, "conv1d", {"M": 4096, "N": 32})
     first = client.post("/jobs/nearest", json=ASKED)
     second = client.post("/jobs/nearest", json=ASKED)

@@ -22,7 +22,7 @@ def beat(engine: Engine, name: str, fingerprint: dict[str, Any]) -> None:
     workers.beat(engine, name, host="here", pid=7, device_id=on, version="0.1.0", job_id=None)
 
 
-def test_an_order_that_nobody_can_take_says_so(client: TestClient, engine: Engine) -> None:
+def test_job_says_that_no_worker_can_take_it(client: TestClient, engine: Engine) -> None:
     beat(engine, "a", HOST)
     job = client.post("/jobs", json=ORDER).json()
     assert "no living worker has a cuda device" in job["waiting"]

@@ -71,7 +71,7 @@ def some_rows(engine: Engine) -> None:
     queue.finish(engine, job.id, job.attempt, "succeeded")
 
 
-def test_there_and_back(engine: Engine, url: str, tmp_path: Path) -> None:
+def test_restored_backup_has_the_same_rows(engine: Engine, url: str, tmp_path: Path) -> None:
     some_rows(engine)
     before = everything(engine)
     made = back_up(url, tmp_path / "copy.db")

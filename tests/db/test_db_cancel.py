@@ -72,7 +72,7 @@ def test_an_ended_job_can_not_be_cancelled(engine: Engine, state: str) -> None:
 
 
 @pytest.mark.parametrize("unknown", ["0" * 32, "nonsense", "", "\0", "\ud800", "A" * 32])
-def test_an_unknown_job(engine: Engine, unknown: str) -> None:
+def test_unknown_job_raises_not_found(engine: Engine, unknown: str) -> None:
     submitted(engine)
     with pytest.raises(NotFound, match="no job"):
         queue.cancel(engine, unknown)

@@ -141,6 +141,6 @@ def test_fastest_ignores_template_versions_that_came_after_the_job(
 
 
 @pytest.mark.parametrize("unknown", ["0" * 32, "nothing", "\0"])
-def test_a_job_that_is_not_there(engine: Engine, unknown: str) -> None:
+def test_snapshot_of_an_unknown_job_raises_not_found(engine: Engine, unknown: str) -> None:
     with pytest.raises(NotFound):
         events.snapshot(engine, unknown)

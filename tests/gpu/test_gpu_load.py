@@ -61,7 +61,7 @@ def right(y: Any, reference: Any) -> bool:
     return float((y.cpu() - reference).abs().max() / reference.abs().max()) < limit
 
 
-def test_the_output_is_right(library: Library) -> None:
+def test_library_output_is_right(library: Library) -> None:
     x, w = arrays(library)
     y = library(x, w)
     assert y.device == x.device
@@ -121,7 +121,7 @@ def test_a_call_by_address_runs_on_the_current_stream(library: Library) -> None:
     assert tvm_ffi.get_raw_stream(tvm_ffi.device("cuda:0")) == of_others
 
 
-def test_tensors_need_no_alignment_but_their_elements(library: Library) -> None:
+def test_library_needs_only_the_alignment_of_elements(library: Library) -> None:
     """Each of the tensors in turn begins one element behind an aligned address."""
     x, w = arrays(library)
     work = library.workload
@@ -137,7 +137,7 @@ def test_tensors_need_no_alignment_but_their_elements(library: Library) -> None:
         assert right(library(*shifted), expected(x, w))
 
 
-def test_what_does_not_fit_is_refused(library: Library) -> None:
+def test_library_refuses_tensors_of_a_wrong_device_or_layout(library: Library) -> None:
     x, w = arrays(library)
     with pytest.raises(WrongDevice, match="input must be on cuda, but is on cpu"):
         library(x.cpu().numpy(), w)

@@ -104,7 +104,7 @@ def test_every_library_that_is_installed_can_be_used() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape.values())))
-def test_signals(shape: dict[str, Any]) -> None:
+def test_peers_are_right_on_signals(shape: dict[str, Any]) -> None:
     errors = {peer.name: error for peer, _, error in prepared(workload("conv1d", shape))}
     assert {name: error for name, error in errors.items() if not error < 1e-5} == {}
 
@@ -127,7 +127,7 @@ def test_peers_are_right_on_causal_signals_of_channels(layout: str, dtype: str) 
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("k", [3, 7])
 @pytest.mark.torch
-def test_images(k: int, stride: int) -> None:
+def test_peers_are_right_on_images(k: int, stride: int) -> None:
     shape = {**IMAGE, "K": k, "stride": stride}
     errors = {peer.name: error for peer, _, error in prepared(workload("depthwise_conv2d", shape))}
     names = {"pytorch NCHW", "pytorch NHWC", "pytorch compiled NCHW", "pytorch compiled NHWC"}

@@ -41,7 +41,7 @@ HEAVY = ("tvm", "xgboost", "sqlalchemy", "fastapi", "httpx2")
 
 
 @pytest.mark.parametrize("built", BUILT)
-def test_the_output_is_right(libraries: dict[str, Path], built: str) -> None:
+def test_library_computes_the_right_output(libraries: dict[str, Path], built: str) -> None:
     name = built.partition("-")[0]
     work = workload(name)
     x, w = arrays(work)
@@ -83,7 +83,7 @@ def test_manifest_of_the_previous_release_loads(libraries: dict[str, Path], tmp_
 
 
 @pytest.mark.parametrize("built", BUILT)
-def test_tensors_need_no_alignment_but_their_elements(
+def test_library_needs_no_alignment_beyond_that_of_an_element(
     libraries: dict[str, Path], built: str
 ) -> None:
     """The calls run in a child process, because a wrongly assumed alignment would end the
@@ -172,7 +172,7 @@ READ_ONLY.flags.writeable = False
         (X, None, None, WrongArgument, "weight must be a NumPy array.*but is a NoneType"),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_arrays_that_do_not_fit_are_refused(
     libraries: dict[str, Path], *, x: Any, w: Any, out: Any, kind: type[TunerError], says: str
 ) -> None:
     library = load(libraries["same-serial"])

@@ -224,7 +224,9 @@ def test_package_function_is_one_operator_of_a_compiled_graph(
         ({"padding": "same", "stride": 2}, "not supported for strided"),
     ],
 )
-def test_what_is_refused(package: Any, how: dict[str, Any], why: str) -> None:
+def test_package_functions_refuse_invalid_arguments(
+    package: Any, how: dict[str, Any], why: str
+) -> None:
     with pytest.raises(ValueError, match=why):
         package.conv1d(drawn(1, 1, 9), drawn(1, 1, 3), **how)
     with pytest.raises(ValueError, match="takes no input and weight of shapes"):

@@ -26,7 +26,7 @@ def said(log_format: str) -> list[str]:
     return ended.stderr.splitlines()
 
 
-def test_a_librarys_fault_is_a_line_as_any_other() -> None:
+def test_error_of_a_library_is_one_line_of_json() -> None:
     (line,) = map(json.loads, said("json"))
     assert (line["event"], line["level"]) == ("Exception during reset or similar", "error")
     assert line["timestamp"].endswith("Z")
@@ -34,7 +34,7 @@ def test_a_librarys_fault_is_a_line_as_any_other() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["Exception during reset or similar", "the server is gone"])
-def test_people_read_it_too(wanted: str) -> None:
+def test_error_of_a_library_appears_once_in_the_console_format(wanted: str) -> None:
     assert "\n".join(said("console")).count(wanted) == 1
 
 
@@ -72,7 +72,7 @@ print("goes on", flush=True)
 
 
 @pytest.mark.parametrize("where", ["2> /dev/full", "2>&-"])
-def test_a_line_that_can_not_be_written_ends_nothing(where: str) -> None:
+def test_log_line_that_cannot_be_written_is_dropped(where: str) -> None:
     command = ["bash", "-c", f'"$0" -c "$1" {where}', sys.executable, LOST]
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert ended.stdout == "goes on\n"
