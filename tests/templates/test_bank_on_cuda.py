@@ -108,7 +108,7 @@ def test_every_filter_and_position_is_summed(
 
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
 @given(data=st.data())
-def test_blocks_can_run(data: st.DataObject) -> None:
+def test_blocks_of_any_configuration_are_well_filled(data: st.DataObject) -> None:
     layer = workload(
         F=data.draw(st.integers(16, 300)),
         M=data.draw(st.integers(64, 5000)),

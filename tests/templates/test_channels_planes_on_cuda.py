@@ -125,7 +125,7 @@ def test_any_configuration_is_right(
 
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
 @given(fields=LAYERS)
-def test_a_tile_meets_all_its_columns(fields: dict[str, Any]) -> None:
+def test_tile_multiplies_no_more_columns_than_its_taps_reach(fields: dict[str, Any]) -> None:
     """The blocks of 8 input columns that a tile multiplies are as few as cover its 8 outputs and
     their taps."""
     layer = workload(**fields)

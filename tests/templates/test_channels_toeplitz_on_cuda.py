@@ -106,7 +106,9 @@ def test_a_grid_covers_all_outputs(fields: dict[str, Any], place: float) -> None
 
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
 @given(fields=LAYERS, tile=st.sampled_from([1, 2, 4]))
-def test_the_input_rows_of_a_tile_come_in_its_steps(fields: dict[str, Any], tile: int) -> None:
+def test_steps_and_parts_of_a_tile_just_cover_the_inputs_that_it_reaches(
+    fields: dict[str, Any], tile: int
+) -> None:
     layer = workload(**fields)
     layout = Layout(layer, {"tile_rows": tile, "rows": tile})  # one tile
     last = (tile - 1) * layer.stride + (layer.used_kernel[0] - 1)

@@ -82,7 +82,7 @@ def test_gated_input_has_three_times_the_channels() -> None:
 
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
 @given(gated_signals())
-def test_the_reference_is_a_slow_loop(work: Conv1dWorkload) -> None:
+def test_gated_reference_equals_a_slow_loop(work: Conv1dWorkload) -> None:
     inputs = cases.draw(work, "normal", np.random.default_rng(1))
     np.testing.assert_allclose(reference(work, *inputs), slow(work, *inputs), rtol=0, atol=1e-9)
 
@@ -106,7 +106,7 @@ def test_gates_neither_overflow_nor_erase_the_outputs_of_a_case(name: str, dtype
 @pytest.mark.parametrize("kind", sorted(LIMITS))
 @settings(max_examples=25, derandomize=True, deadline=None, database=None)
 @given(work=gated_signals())
-def test_only_templates_for_gates_serve_them(kind: str, work: Conv1dWorkload) -> None:
+def test_only_gated_templates_serve_gated_workloads(kind: str, work: Conv1dWorkload) -> None:
     found = templates.templates_for(work, LIMITS[kind])
     assert [each.name for each in found] == ["gated"]
     plain = Conv1dWorkload.model_validate(work.model_dump() | {"gated": False})
@@ -115,7 +115,9 @@ def test_only_templates_for_gates_serve_them(kind: str, work: Conv1dWorkload) ->
 
 @settings(max_examples=25, derandomize=True, deadline=None, database=None)
 @given(work=gated_signals(), place=st.floats(0, 1, exclude_max=True), apart=st.sampled_from([0, 1]))
-def test_a_program_for_cuda_is_right(work: Conv1dWorkload, place: float, apart: int) -> None:
+def test_any_gated_configuration_is_right_on_cuda(
+    work: Conv1dWorkload, place: float, apart: int
+) -> None:
     """Any configuration is right, also on inputs that begin one element behind a vector."""
     space = CudaGated().space(work, H200)
     config = space[int(place * len(space))]
@@ -126,7 +128,7 @@ def test_a_program_for_cuda_is_right(work: Conv1dWorkload, place: float, apart: 
 
 @settings(max_examples=25, derandomize=True, deadline=None, database=None)
 @given(work=gated_signals(), place=st.floats(0, 1, exclude_max=True))
-def test_a_program_for_a_cpu_is_right(work: Conv1dWorkload, place: float) -> None:
+def test_any_gated_configuration_is_right_on_a_cpu(work: Conv1dWorkload, place: float) -> None:
     space = CpuGated().space(work, CPU)
     config = space[int(place * len(space))]
     check(Compiled(CpuGated(), work, config).errors, cases_of(work), work.max_error)

@@ -147,7 +147,7 @@ def test_forward_workload_of_an_input_gradient_computes_the_same(
 @EACH
 @BOUNDED
 @given(data=st.data())
-def test_every_program_is_right(operator: str, data: st.DataObject) -> None:
+def test_every_gradient_program_for_a_cpu_is_right(operator: str, data: st.DataObject) -> None:
     """For any shape, layout, dtype and activation, the naive program and any configuration of each
     template are checked."""
     work = data.draw(small_gradients(operator))

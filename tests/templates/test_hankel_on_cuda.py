@@ -72,7 +72,7 @@ def test_vectors_divide_all_rows_of_a_signal_together(
     vector=st.sampled_from([1, 2, 4, 8]),
     width=st.sampled_from([16, 32]),
 )
-def test_segments_and_parts_are_enough_in_every_channel(
+def test_hankel_segments_and_parts_cover_every_channel(
     C: int, several: int, M: int, N: int, before: int, vector: int, width: int
 ) -> None:
     fields = {"mode": None, "padding": (before, N), "B": 2, "C": C, "F": several * C}

@@ -37,7 +37,7 @@ def stays(workload: Workload, place: float, bad: float, data: st.DataObject) -> 
 @pytest.mark.parametrize("operator", SMALL)
 @BOUNDED
 @given(data=st.data(), place=PLACES, bad=st.sampled_from(BAD))
-def test_only_sums_over_it_are_not_finite(
+def test_nonfinite_input_reaches_only_the_sums_over_it(
     operator: str, data: st.DataObject, place: float, bad: float
 ) -> None:
     bare = SMALL[operator]().filter(lambda workload: not workload.has_epilogue)
@@ -46,7 +46,7 @@ def test_only_sums_over_it_are_not_finite(
 
 @settings(BOUNDED, max_examples=6)
 @given(data=st.data(), taps=st.integers(600, 4500), place=PLACES, bad=st.sampled_from(BAD))
-def test_taps_in_several_chunks_do_not_spread_it(
+def test_taps_in_several_chunks_do_not_spread_nonfinite_input(
     data: st.DataObject, taps: int, place: float, bad: float
 ) -> None:
     stays(Conv1dWorkload(M=5003, N=taps), place, bad, data)

@@ -29,7 +29,7 @@ def agrees(workload: Workload, template: Any, config: dict[str, Any]) -> None:
 @pytest.mark.parametrize("operator", SMALL)
 @BOUNDED
 @given(data=st.data())
-def test_any_configuration_of_a_small_workload(operator: str, data: st.DataObject) -> None:
+def test_any_configuration_of_a_small_workload_is_right(operator: str, data: st.DataObject) -> None:
     workload = data.draw(SMALL[operator]())
     for template in templates.templates_for(workload, CPU):
         space = template.space(workload, CPU)

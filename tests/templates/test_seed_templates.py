@@ -46,7 +46,7 @@ class OnCpu:
 )
 @BOUNDED
 @given(data=st.data())
-def test_any_configuration_of_a_small_workload(
+def test_any_seed_configuration_of_a_small_workload_is_right(
     operator: str, name: str, data: st.DataObject
 ) -> None:
     workload = data.draw(SMALL[operator](plain=name != "blocks"))

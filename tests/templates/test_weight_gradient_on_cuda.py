@@ -110,7 +110,7 @@ def test_any_configuration_of_matrices_is_right(bias: bool, data: st.DataObject)
 
 @settings(BOUNDED, max_examples=200)
 @given(layer=layers())
-def test_a_bias_is_summed_where_every_row_of_the_gradient_meets_the_input(
+def test_bias_is_summed_at_a_tap_that_meets_the_input_in_every_row(
     layer: DepthwiseConv2dWorkload,
 ) -> None:
     """No tap has the bias's sums otherwise, or if taps lie 8 or more outputs apart: eight outputs
