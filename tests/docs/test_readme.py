@@ -16,7 +16,8 @@ RESULT = re.compile(
     re.MULTILINE,
 )
 MODEL = re.compile(
-    r"^\| (?P<network>\w+ \w+ B=\d+) \| [^|]+ \| (?P<figures>[^|]+ \| [^|]+ \| \*\*[\d.]+\*\*) \|$",
+    r"^\| (?P<network>\w+ \w+ B=\d+(?: L=\d+)?) \| [^|]+ "
+    r"\| (?P<figures>[^|]+ \| [^|]+ \| \*\*[\d.]+\*\*) \|$",
     re.MULTILINE,
 )
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
