@@ -2,15 +2,17 @@
 
 `migrate`, `check_schema`, `reading` and `writing` can be imported from here too."""
 
+import os
 import shutil
 import sqlite3
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from pydantic_core import from_json
-from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Engine, Pool, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from db.sql.columns import to_json
@@ -65,6 +67,21 @@ def open_engine(
     )
 
 
+def _begin_new_pools() -> None:
+    """Have each engine open connections of its own in this process, which was forked.
+
+    On a shared one, each of two processes would read results of the other's queries. SQLite's
+    connections must not even be closed by another process than the one that opened them."""
+    for engine in _engines:
+        _inherited.append(engine.pool)
+        engine.dispose(close=False)
+
+
+_engines: WeakSet[Engine] = WeakSet()
+_inherited: list[Pool] = []
+os.register_at_fork(after_in_child=_begin_new_pools)
+
+
 def parsed(url: str | URL) -> URL:
     """Return a database's URL as SQLAlchemy's object. Raises DatabaseUnavailable if the text is no
     URL, or if a URL of SQLite names no file."""
@@ -101,6 +118,7 @@ def _why_no_file(url: URL, given: str) -> str | None:
 
 def _connected(engine: Engine, given: URL) -> Engine:
     """Connect once, and return the engine. If that fails, raise DatabaseUnavailable with a hint."""
+    _engines.add(engine)
     try:
         with engine.connect():
             return engine

@@ -47,8 +47,8 @@ class Case:
 
     @property
     def layouts(self) -> tuple[str, ...]:
-        """The layouts in which PyTorch is timed. Models of tokens and signals choose their own, which
-        has no name here."""
+        """The layouts in which PyTorch is timed. Models of tokens and signals choose their own,
+        which has no name here."""
         return tuple(LAYOUTS) if self.length is None else ("",)
 
     def model(self) -> nn.Module:
