@@ -84,9 +84,9 @@ class Client(ModelCalls, Source):
         signers: Collection[str] | None = None,
     ) -> None:
         self._named_keys = trust.named_keys(signers)
-        self._http = connection.open_connection(url, timeout, key)
+        self._connection = connection.Connection(url, timeout, key)
         self._timeout = timeout
-        self.url = connection.url_without_password(self._http)  # it is part of messages
+        self.url = connection.url_without_password(self._connection.http)  # it is part of messages
         self.where = self.url
         self.cache = Cache(cache)
         self._local: Local | None = None
@@ -292,7 +292,7 @@ class Client(ModelCalls, Source):
 
     def close(self) -> None:
         """Close the connection and end the processes of :meth:`tune`."""
-        self._http.close()
+        self._connection.http.close()
         self._end_local()
 
     def _end_local(self) -> None:
@@ -337,7 +337,7 @@ class Client(ModelCalls, Source):
     @contextmanager
     def _content(self, artifact: ArtifactLink) -> Iterator[Iterator[bytes]]:
         try:
-            with self._http.stream("GET", artifact.url) as answer:
+            with self._connection.http.stream("GET", artifact.url) as answer:
                 if not answer.is_success:
                     raise artifact_error(answer, read_content(answer, self.url))
                 yield iter_content(answer, self.url)
@@ -356,7 +356,7 @@ class Client(ModelCalls, Source):
         yield current
         if current.ended or (deadline is not None and time.monotonic() >= deadline):
             return
-        with JobListener(self._http, self.url, current) as listener:
+        with JobListener(self._connection.http, self.url, current) as listener:
             while not current.ended and (later := listener.next(deadline)) is not None:
                 if later == current:
                     continue
@@ -366,13 +366,14 @@ class Client(ModelCalls, Source):
                 yield current
 
     def _ask(self, kind: type[A], method: str, path: str, *, kept: bool = False, **given: Any) -> A:
-        request = self._http.build_request(method, path, **given)
+        http = self._connection.http
+        request = http.build_request(method, path, **given)
         url = f"{self.url}{request.url.raw_path.decode()}"  # without a password
         held = self.cache.answer(url) if kept else None
         if held is not None:
             request.headers["If-None-Match"] = held[0]
         try:
-            with closing(self._http.send(request, stream=True)) as answer:
+            with closing(http.send(request, stream=True)) as answer:
                 content = read_content(answer, self.url)
         except httpx2.RequestError as error:
             raise ServiceUnreachable.from_error(self.url, error) from error

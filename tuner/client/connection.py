@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
+from functools import partial
 
 import httpx2
 
@@ -16,6 +17,24 @@ MOST_SECONDS = 86_400
 SCHEMES = ("http", "https")
 UNPROXIED = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
 """This machine is reached without a proxy: a proxy would take ``localhost`` for its own host."""
+
+
+class Connection:
+    """The HTTP client of a process for the service at ``url``.
+
+    A process that was forked gets one of its own: on a shared connection, each of two processes
+    would read answers to the other's requests. Raises what :func:`open_connection` raises.
+    """
+
+    def __init__(self, url: str, timeout: float, key: str | None) -> None:
+        self._open = partial(open_connection, url, timeout, key)
+        self._http, self._process = self._open(), os.getpid()
+
+    @property
+    def http(self) -> httpx2.Client:
+        if self._process != os.getpid():
+            self._http, self._process = self._open(), os.getpid()
+        return self._http
 
 
 def open_connection(url: str, timeout: float, key: str | None) -> httpx2.Client:

@@ -127,7 +127,11 @@ class JobListener:
 
         Return None if the connection was opened, else the error that prevented it.
         """
-        headers = {"Last-Event-ID": self._last_id} if self._last_id else {}
+        # without it the connection would serve another thread's request after the events, and
+        # __exit__ would cut that off
+        headers = {"Connection": "close"}
+        if self._last_id:
+            headers["Last-Event-ID"] = self._last_id
         limits = httpx2.Timeout(self._http.timeout)
         limits.read = SILENCE_SECONDS
         opened = False
