@@ -111,14 +111,15 @@ class Cache:
         """
         with self._writing():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            opened = NamedTemporaryFile(  # noqa: SIM115  # closed below
+            file = NamedTemporaryFile(  # noqa: SIM115  # closed below
                 prefix=".partial-", dir=self.folder, delete=False
             )
-        with opened as file:
-            try:
-                yield file
-            finally:
-                Path(file.name).unlink(missing_ok=True)
+        try:
+            yield file
+        finally:
+            with suppress(OSError):  # of a full disk, which flushing has raised before
+                file.close()
+            Path(file.name).unlink(missing_ok=True)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
