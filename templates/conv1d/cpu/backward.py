@@ -63,7 +63,8 @@ class CpuBackward(Template[Conv1dWorkload]):
             reads=("lanes", "places"),
         )
         space.constraint(
-            f"several parts only for threads, of tiles that there are, for {MAX_TASKS} tasks",
+            "several parts only if threading is parallel, no more parts than a channel has tiles, "
+            f"and at most {MAX_TASKS} tasks",
             lambda c: (
                 c["parts"] == 1
                 or (

@@ -69,7 +69,8 @@ class CpuFft(Template[Conv1dWorkload]):
         )
         shortest = _block_lengths(workload)[0]
         space.constraint(
-            f"a thread stages at most {MOST_STAGED_BYTES >> 20} MiB, or one of the shortest blocks",
+            f"a thread stages at most {MOST_STAGED_BYTES >> 20} MiB, or one pair of the shortest "
+            "blocks",
             lambda c: c["points"] * c["pairs"] == shortest or _staged_bytes(c) <= MOST_STAGED_BYTES,
         )
         return space

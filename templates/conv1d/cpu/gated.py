@@ -41,15 +41,15 @@ class CpuGated(Template[Conv1dWorkload]):
         space.knob("unroll", ["none", "taps"])
         space.knob("threading", ["serial", PARALLEL])
         space.constraint(
-            "vectors are of channels that there are",
+            "several vectors have no more channels than the workload",
             lambda c: c["vectors"] == 1 or c["lanes"] * c["vectors"] <= workload.C,
         )
         space.constraint(
-            "a task has at least the rows that are summed together",
+            "a task has at least as many rows as are summed together",
             lambda c: c["rows"] <= c["rows_per_task"],
         )
         space.constraint(
-            "a task holds less than twice the signal, or is one row",
+            "a task has fewer than twice the rows of a signal, or one row",
             lambda c: c["rows_per_task"] == 1 or c["rows_per_task"] < 2 * workload.M,
         )
         space.constraint(

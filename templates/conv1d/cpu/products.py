@@ -69,7 +69,7 @@ class CpuProducts(Template[Conv1dWorkload]):
             lambda c: c["own_columns"] * c["vectors"] * ceil_div(c["lanes"], VECTOR) <= MAX_SUMS,
         )
         space.constraint(
-            "a task has less than twice the lines, or one vector of them",
+            "a task has fewer than twice the product's lines, or one vector of them",
             lambda c: (c["vectors"], c["blocks"]) == (1, 1) or tile_lines(c) < 2 * lines,
         )
         return space

@@ -54,7 +54,7 @@ class CpuSignals(Template[Conv1dWorkload]):
         space.knob("threading", ["serial", PARALLEL])
         length = workload.length
         space.constraint(
-            "vectors are of outputs that there are",
+            "several vectors have no more outputs than a row",
             lambda c: c["vectors"] == 1 or c["lanes"] * c["vectors"] <= length,
         )
         space.constraint(
@@ -68,7 +68,7 @@ class CpuSignals(Template[Conv1dWorkload]):
             ),
         )
         space.constraint(
-            "a task holds less than twice the outputs, or is one tile",
+            "a task has fewer than twice the outputs of a row, or is one tile",
             lambda c: outputs_per_task(c) < 2 * length or c["tiles_per_task"] == 1,
         )
         space.constraint(

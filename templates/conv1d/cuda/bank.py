@@ -60,12 +60,12 @@ class CudaBank(Template[Conv1dWorkload]):
         space.knob("resident", [1, 2, 3, 4, 6])
         space.knob("stores", ["cached", "streaming"])
         space.constraint(
-            "no more than a quarter of the filters is added, or as few as can be",
+            "padding adds at most a quarter of the filters, or as few as possible",
             lambda c: is_filled(workload, c),
             ["filter_warps", "filter_tiles", "neighbours"],
         )
         space.constraint(
-            "positions fill half a block, or it is the smallest",
+            "the positions fill more than half of a block, or it is the smallest",
             lambda c: (
                 positions(c) < 2 * workload.length
                 or (c["position_warps"], c["position_tiles"]) == (1, 4)
@@ -73,7 +73,7 @@ class CudaBank(Template[Conv1dWorkload]):
             ["position_warps", "position_tiles"],
         )
         space.constraint(
-            "whole runs of neighbours",
+            "half of neighbours divides position_tiles",
             lambda c: c["position_tiles"] % (c["neighbours"] // 2) == 0,
             ["position_tiles", "neighbours"],
         )

@@ -76,7 +76,7 @@ class CudaFft(Template[Conv1dWorkload]):
             reads=("points", "segments"),
         )
         space.constraint(
-            "each team has as many segments",
+            "all teams have equally many segments",
             lambda c: c["segments"] % teams(c) == 0,
             reads=("segments", "teams"),
         )

@@ -43,7 +43,7 @@ class CudaGated(Template[Conv1dWorkload]):
         space.knob("resident", [1, 2, 3, 4, 5, 6, 8, 10, 12, 16])
         space.knob("stores", ["cached", "streaming"])
         space.constraint(
-            "strips are less than a quarter longer than the signal",
+            "the strips together are less than a quarter longer than the signal",
             lambda c: excess(workload.M, c["rows"]) < 1.25,
             reads=("rows",),
         )

@@ -74,7 +74,7 @@ class CudaHankel(Template[Conv1dWorkload]):
             reads=("resident",),
         )
         space.constraint(
-            "no more stages than tiles, nor tiles than there are",
+            "no more stages than tiles, and no more tiles than a channel has",
             lambda c: c["stages"] <= c["tiles"] <= counts[c["width"], c["vector"]],
             reads=("tiles",),
         )

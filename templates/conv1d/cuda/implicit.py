@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from templates.arithmetic import TENSOR_CORES
 from templates.ceil_div import ceil_div
 from templates.conv1d.cuda.implicit_layout import (
@@ -97,27 +99,29 @@ class CudaImplicit(Template[Conv1dWorkload]):
         space.knob("weight_parts", [1, 2, 4])
         if streams:
             space.constraint(
-                "warpgroups have a tile of filters for each warp, and all positions",
+                "if weights are streamed, filter_warps is a multiple of 4, neighbours is 2, and "
+                "filter_tiles, position_warps, fragments and stages are 1; if they are staged, no "
+                "knob has a value that is only for streamed weights",
                 lambda c: _uses_warpgroups(c) if c["streamed"] else _uses_warps(c, F),
                 ["neighbours", "fragments", "stages"],
             )
             space.constraint(
-                "streamed weights meet all taps of one tile's positions",
+                "if weights are streamed, a block has all taps and one tile",
                 lambda c: c["streamed"] == 0 or (c["taps"], c["tiles"]) == (N, 1),
                 ["taps", "tiles"],
             )
         space.constraint(
-            "no more than a quarter of the filters is added, or as few as can be",
+            "padding adds at most a quarter of the filters, or as few as possible",
             lambda c: is_filled(workload, c),
             ["neighbours"],
         )
         space.constraint(
-            "positions fill half a block, or it has 16 of them",
+            "the positions fill more than half of a block, or it has only 16",
             lambda c: positions(c) < max(2 * workload.length, 17),
             ["position_warps", "position_tiles"],
         )
         space.constraint(
-            "whole runs of neighbours",
+            "half of neighbours divides position_tiles",
             lambda c: c["position_tiles"] % (c["neighbours"] // 2) == 0,
             ["neighbours"],
         )
@@ -127,22 +131,24 @@ class CudaImplicit(Template[Conv1dWorkload]):
             ["fragments", "stages", "resident"],
         )
         space.constraint(
-            "channels are whole steps along channels, or some along taps",
+            _choices("channels", {way: _channels(way, C) for way in along}),
             lambda c: c["channels"] in _channels(c["along"], C),
             ["along", "channels"],
         )
         space.constraint(
-            "taps are whole steps along taps, or all",
+            _choices("taps", {way: _taps(way, N) for way in along}),
             lambda c: c["taps"] in _taps(c["along"], N),
             ["along", "taps"],
         )
         space.constraint(
-            "two stages have several chunks, several tiles one",
+            "two stages only if a block stages several chunks, several tiles only if it stages all "
+            "at once",
             lambda c: c["stages"] == 1 if chunks(workload, c) == 1 else c["tiles"] == 1,
             ["channels", "taps", "tiles"],
         )
         space.constraint(
-            "parts of weights that stay, each of whole tiles of filters",
+            "several weight_parts only along channels, if a block stages all at once, each of "
+            "whole tiles of filters",
             lambda c: (
                 c["weight_parts"] == 1
                 or (
@@ -159,7 +165,7 @@ class CudaImplicit(Template[Conv1dWorkload]):
             ["weight_parts"],
         )
         space.constraint(
-            "a block has fewer tiles than there are, or one",
+            "a block's tiles cover less than twice a row, or there is one",
             lambda c: c["tiles"] == 1 or c["tiles"] * positions(c) < 2 * workload.length,
             ["tiles"],
         )
@@ -274,6 +280,11 @@ def _taps(way: str, N: int) -> list[int]:
     else:
         parts = {1, 4, 16, 64, 256}
     return sorted({each for each in parts if each < N} | {N})
+
+
+def _choices(knob: str, values: Mapping[str, list[int]]) -> str:
+    """Return the sentence that says which values a knob may have with each value of ``along``."""
+    return "; ".join(f"along {way}, {knob} is one of {each}" for way, each in values.items())
 
 
 def _neighbours(workload: Conv1dWorkload) -> list[int]:

@@ -72,7 +72,7 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
         space.knob("staging_groups", [1, 2])
         space.knob("resident", [1, 2, 3])
         space.constraint(
-            "filters fill half a block, or it has one group of them",
+            "the filters fill more than half of a block, or it has one group of them",
             lambda c: c["filter_groups"] == 1 or _filters(workload, c) < 2 * workload.out_channels,
             reads=("filter_groups",),
         )
@@ -82,19 +82,20 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
             reads=("filter_groups", "position_groups", "staging_groups"),
         )
         space.constraint(
-            "positions fill half a block, or it is the smallest",
+            "the positions fill more than half of a block, or it is the smallest",
             lambda c: (
                 _tile(workload, c) < 2 * length or (c["position_groups"], c["columns"]) == (1, 32)
             ),
             reads=("position_groups", "columns", "channels"),
         )
         space.constraint(
-            f"at most {MOST_WEIGHTS} registers of weights",
+            f"at most {MOST_WEIGHTS} registers for weights",
             lambda c: _weights(workload, c) <= MOST_WEIGHTS,
             reads=("channels",),
         )
         space.constraint(
-            "there are as many tiles, at least one for each group that takes turns",
+            "a block has no more tiles than a row and, if it stages all channels at once, one for "
+            "each position group",
             lambda c: (
                 (c["tiles"] == 1 or (c["tiles"] - 1) * _tile(workload, c) < length)
                 and (chunks(workload, c) > 1 or c["position_groups"] <= c["tiles"])
@@ -102,7 +103,8 @@ class CudaImplicitWarpgroup(Template[Conv1dWorkload]):
             reads=("position_groups", "columns", "channels", "tiles"),
         )
         space.constraint(
-            "every stage is used, and two if something follows",
+            "no more stages than parts that a block stages, at least two for several parts and, if "
+            "it stages all channels at once, one for each position group",
             lambda c: (
                 min(2, _parts(workload, c)) <= c["stages"] <= _parts(workload, c)
                 and (chunks(workload, c) > 1 or c["position_groups"] <= c["stages"])

@@ -57,12 +57,12 @@ class CudaPartitions(Template[Conv1dWorkload]):
         space.knob("resident", [1, 2, 3, 4, 8])
         space.knob("held_kib", held_kib(limits))
         space.constraint(
-            f"the workspace has less than {MAX_WORKSPACE} bytes",
+            f"the workspace has fewer than {MAX_WORKSPACE} bytes",
             lambda c: 4 * workspace(workload, c) < MAX_WORKSPACE,
             reads=("points", "products"),
         )
         space.constraint(
-            "the resident blocks fit",
+            "the threads and the shared memory of the resident blocks fit",
             lambda c: (
                 c["resident"] == 1
                 or (

@@ -43,7 +43,7 @@ class CudaRegisters(Template[Conv1dWorkload]):
         space.knob("threads", [32, 64, 128, 256, 512])
         space.knob("next_launch", next_launches(limits))
         space.constraint(
-            "no lane is without a tap, or there is one for each output",
+            "every lane has a tap, or each output has one lane",
             lambda c: (c["shares"] - 1) * _taps(workload, c) < workload.N or c["shares"] == 1,
         )
         space.constraint(

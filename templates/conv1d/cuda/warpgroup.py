@@ -70,7 +70,7 @@ class CudaWarpgroup(Template[Conv1dWorkload]):
             lambda c: _tile(c) < 2 * workload.length or (c["columns"], c["groups"]) == (16, 1),
         )
         space.constraint(
-            "every tap group has a step, and no sum is longer than all of them",
+            "every tap group has a step; steps_per_sum is less than twice all steps, or 8",
             lambda c: (
                 c["tap_groups"] <= _steps(c)
                 and (c["steps_per_sum"] < 2 * _steps(c) or c["steps_per_sum"] == 8)

@@ -60,22 +60,23 @@ class CudaWindow(Template[Conv1dWorkload]):
         space.knob("stores", ["cached", "streaming"])
         length = workload.length
         space.constraint(
-            "a thread's outputs are of those that there are",
+            "a thread has fewer than twice as many outputs as a row, or one",
             lambda c: c["outputs"] == 1 or c["outputs"] < 2 * length,
             reads=("outputs",),
         )
         space.constraint(
-            "whole vectors from one thread's outputs to the next's",
+            "vector divides the product of outputs and stride",
             lambda c: c["outputs"] * workload.stride % c["vector"] == 0,
             reads=("vector",),
         )
         space.constraint(
-            "threads for all steps",
+            "a thread's steps cover less than twice a row, or steps is 1",
             lambda c: c["steps"] == 1 or c["steps"] * c["outputs"] < 2 * length,
             reads=("steps",),
         )
         space.constraint(
-            "lanes have one vector a step, and the vectors beside it all that its outputs reach",
+            'with reads "lanes", outputs equals vector, and the neighbouring vectors hold all '
+            "else that the outputs meet",
             lambda c: (
                 c["reads"] != "lanes"
                 or (
@@ -86,12 +87,12 @@ class CudaWindow(Template[Conv1dWorkload]):
             reads=("reads",),
         )
         space.constraint(
-            "threads of whole warps are less than a third more than a row needs",
+            'with reads "lanes", whole warps compute less than a third more outputs than a row has',
             lambda c: c["reads"] != "lanes" or _padded(workload, c) < 1.34,
             reads=("reads",),
         )
         space.constraint(
-            f"at most {MAX_PRODUCTS} multiply-adds and vectors unrolled",
+            f"at most {MAX_PRODUCTS} multiply-adds or vectors unrolled",
             lambda c: (
                 c["steps"] * max(c["outputs"] * workload.N, vectors(workload, c)) <= MAX_PRODUCTS
             ),

@@ -49,15 +49,15 @@ class CpuChannels(Template[DepthwiseConv2dWorkload]):
         space.knob("unroll", ["none", "columns"])
         space.knob("threading", ["serial", PARALLEL])
         space.constraint(
-            "vectors are of channels that there are",
+            "several vectors have no more channels than the workload",
             lambda c: c["vectors"] == 1 or c["lanes"] * c["vectors"] <= workload.C,
         )
         space.constraint(
-            "columns are of outputs that there are",
+            "no more columns than a row of outputs has",
             lambda c: c["columns"] == 1 or c["columns"] <= workload.out_width,
         )
         space.constraint(
-            "a task has no more rows than a plane",
+            "a task has fewer than twice a plane's rows, or one row",
             lambda c: c["rows_per_task"] == 1 or c["rows_per_task"] < 2 * workload.out_height,
         )
         space.constraint(

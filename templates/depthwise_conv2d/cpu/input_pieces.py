@@ -74,7 +74,7 @@ class CpuInputPieces(Template[DepthwiseConv2dWorkload]):
         space.knob("unroll", ["none", "columns"])
         space.knob("threading", ["serial", PARALLEL])
         space.constraint(
-            "vectors are of places that the piece has",
+            "no more vectors than a piece needs",
             lambda c: (
                 c["vectors"] == 1
                 or c["vectors"]

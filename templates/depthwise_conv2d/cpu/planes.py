@@ -54,11 +54,12 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
         space.knob("planes_per_task", [1, 2, 4, 8, 16, 64, 256])
         space.knob("threading", ["serial", "parallel"])
         space.constraint(
-            "a vector is less than twice a row, and a tile has no more rows than a plane",
+            'unless form is "flat", a vector is less than twice a row, and a tile has no more rows '
+            "than a plane",
             lambda c: c["form"] == "flat" or (c["lanes"] < 2 * columns and c["tile"] <= rows),
         )
         space.constraint(
-            "a tile is no longer than a flat plane needs",
+            'with form "flat", a tile has no more vectors than a plane needs',
             lambda c: (
                 c["form"] != "flat"
                 or c["tile"] == 1
@@ -70,7 +71,7 @@ class CpuPlanes(Template[DepthwiseConv2dWorkload]):
             lambda c: c["tile"] == 1 or c["tile"] * height <= MAX_UNROLLED,
         )
         space.constraint(
-            "a task has no more planes than there are",
+            "a task has no more planes than the workload",
             lambda c: c["planes_per_task"] == 1 or c["planes_per_task"] <= workload.B * workload.C,
         )
         return space

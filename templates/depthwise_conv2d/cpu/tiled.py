@@ -38,14 +38,14 @@ class CpuTiled(Template[DepthwiseConv2dWorkload]):
         space.knob("unroll", ["none", "columns", "rows"])
         space.knob("threading", ["serial", "parallel"])
         space.constraint(
-            "a patch is no wider than the padded row needs",
+            "a tile has no more vectors than a row needs",
             lambda c: c["vectors"] == 1 or c["lanes"] * (c["vectors"] - 1) < width,
         )
         space.constraint(
-            "a patch is no higher than the plane", lambda c: c["rows"] == 1 or c["rows"] <= height
+            "a tile has no more rows than a plane", lambda c: c["rows"] == 1 or c["rows"] <= height
         )
         space.constraint(
-            "a task is no higher than the plane needs",
+            "a task has fewer than twice a plane's rows, or one tile",
             lambda c: c["tiles_per_task"] == 1 or c["rows"] * c["tiles_per_task"] < 2 * height,
         )
         space.constraint(

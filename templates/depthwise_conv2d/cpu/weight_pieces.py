@@ -72,7 +72,8 @@ class CpuWeightPieces(Template[DepthwiseConv2dWorkload]):
         )
         limit_staged(space, partial(staged, workload), smallest_piece(workload, workload.out_width))
         space.constraint(
-            f"several parts only for threads, of pieces that there are, for {MAX_TASKS} tasks",
+            "several parts only if threading is parallel, no more parts than a channel has "
+            f"pieces, and at most {MAX_TASKS} tasks",
             lambda c: (
                 c["parts"] == 1
                 or (

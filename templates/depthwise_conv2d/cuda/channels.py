@@ -86,17 +86,18 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
         space.knob("stores", ["cached", "streaming"])
         patch = "rows" if "registers" in places else "columns"
         space.constraint(
-            "groups of columns are less than a third wider than the plane",
+            "the groups of columns together are less than a third wider than the plane",
             lambda c: excess(workload.out_width, c["columns"]) < 1.34,
             reads=("columns",),
         )
         space.constraint(
-            "strips are less than a quarter higher than the plane",
+            "the strips together are less than a quarter higher than the plane",
             lambda c: excess(workload.out_height, c.get("rows", 1)) < 1.25,
             reads=(patch,),
         )
         space.constraint(
-            f"at most {MAX_UNROLLED} multiply-adds unrolled, {MAX_UNROLLED_SHARED} of a tap row",
+            f"at most {MAX_UNROLLED} multiply-adds unrolled, or, with weights "
+            f'"shared", {MAX_UNROLLED_SHARED}',
             lambda c: (
                 _unrolled(workload, c)
                 <= (MAX_UNROLLED_SHARED if c["weights"] == "shared" else MAX_UNROLLED)
@@ -105,7 +106,7 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
         )
         if "registers" in places:
             space.constraint(
-                "no further ahead than a strip has rows",
+                "ahead is less than a strip's input rows",
                 lambda c: c.get("ahead", 0) < _rows(workload, c),
                 reads=("ahead",),
             )
@@ -115,12 +116,12 @@ class CudaChannels(Template[DepthwiseConv2dWorkload]):
                 reads=("ahead",),
             )
         space.constraint(
-            "whole vectors of channels for each block, and threads for all of them",
+            "lanes times channels divides C, and a block has a thread for each lane",
             lambda c: c["lanes"] <= c["threads"] and workload.C % (c["lanes"] * c["channels"]) == 0,
             reads=("threads",),
         )
         space.constraint(
-            f"a block reads whole sectors of {SECTOR_BYTES} bytes, if there are as many channels",
+            f"a block reads at least {SECTOR_BYTES} bytes at once, if there are enough channels",
             lambda c: _wide_enough(workload, c),
             reads=("lanes",),
         )

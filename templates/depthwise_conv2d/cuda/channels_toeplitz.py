@@ -96,17 +96,17 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
             reads=("tile_rows", "warp_channels", "fragments"),
         )
         space.constraint(
-            "channels that the copies can bring",
+            f"channels divides C or, with tensor copies, is one of {list(TENSOR_CHANNELS)}",
             lambda c: _can_copy(workload, c),
             reads=("copies", "channels"),
         )
         space.constraint(
-            f"tensor copies of at most {MOST_COLUMNS} columns",
+            f"a tensor copy has at most {MOST_COLUMNS} columns",
             lambda c: c["copies"] == "threads" or Layout(workload, c).wide <= MOST_COLUMNS,
             reads=("copies", "lines"),
         )
         space.constraint(
-            "less than half of the tiles outside the planes, or one fragment",
+            "more than half of a block's tiles are in planes, or it has one fragment",
             lambda c: _filled(workload, c) > 0.5 or c["fragments"] == fragments_of(c) == 1,
             reads=("lines", "walks"),
         )
@@ -116,7 +116,7 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
             reads=("resident",),
         )
         space.constraint(
-            "strips of whole tiles",
+            "strips have whole tiles and divide a plane evenly",
             lambda c: c["rows"] in _rows(workload, c["tile_rows"]),
             reads=("rows",),
         )
@@ -126,7 +126,8 @@ class CudaChannelsToeplitz(Template[DepthwiseConv2dWorkload]):
             reads=("stages",),
         )
         space.constraint(
-            f"pieces of a low plane, at most {MOST_TILES} tiles high",
+            "a piece only if stages is 2 and a strip is a whole plane, which has at most "
+            f"{MOST_TILES} tiles and enough steps for a piece",
             lambda c: c["piece"] == 0 or _can_hold(workload, c),
             reads=("piece",),
         )

@@ -41,7 +41,7 @@ class CudaDirect(Template[DepthwiseConv2dWorkload]):
         space.knob("columns", [1, 2, 3, 4, 6, 7, 8])
         space.knob("unroll", ["none", "columns", "rows"])
         space.constraint(
-            "columns are of outputs that there are",
+            "no more columns than a row of outputs has",
             lambda c: c["columns"] == 1 or c["columns"] <= workload.out_width,
         )
         space.constraint(

@@ -79,7 +79,7 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
             reads=("rows_per_thread", "columns_per_thread", "edges", "weights"),
         )
         space.constraint(
-            "several rows a thread where the kernel's rows are unrolled",
+            'with unroll "rows", a thread has several rows',
             lambda c: c["unroll"] == "columns" or c["rows_per_thread"] > 1,
             reads=("rows_per_thread", "unroll"),
         )
@@ -94,7 +94,7 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
             reads=("columns_per_thread", "patches_across"),
         )
         space.constraint(
-            f"at most {MAX_LANES} planes a block; several channels with one image, or with all",
+            f"at most {MAX_LANES} planes a block, several channels only with one image or all",
             lambda c: (
                 c["images"] * c["channels"] <= MAX_LANES
                 and (c["channels"] == 1 or c["images"] == 1 or c["images"] >= workload.B)
@@ -116,7 +116,7 @@ class CudaPatch(Template[DepthwiseConv2dWorkload]):
             ),
         )
         space.constraint(
-            "half of the lanes at least hold patches, or lanes are columns",
+            'at least half of the lanes have patches, or lanes is "columns"',
             lambda c: (
                 c.get("lanes") == "columns"
                 or 2 * c["images"] * c["channels"] * c["patches_down"]

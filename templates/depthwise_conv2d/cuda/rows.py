@@ -75,7 +75,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
             space.knob("strips", ["alike", "each"], when=shared)
         space.knob("stores", ["cached", "streaming"])
         space.constraint(
-            "strips are less than a quarter higher than the plane",
+            "the strips together are less than a quarter higher than the plane",
             lambda c: c["rows"] == 1 or 4 * _strips(workload, c) * c["rows"] < 5 * height,
             reads=("rows",),
         )
@@ -84,17 +84,18 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
             lambda c: _unrolled(workload, c) <= MAX_UNROLLED,
         )
         space.constraint(
-            f"code for each strip only of whole warps, and at most {MAX_UNROLLED} multiply-adds",
+            'strips "each" only for several strips, each of whole warps, with at most '
+            f"{MAX_UNROLLED} multiply-adds together",
             lambda c: (
                 c["reads"] == "global" or c["strips"] == "alike" or _may_have_own_code(workload, c)
             ),
         )
         space.constraint(
-            "no further ahead than a strip has rows",
+            "ahead is less than a strip's input rows",
             lambda c: c["reads"] == "shared" or c["ahead"] < _rows(workload, c),
         )
         space.constraint(
-            "as many channels of each image, none left over",
+            "a block has equally many channels of each image, and they divide C",
             lambda c: c["reads"] == "global" or _has_equal_images(workload, c),
         )
         space.constraint(
@@ -117,7 +118,7 @@ class CudaRows(Template[DepthwiseConv2dWorkload]):
             ),
         )
         space.constraint(
-            "registers enough where the device can hold all blocks at once",
+            'registers "enough" only if the device can hold all blocks at once',
             lambda c: c.get("registers") != "enough" or _all_at_once(workload, c, limits),
         )
         return space

@@ -53,7 +53,7 @@ class CudaStrategies(Template[DepthwiseConv2dWorkload]):
             reads=("threads_y", "threads_x"),
         )
         space.constraint(
-            "several outputs are more than one",
+            'with strategy "several_outputs", a thread has more than one output',
             lambda c: c["strategy"] != "several_outputs" or outputs_per_thread(c) != (1, 1),
         )
         space.constraint(

@@ -74,12 +74,13 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
         space.knob("sums", ["short", "long"])
         space.knob("taps", ["loaded", "sliding"])
         space.constraint(
-            "the groups of a block are the same rows of all its images",
+            "image_groups divides the product of warps and groups_per_warp",
             lambda c: c["warps"] * c["groups_per_warp"] % c["image_groups"] == 0,
             reads=("warps", "groups_per_warp", "image_groups"),
         )
         space.constraint(
-            "taps slide between neighbouring rows, which meet neighbouring rows of them",
+            'taps "sliding" only with several groups_per_warp, and if fragment_rows, image_groups '
+            "and the stride are 1",
             lambda c: c["taps"] == "loaded" or _neighbours(workload, c),
             reads=("fragment_rows", "groups_per_warp", "image_groups", "taps"),
         )
@@ -101,11 +102,12 @@ class CudaToeplitz(Template[DepthwiseConv2dWorkload]):
             reads=("fragment_rows", "warps", "groups_per_warp", "image_groups"),
         )
         space.constraint(
-            "half steps are whole only where there are some",
+            'steps "whole" only if there are half steps',
             lambda c: c["steps"] == "halved" or Layout(workload, c).has_half_steps,
         )
         space.constraint(
-            "sums are short where truncation matters, and only there",
+            'sums "long" only if exact enough, and "short" only if a short sum has fewer than all '
+            "rows of taps",
             lambda c: c["sums"] in _sums(workload, c, limits),
         )
         space.constraint(

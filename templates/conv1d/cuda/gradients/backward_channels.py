@@ -62,7 +62,7 @@ class CudaBackwardChannels(Template[Conv1dWorkload]):
             reads=("channels", "rings"),
         )
         space.constraint(
-            "no more places than a signal has, or the fewest",
+            "a thread has fewer than twice a signal's places, or the fewest",
             lambda c: (
                 c["places"] == PLACES[0] or places(workload, c) < 2 * Frame.of(workload).extent
             ),

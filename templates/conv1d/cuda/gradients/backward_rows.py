@@ -56,7 +56,7 @@ class CudaBackwardRows(Template[Conv1dWorkload]):
         space.knob("resident", [1, 2, 4, 6, 8])
         space.knob("stores", ["cached", "streaming"])
         space.constraint(
-            "no more steps than a row has tiles, or the fewest",
+            "a warp has fewer than twice as many steps as a row has tiles, or the fewest",
             lambda c: c["steps"] == STEPS[0] or c["steps"] < 2 * tiles(workload, c),
             reads=("vector", "steps"),
         )

@@ -36,7 +36,7 @@ class CudaWeightProducts(products.CudaProducts):
         space = super().space(workload, limits)
         space.knob("parts", list(PARTS))
         space.constraint(
-            "parts for one, two or four blocks of each unit, if there is work for as many",
+            "the parts give each unit about one, two or four blocks, if there is work for them",
             lambda c: (
                 c["parts"] in _useful_part_counts(*_stages_and_tiles(workload, c), limits.units)
             ),

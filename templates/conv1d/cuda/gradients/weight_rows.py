@@ -65,12 +65,12 @@ class CudaWeightRows(Template[Conv1dWorkload]):
             reads=("batch",),
         )
         space.constraint(
-            "vectors meet all taps",
+            "several outputs a vector only if a block sums all taps",
             lambda c: c["vector"] == 1 or c["taps"] == workload.N,
             reads=("vector",),
         )
         space.constraint(
-            "a block has no more threads than a row has vectors, or the fewest",
+            "a block's threads cover less than twice a row, or are the fewest",
             lambda c: c["threads"] == 64 or c["threads"] * c["vector"] < 2 * workload.length,
             reads=("threads",),
         )
@@ -80,7 +80,7 @@ class CudaWeightRows(Template[Conv1dWorkload]):
             reads=("threads",),
         )
         space.constraint(
-            "parts for one, four or sixteen blocks of each unit, if there is work for as many",
+            "the parts give each unit about one, four or sixteen blocks, if there is work for them",
             lambda c: (
                 c["parts"] in _useful_part_counts(*_steps_and_blocks(workload, c), limits.units)
             ),

@@ -37,11 +37,11 @@ class CudaBlocks(Template[Conv1dWorkload]):
         space.knob("taps_per_step", [t for t in (1, 2, 4, 8, 16, 32) if t < 2 * workload.N])
         space.knob("threads", [32, 64, 128, 256, 512])
         space.constraint(
-            f"at most {limits.threads_per_block} threads a block, and no more than outputs",
+            f"at most {limits.threads_per_block} threads a block, and no more than it has outputs",
             lambda c: c["threads"] <= min(limits.threads_per_block, c["outputs_per_block"]),
         )
         space.constraint(
-            f"about {REGISTERS_PER_THREAD} registers a thread at most, and a block's fit",
+            f"about {REGISTERS_PER_THREAD} registers a thread at most, and those of a block fit",
             lambda c: (
                 _registers(c)
                 <= min(REGISTERS_PER_THREAD, limits.registers_per_unit // c["threads"])

@@ -73,7 +73,7 @@ class CudaSignalsFourier(Template[Conv1dWorkload]):
         space.knob("items", _item_counts(workload, limits))
         space.knob("stores", ["cached", "streaming"])
         space.constraint(
-            "no more items than there are",
+            "no more items than there are groups of signals",
             lambda c: c["items"] == 1 or c["items"] <= signal_groups(workload, c),
             reads=("block", "items"),
         )

@@ -57,7 +57,7 @@ class CudaSignalsToeplitz(Template[Conv1dWorkload]):
         space.knob("resident", [1, 2, 3, 4])
         space.knob("stores", ["cached", "streaming"])
         space.constraint(
-            "no warpgroup is without outputs",
+            "every warpgroup has outputs",
             lambda c: c["groups"] == 1 or c["columns"] * (c["groups"] - 1) < workload.length,
             reads=("columns", "groups"),
         )

@@ -7,6 +7,7 @@ from typing import ClassVar
 from templates.arithmetic import DIRECT_WITH_PADDING
 from templates.ceil_div import ceil_div
 from templates.depthwise_conv2d.cuda.lanes import (
+    SECTOR_BYTES,
     USUAL_THREADS,
     are_filled,
     are_wide_enough,
@@ -81,7 +82,7 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
         space.knob("stores", ["cached", "streaming"])
         space.constraint(
             f"at most {MAX_SUMS} sums, {MAX_UNROLLED} multiply-adds unrolled and {MAX_REGISTERS} "
-            "registers, or the smallest patch of a channel",
+            "registers, or the smallest patch of one channel",
             lambda c: (
                 (c["channels"], c["rows"], c["columns"]) == (1, workload.stride, workload.stride)
                 or (
@@ -93,7 +94,7 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
             reads=("columns",),
         )
         space.constraint(
-            "patches are no larger than the plane, or the smallest",
+            "a patch is no larger than the plane, or the smallest",
             lambda c: (
                 c["rows"] in (workload.stride, min(c["rows"], workload.H))
                 and c["columns"] in (workload.stride, min(c["columns"], workload.W))
@@ -101,7 +102,8 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
             reads=("columns",),
         )
         space.constraint(
-            "whole vectors of channels for each block, and whole sectors, if there are as many",
+            f"lanes times channels divides C, and a block reads at least {SECTOR_BYTES} bytes at "
+            "once, if there are enough channels",
             lambda c: workload.C % (c["lanes"] * c["channels"]) == 0 and _wide_enough(workload, c),
             reads=("lanes",),
         )
@@ -111,7 +113,7 @@ class CudaInputChannels(Template[DepthwiseConv2dWorkload]):
             reads=("lanes",),
         )
         space.constraint(
-            "most threads have vectors of channels, or as many as can be",
+            "most threads have a lane, or as many as possible",
             lambda c: are_filled(c["threads"], c["lanes"], THREADS),
             reads=("threads",),
         )

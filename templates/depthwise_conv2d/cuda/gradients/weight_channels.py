@@ -13,6 +13,7 @@ from templates.depthwise_conv2d.cuda.gradients.weight_work import (
     ring,
 )
 from templates.depthwise_conv2d.cuda.lanes import (
+    SECTOR_BYTES,
     are_filled,
     are_wide_enough,
     divisors,
@@ -94,18 +95,18 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
         space.knob("blocks", blocks(workload, limits.units))
         space.knob("resident", [1, 2, 3])
         space.constraint(
-            f"at most {MAX_TAPS} taps",
+            f"a tile has at most {MAX_TAPS} taps",
             lambda c: c["tap_rows"] * c["tap_columns"] <= MAX_TAPS,
             reads=("tap_columns",),
         )
         space.constraint(
-            "whole words of channels if each thread copies its own",
+            f'with inputs "private", the channels of a thread have at least {WORD_BYTES} bytes',
             lambda c: c["inputs"] != "private" or c["channels"] * size >= WORD_BYTES,
             reads=("channels",),
         )
         if "shared" in inputs:
             space.constraint(
-                "all taps in one tile if rows come by way of shared memory",
+                'with inputs "shared", a tile has all taps',
                 lambda c: (
                     c["inputs"] != "shared"
                     or (c["tap_rows"], c["tap_columns"]) == workload.used_kernel
@@ -113,7 +114,7 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
                 reads=("tap_columns",),
             )
         space.constraint(
-            "groups of columns are less than a quarter wider than the plane",
+            "the groups of columns together are less than a quarter wider than the plane",
             lambda c: excess(workload.out_width, c["columns"]) < 1.25,
             reads=("columns",),
         )
@@ -125,7 +126,8 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             reads=("columns",),
         )
         space.constraint(
-            "whole vectors of channels for each block, and whole sectors, if there are as many",
+            "lanes times channels divides the output channels, and a block reads at least "
+            f"{SECTOR_BYTES} bytes at once, if there are enough channels",
             lambda c: (
                 workload.out_channels % (c["lanes"] * c["channels"]) == 0
                 and _wide_enough(workload, c)
@@ -133,13 +135,14 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             reads=("lanes",),
         )
         space.constraint(
-            "most threads have vectors of channels, or as many as can be",
+            "most threads have a lane, or as many as possible",
             lambda c: c["inputs"] == "shared" or are_filled(c["threads"], c["lanes"], THREADS),
             reads=("threads",),
         )
         if "shared" in inputs:
             space.constraint(
-                "a block has no more than 512 threads, most of which have outputs",
+                f'with inputs "shared", a block has whole vectors of {VECTOR_BYTES} bytes, and at '
+                "most 512 threads, most of which have outputs",
                 lambda c: c["inputs"] != "shared" or _is_filled(workload, c, limits),
                 reads=("images",),
             )
@@ -149,7 +152,7 @@ class CudaWeightChannels(Template[DepthwiseConv2dWorkload]):
             reads=(last,),
         )
         space.constraint(
-            "no more blocks than there are rows for, and no more steps ahead than a block has",
+            "every block has rows, and more steps than are copied ahead",
             lambda c: _has_work(workload, c, limits),
             reads=("blocks",),
         )

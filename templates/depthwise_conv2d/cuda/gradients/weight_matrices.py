@@ -79,7 +79,8 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
             reads=("images",),
         )
         space.constraint(
-            "less than a third of a product's lines is missing, or there are too few",
+            "the products have less than a third as many empty lines as filled ones, or images is "
+            "1, or all lines fill at most half of a product",
             lambda c: (
                 _sets(workload, c) * LINES < 1.34 * c["images"] * _groups(workload)
                 or c["images"] == 1
@@ -93,7 +94,7 @@ class CudaWeightMatrices(Template[DepthwiseConv2dWorkload]):
             reads=("copied_steps",),
         )
         space.constraint(
-            "no more blocks than there are rows for, and no more steps ahead than a block has",
+            "every block has rows, and more steps than are copied ahead",
             lambda c: _has_work(workload, c, limits),
             reads=("blocks",),
         )
