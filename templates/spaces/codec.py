@@ -50,19 +50,21 @@ class Codec:
         for name in knobs:
             if name not in self._knobs:
                 known = ", ".join(self._knobs) or "none"
-                raise InvalidConfig(f"{quoted(name)[1:-1]}: no such knob; there are: {known}")
+                raise InvalidConfig(f"{quoted(name)[1:-1]}: no such knob; the knobs are: {known}")
         code, seen = 0, Config()
         for knob, worth in self._digits:
             if not knob.present(seen):
                 if knob.name in knobs:
-                    raise InvalidConfig(f"{knob.name}: leave it out, it exists only {_where(knob)}")
+                    raise InvalidConfig(f"{knob.name}: leave it out; it exists only {_if(knob)}")
                 continue
             if knob.name not in knobs:
                 raise InvalidConfig(f"{knob.name}: missing; {_choices(knob)}")
             digit = knob.digit(knobs[knob.name])
             if digit is None:
                 given = quoted(knobs[knob.name])
-                raise InvalidConfig(f"{knob.name}: {given} is no choice; {_choices(knob)}")
+                raise InvalidConfig(
+                    f"{knob.name}: {given} is not one of its values; {_choices(knob)}"
+                )
             seen[knob.name] = knobs[knob.name]
             code += digit * worth
         return code
@@ -107,9 +109,9 @@ class Codec:
 
 
 def _choices(knob: Knob) -> str:
-    return f"it is one of {json.dumps(knob.values)}"
+    return f"choose from {json.dumps(knob.values)}"
 
 
-def _where(knob: Knob) -> str:
+def _if(knob: Knob) -> str:
     terms = (f"{name} is {' or '.join(map(json.dumps, allowed))}" for name, allowed in knob.when)
-    return f"where {' and '.join(terms)}"
+    return f"if {' and '.join(terms)}"

@@ -53,7 +53,9 @@ class Knob:
                 raise InvalidSpace(f"knob {quoted(self.name)}: {quoted(value)} is no JSON scalar")
         # Compared by Python's equality, so that no knob can have two of 1, 1.0 and True.
         if len(distinct(self.values)) < len(self.values):
-            raise InvalidSpace(f"knob {quoted(self.name)} has a value twice: values are distinct")
+            raise InvalidSpace(
+                f"knob {quoted(self.name)} has a value twice: values must be distinct"
+            )
         digits = {_exact(value): digit for digit, value in enumerate(self.values)}
         object.__setattr__(self, "_digits", digits)
 
@@ -75,7 +77,7 @@ def condition(when: Mapping[str, Any] | None, earlier: Mapping[str, Knob]) -> Co
     pairs = []
     for name, asked in (when or {}).items():
         if name not in earlier:
-            raise InvalidSpace(f"a condition names knob {quoted(name)}: declare that knob before")
+            raise InvalidSpace(f"a condition names knob {quoted(name)}: declare that knob first")
         knob = earlier[name]
         several = isinstance(asked, list | tuple) and knob.digit(asked) is None
         allowed: tuple[Value, ...] = tuple(asked) if several else (asked,)
@@ -98,7 +100,7 @@ def factorisations(extent: int, parts: int, max_factor: int | None = None) -> li
     `parts` is less than 1.
     """
     if extent < 1 or parts < 1:
-        raise InvalidSpace(f"can't split {extent} in {parts}: both are at least 1")
+        raise InvalidSpace(f"can't split {extent} in {parts}: both must be at least 1")
     low = [d for d in range(1, math.isqrt(extent) + 1) if extent % d == 0]
     divisors = sorted({*low, *(extent // d for d in low)})
 

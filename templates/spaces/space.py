@@ -49,7 +49,7 @@ class ConfigSpace(SearchSpace):
         list of values. Raise InvalidSpace if the declaration is wrong.
         """
         if any(isinstance(value, list) for value in values):
-            raise InvalidSpace(f"knob {name!r}: lists are for split()")
+            raise InvalidSpace(f"knob {name!r}: declare lists with split()")
         self._add(Knob(name, tuple(values), condition(when, self._knobs)))
 
     def split(
@@ -161,8 +161,8 @@ class ConfigSpace(SearchSpace):
             raise InvalidConfig(f"a configuration is an object, not {type(config).__name__}")
         if config.get("template") != self.template:
             raise InvalidConfig(
-                f"template: {quoted(config.get('template'))} is another template's; "
-                f"this is the space of {self.template!r}"
+                f"template: must be {self.template!r}, to which this space belongs, but is "
+                f"{quoted(config.get('template'))}"
             )
         return {name: value for name, value in config.items() if name != "template"}
 

@@ -56,7 +56,9 @@ class UnionSpace(SearchSpace):
         place = self._place.get(name) if isinstance(name, str) else None
         if place is None:
             known = ", ".join(self._place) or "none"
-            raise InvalidConfig(f"template: {quoted(name)} is not one of this job's: {known}")
+            raise InvalidConfig(
+                f"template: {quoted(name)} is not one of this job's templates: {known}"
+            )
         return self._starts[place] + self.spaces[place].index(config)
 
     def neighbours(self, index: int) -> list[int]:

@@ -71,7 +71,7 @@ def test_imported_configurations_are_measured_again(
     assert (ended.state, ended.trials_measured, ended.trials_failed) == ("succeeded", 2, 1)
     skipped, measured = database.trials(job)
     assert (skipped.status, skipped.config["lanes"]) == ("skipped", 5)
-    assert "lanes: 5 is no choice" in str(skipped.error)
+    assert "lanes: 5 is not one of its values" in str(skipped.error)
     assert (measured.status, measured.config) == ("ok", line["config"])
     found = best(database, **SHAPE)
     assert found.time_us > 1e-2
