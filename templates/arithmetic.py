@@ -23,39 +23,39 @@ DIRECT = Arithmetic(
     "direct",
     False,
     "float32 multiply-adds of an output's own terms: a NaN or an infinity of the input reaches the "
-    "outputs that are sums over it, and no other",
+    "outputs whose sums contain it, and no other output",
 )
 DIRECT_WITH_PADDING = Arithmetic(
     "direct",
     True,
-    "float32 multiply-adds, products with zeros beside the tensors among them: a NaN or an "
-    "infinity reaches other outputs of its channel, and no other channel",
+    "float32 multiply-adds, some of them with the zeros around the tensors: a NaN or an infinity "
+    "also reaches other outputs of its channel, but no other channel",
 )
 PRODUCTS = Arithmetic(
     "direct",
     True,
-    "products in float32, of 16 bits on tensor cores, those with zeros beside the tensors among "
-    "them, which are added up in float32: a NaN or an infinity reaches other outputs of its "
-    "channel, and no other channel",
+    "products in float32, or of 16-bit elements on tensor cores, summed in float32; some are with "
+    "the zeros around the tensors: a NaN or an infinity also reaches other outputs of its channel, "
+    "but no other channel",
 )
 FFT = Arithmetic(
     "fft",
     True,
     "each block of outputs comes from a transform of its inputs: a NaN or an infinity of the input "
     "makes the whole block NaN, and errors are about 1e-7 of the block's largest output, not of "
-    "each (beside a click of 1e6 quiet outputs are off by some 1e-2)",
+    "each output (next to a click of 1e6, quiet outputs are off by some 1e-2)",
 )
 FFT_IN_HALVES = Arithmetic(
     "fft",
     True,
-    "signals and taps are transformed on tensor cores, in float16 that is scaled by the largest "
-    "sample, summed in float32: a NaN or an infinity of the input spoils its whole signal, and "
-    "errors are about 5e-4 of a signal's largest output, not of each",
+    "signals and taps are transformed on tensor cores, in float16 scaled by the largest sample and "
+    "summed in float32: a NaN or an infinity of the input spoils its whole signal, and errors are "
+    "about 5e-4 of a signal's largest output, not of each output",
 )
 TENSOR_CORES = Arithmetic(
     "tensor cores",
     True,
-    "a block of inputs meets a matrix that has zeros, float32 in halves that are scaled by the "
-    "block's largest input: a NaN or an infinity of the input spoils outputs of the whole block, "
-    "and errors are relative to the block's largest input, not to each output",
+    "a block of inputs is multiplied by a matrix that contains zeros; float32 is split into 16-bit "
+    "halves, scaled by the block's largest input: a NaN or an infinity of the input spoils outputs "
+    "of the whole block, and errors are relative to the block's largest input, not to each output",
 )
