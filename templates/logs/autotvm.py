@@ -18,7 +18,7 @@ from templates.records.record import MAX_LINE_BYTES
 from templates.spaces.knob import quoted
 
 NAME = "AutoTVM's log"
-TAKES = "shapes of depthwise_conv2d_nchw, conv1d_ncw and our own tasks, as orders to tune"
+TAKES = "shapes of depthwise_conv2d_nchw, conv1d_ncw and this project's own tasks"
 _DEPTHWISE = (
     "depthwise_conv2d_nchw",
     "depthwise_conv2d_nchw_spatial_pack",
@@ -60,7 +60,7 @@ def _shape(line: bytes) -> Shape:
         kind = target.split()[0]
         operator, _, _ = task.partition("/")
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError, IndexError) as error:
-        raise NotExpressible("is no line of AutoTVM's log") from error
+        raise NotExpressible("is not a line of AutoTVM's log") from error
     if operator in [each.name for each in operators()]:
         return Shape(workload_of(operator, _pairs(arguments)), _TARGETS.get(kind, "auto"))
     return Shape(_workload(task, arguments), _TARGETS.get(kind, "auto"))
@@ -72,7 +72,7 @@ def _workload(task: str, arguments: Any) -> Any:
         if name in known:
             return build(_window(arguments))
     if name.startswith(("depthwise_conv2d", "conv1d_nwc")):
-        raise NotExpressible(f"{quoted(task)} has another layout than NCHW or NCW")
+        raise NotExpressible(f"{quoted(task)} has a layout other than NCHW or NCW")
     raise NotExpressible(f"{quoted(task)} is a task of another operator")
 
 
@@ -99,4 +99,4 @@ def _pairs(arguments: Any) -> dict[str, Any]:
     try:
         return {name: value for name, value in arguments}  # noqa: C416 - dict() takes strings
     except (ValueError, TypeError) as error:
-        raise NotExpressible("the task's arguments are no fields of a workload") from error
+        raise NotExpressible("the task's arguments are not the fields of a workload") from error

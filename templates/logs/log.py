@@ -77,7 +77,10 @@ def log_of_shapes(
             refused[reason] = replace(known, records=known.records + 1)
     said = sorted(refused.values(), key=lambda each: -each.records)
     if not shapes:
-        first = RecordFault(1, "log", f"is {name}; imported are {takes}, and it has none")
+        message = (
+            f"is {name}, from which only {takes} can be imported, as orders to tune; it has none"
+        )
+        first = RecordFault(1, "log", message)
         raise InvalidRecords([first, *(_fault(each) for each in said[: MAX_FAULTS - 1])])
     return Log(name, count, shapes=list(shapes.values()), refused=said)
 

@@ -36,7 +36,7 @@ def depthwise_conv2d(window: Window) -> Workload:
     B, C, H, W = _extents("input", window.data, 4)
     channels, multiplier, KH, KW = _extents("weight", window.weight, 4)
     if channels != C:
-        raise NotExpressible(f"its weight has {channels} channels, its input {C}")
+        raise NotExpressible(f"its weight has {channels} channels, but its input {C}")
     fields = {
         "B": B,
         "C": C,
@@ -58,7 +58,7 @@ def conv1d(window: Window) -> Workload:
     B, C, M = _extents("input", window.data, 3)
     F, summed, N = _extents("weight", window.weight, 3)
     if summed not in (1, C):
-        raise NotExpressible(f"an output of it is of {summed} of {C} channels; here of 1 or all")
+        raise NotExpressible(f"each output sums {summed} of {C} channels, but must sum 1 or all")
     fields = {
         "B": B,
         "C": C,
@@ -79,7 +79,7 @@ def workload_of(name: str, fields: Any) -> Workload:
     """Return a workload of one of the operators. Raise NotExpressible if a field is wrong."""
     if not isinstance(fields, dict) or len(fields) > MAX_FIELDS:
         raise NotExpressible(
-            f"{name}: the workload must be an object of at most {MAX_FIELDS} names"
+            f"{name}: the workload must be an object with at most {MAX_FIELDS} names"
         )
     try:
         return operator(name).workload.model_validate(fields)
@@ -100,7 +100,7 @@ def _extents(name: str, given: Any, rank: int) -> list[int]:
 def _numbers(name: str, given: Any) -> list[int]:
     numbers = given if isinstance(given, list) else [given]
     if len(numbers) > 8 or not all(type(each) is int for each in numbers):
-        raise NotExpressible(f"its {name} is {quoted(given)}; whole numbers are read here")
+        raise NotExpressible(f"its {name} is {quoted(given)}, but must be whole numbers")
     return numbers
 
 
@@ -108,7 +108,10 @@ def _for_each_dimension(name: str, given: Any, dimensions: int) -> list[int]:
     """Return one number for each dimension. A single number stands for all."""
     numbers = _numbers(name, given)
     if len(numbers) not in (1, dimensions):
-        raise NotExpressible(f"its {name} is {quoted(given)}; {dimensions} numbers are read here")
+        raise NotExpressible(
+            f"its {name} is {quoted(given)}, but must be one number, or one for each dimension "
+            f"({dimensions})"
+        )
     return numbers * dimensions if len(numbers) == 1 else numbers
 
 
@@ -116,7 +119,7 @@ def _same_both_ways(name: str, given: Any) -> int:
     """Return the number, the same for both dimensions. Raise NotExpressible if they differ."""
     down, across = _for_each_dimension(name, given, 2)
     if down != across:
-        raise NotExpressible(f"its {name} is {down} and {across}; here both are the same")
+        raise NotExpressible(f"its {name} is {down} and {across}, but both must be the same")
     return down
 
 
@@ -133,5 +136,5 @@ def _sides(given: Any, dimensions: int) -> list[int]:
 
 def _dtype(window: Window) -> Any:
     if any(each != window.dtypes[0] for each in window.dtypes):
-        raise NotExpressible(f"its dtypes are {quoted(window.dtypes)}; here all are the same")
+        raise NotExpressible(f"its dtypes are {quoted(window.dtypes)}, but all must be the same")
     return window.dtypes[0]

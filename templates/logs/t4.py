@@ -17,7 +17,7 @@ from templates.logs.shapes import workload_of
 from templates.spaces.knob import quoted
 
 NAME = "Kernel Tuner's T4 results"
-TAKES = "results that name an operator and its workload, as our own do, as orders to tune"
+TAKES = "results that name an operator and its workload, as this project's do,"
 
 
 def read(content: bytes) -> Log:
@@ -30,7 +30,7 @@ def read(content: bytes) -> Log:
     except (ValueError, RecursionError, TypeError, KeyError):
         results = None
     if not isinstance(results, list):
-        message = f"is no JSON document of {NAME}, or not all of it"
+        message = f"is not a complete JSON document of {NAME}"
         raise InvalidRecords([RecordFault(1, "log", message)])
     return log_of_shapes(NAME, TAKES, _records(results))
 
@@ -45,11 +45,11 @@ def _records(results: list[Any]) -> Iterator[tuple[int, Shape | NotExpressible]]
 
 def _shape(result: Any) -> Shape:
     if not isinstance(result, dict):
-        raise NotExpressible("is no result")
+        raise NotExpressible("is not a JSON object")
     name, fields, target = (result.get(key) for key in ("operator", "workload", "target"))
     if name is None or fields is None:
         raise NotExpressible("names no operator and workload, only a configuration of a kernel")
     if name not in [each.name for each in operators()]:
-        raise NotExpressible(f"{quoted(name)} is no operator here")
+        raise NotExpressible(f"{quoted(name)} is not an operator here")
     kind: Target = target if target in ("cpu", "cuda") else "auto"
     return Shape(workload_of(name, fields), kind)

@@ -11,24 +11,24 @@ _WAY_OUT = "order the shape instead (tuner tune, POST /jobs)"
 
 def metaschedule(content: bytes) -> NoReturn:
     _refuse(
-        "is MetaSchedule's database: steps of a schedule for functions whose stride, padding and "
-        "order of taps stand in a module that only TVM reads. Its records can be imported if they "
-        "name their template beside them, as GET /records?format=metaschedule and `tuner export "
-        f"--format metaschedule` write them (give its folder); of others, {_WAY_OUT}"
+        "is MetaSchedule's database: steps of schedules for functions whose stride, padding and "
+        "order of taps only TVM can read. Its records can be imported if each also names its "
+        "template, as those of GET /records?format=metaschedule and `tuner export --format "
+        f"metaschedule` do (give its folder); for other records, {_WAY_OUT}"
     )
 
 
 def auto_scheduler(content: bytes) -> NoReturn:
     _refuse(
-        "is a log of TVM's auto-scheduler: steps of a schedule for functions that are named by a "
-        f"hash, of which nothing can be imported; {_WAY_OUT}"
+        "is a log of TVM's auto-scheduler, from which nothing can be imported: it names functions "
+        f"only by a hash; {_WAY_OUT}"
     )
 
 
 def kernel_tuner_cache(content: bytes) -> NoReturn:
     _refuse(
-        "is Kernel Tuner's cache: configurations of a kernel that it does not describe, of which "
-        f"nothing can be imported; {_WAY_OUT}"
+        "is Kernel Tuner's cache, from which nothing can be imported: it has configurations of a "
+        f"kernel that it does not describe; {_WAY_OUT}"
     )
 
 

@@ -153,8 +153,8 @@ def _object(line: bytes) -> dict[str, Any]:
     if not isinstance(ours, dict):
         raise _Refused(
             "convtune",
-            "is missing: of MetaSchedule's records only those can be imported that name their "
-            "template there, as format=metaschedule writes them",
+            "is missing: a record of MetaSchedule can be imported only if this field names its "
+            "template, as format=metaschedule writes it",
         )
     return ours
 
@@ -193,7 +193,7 @@ def _check_template(line: RecordLine) -> None:
     if line.template == Trace.name:
         raise _Refused(
             "template",
-            "must not be trace: what MetaSchedule's search found is not taken over from a log; "
+            "must not be trace: what MetaSchedule's search found can't be imported from a log; "
             "leave the record out and search here",
         )
     templates = operator(line.operator).templates
@@ -206,8 +206,8 @@ def _check_template(line: RecordLine) -> None:
         raise _Refused(
             "version",
             f"must be {versions[line.template]}, the version of {line.template} here, but is "
-            f"{_shown(line.version)}: it would be another program; export with format kerneltuner "
-            "to have the shapes tuned anew",
+            f"{_shown(line.version)}, which is another program; export with format kerneltuner "
+            "instead, and the shapes are tuned anew",
         )
 
 
@@ -219,11 +219,11 @@ def _check_config(line: RecordLine) -> None:
         raise _Refused("config", f"has more than {MAX_KNOBS} knobs")
     for name, value in line.config.items():
         if not _NAME.fullmatch(name):
-            raise _Refused("config", f"{_shown(name)} is no name of a knob")
+            raise _Refused("config", f"{_shown(name)} can't be the name of a knob")
         parts = value if isinstance(value, list) else [value]
         whole = isinstance(value, list)
         if len(parts) > MAX_KNOBS or not all(_scalar(part, whole) for part in parts):
-            raise _Refused(f"config.{name}", f"{_shown(value)} is no value of a knob")
+            raise _Refused(f"config.{name}", f"{_shown(value)} can't be a knob's value")
 
 
 def _scalar(value: Any, whole: bool) -> bool:

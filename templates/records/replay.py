@@ -44,7 +44,7 @@ def apply_trace(computation: Any, text: object) -> Any:
         ) from error
     if trace_text(schedule.trace) != text:
         raise InvalidConfig(
-            "trace: applied, it becomes another one: it is of another workload, or a decision is "
+            "trace: applying it gives another trace: it is of another workload, or a decision is "
             "missing or changed; search again"
         )
     return schedule
@@ -75,7 +75,7 @@ def _must_be_harmless(trace: Any) -> None:
             for key in _texts(attributes):
                 if key not in _PRAGMAS and not key.startswith(_NOTES):
                     raise InvalidConfig(
-                        f"trace: {key[:60]!r} is nothing that MetaSchedule annotates; search again"
+                        f"trace: {key[:60]!r} is no annotation of MetaSchedule's; search again"
                     )
 
 

@@ -226,7 +226,7 @@ def test_metaschedule_lines_are_imported_only_if_they_name_their_template(
     assert post(client, ours).status_code == 201
     foreign = {"workload": ["1", ""], "tuning_record": [[], [1e-9], {}, []]}
     document = problem(post(client, line, foreign), 422, "invalid-request", "records.2.convtune")
-    assert "name their template" in document["detail"]
+    assert "only if this field names its template" in document["detail"]
 
 
 def test_import_of_an_autotvm_log_orders_its_shapes(client: TestClient) -> None:
@@ -240,7 +240,7 @@ def test_import_of_an_autotvm_log_orders_its_shapes(client: TestClient) -> None:
     reasons = {each["reason"]: (each["records"], each["line"]) for each in said["refused"]}
     assert reasons == {
         "'conv2d_nchw.cuda' is a task of another operator": (1, 1),
-        "its dilation is 1 and 2; here both are the same": (1, 3),
+        "its dilation is 1 and 2, but both must be the same": (1, 3),
     }
     job = said["jobs"][0]
     usual = {name: job[name] for name in ("operator", "workload", "target")}

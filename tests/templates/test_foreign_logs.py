@@ -137,25 +137,25 @@ def test_a_log_may_begin_with_a_long_comment() -> None:
 NOT_EXPRESSIBLE: dict[str, tuple[dict[str, Any], str]] = {
     "another operator": (autotvm("conv2d_nchw.cuda"), "'conv2d_nchw.cuda' is a task of another"),
     "transposed": (autotvm("conv1d_transpose_ncw.cuda"), "is a task of another operator"),
-    "NHWC": (depthwise("depthwise_conv2d_nhwc.generic"), "another layout"),
-    "NWC": (autotvm("conv1d_nwc.cuda"), "another layout"),
+    "NHWC": (depthwise("depthwise_conv2d_nhwc.generic"), "a layout other than"),
+    "NWC": (autotvm("conv1d_nwc.cuda"), "a layout other than"),
     "blocked": (
         autotvm("depthwise_conv2d_NCHWc.x86", tensor(1, 3, 20, 30, 8), tensor(3, 1, 3, 3, 1, 8),
                 [1, 1], [1, 1, 1, 1], [1, 1], "NCHW8c", "NCHW8c", "float32"),
         "blocked channels",
     ),
-    "SAME": (depthwise(padding="SAME"), "padding is 'SAME'; whole numbers"),
+    "SAME": (depthwise(padding="SAME"), "padding is 'SAME', but must be whole numbers"),
     "dilated": (depthwise(dilation=[1, 2]), "dilation is 1 and 2"),
     "strides": (depthwise(strides=[1, 2]), "stride is 1 and 2"),
     "a stride of 5": (depthwise(strides=[5, 5]), "depthwise_conv2d: stride"),
     "a large kernel": (depthwise(weight=(24, 1, 65, 3)), "depthwise_conv2d: KH"),
     "int8": (depthwise(words=("int32",)), "dtypes are ['float32', 'float32', 'int32']"),
-    "channels": (depthwise(weight=(12, 1, 3, 3)), "weight has 12 channels, its input 24"),
+    "channels": (depthwise(weight=(12, 1, 3, 3)), "weight has 12 channels, but its input 24"),
     "many channels": (
         autotvm("conv1d_ncw.cuda", tensor(1, 8, 50), tensor(8, 4, 3), 1, 1, 1, "float32"),
-        "is of 4 of 8 channels",
+        "sums 4 of 8 channels",
     ),
-    "text": (depthwise(strides=["1", 1]), "whole numbers are read"),
+    "text": (depthwise(strides=["1", 1]), "but must be whole numbers"),
     "no arguments": (autotvm("depthwise_conv2d_nchw.cuda"), "arguments are not TOPI's"),
 }  # fmt: skip
 
@@ -170,7 +170,7 @@ def test_log_names_the_reason_why_a_shape_can_not_be_expressed(
     assert reason in refused.reason
     assert (refused.records, refused.line) == (2, 1)
     alone = refusal(log(record))
-    assert "is AutoTVM's log; imported are shapes of depthwise_conv2d_nchw" in alone
+    assert "is AutoTVM's log, from which only shapes of depthwise_conv2d_nchw" in alone
     assert reason in alone and "nothing was imported" in alone
 
 
@@ -184,9 +184,9 @@ def test_t4_results_are_imported_only_if_they_name_a_workload() -> None:
     reasons = [each.reason for each in found.refused]
     for reason in (
         "names no operator",
-        "'conv2d' is no operator",
+        "'conv2d' is not an operator",
         "the kernel spans 7 samples",
-        "no res",
+        "is not a JSON object",
     ):
         assert sum(reason in each for each in reasons) == 1
 
@@ -195,12 +195,12 @@ def test_t4_results_are_imported_only_if_they_name_a_workload() -> None:
     ("content", "name", "way_out"),
     [
         (t4(T4_RESULT), "Kernel Tuner's T4 results", "names no operator and workload"),
-        (t4(T4_RESULT)[:-20], "Kernel Tuner's T4 results", "not all of it"),
+        (t4(T4_RESULT)[:-20], "Kernel Tuner's T4 results", "is not a complete"),
         (json.dumps(CACHE, indent="").encode(), "Kernel Tuner's cache", "order the shape instead"),
         (json.dumps(CACHE)[:-2].encode(), "Kernel Tuner's cache", "order the shape instead"),
         (json.dumps(ANSOR).encode(), "TVM's auto-scheduler", "order the shape instead"),
-        (TRACE, "MetaSchedule's database", "name their template beside them"),
-        (b'["17", "AAAA"]\n', "MetaSchedule's database", "name their template beside them"),
+        (TRACE, "MetaSchedule's database", "each also names its template"),
+        (b'["17", "AAAA"]\n', "MetaSchedule's database", "each also names its template"),
     ],
     ids=["T4", "half a T4", "cache", "open cache", "auto-scheduler", "records", "workloads"],
 )

@@ -98,8 +98,12 @@ def test_trace_of_another_workload_is_refused(text: str) -> None:
     ("key", "value", "says"),
     [
         ("pragma_import_llvm", 'module asm "nop"', "'.*nop.*' is no name"),
-        ("pragma_import_llvm", "foreign.ll", "'pragma_import_llvm' is nothing that MetaSchedule"),
-        ("pragma_import_c", "foreign.bc", "'pragma_import_c' is nothing that MetaSchedule"),
+        (
+            "pragma_import_llvm",
+            "foreign.ll",
+            "'pragma_import_llvm' is no annotation of MetaSchedule",
+        ),
+        ("pragma_import_c", "foreign.bc", "'pragma_import_c' is no annotation of MetaSchedule"),
     ],
 )
 def test_trace_that_imports_code_is_refused(key: str, value: str, says: str) -> None:

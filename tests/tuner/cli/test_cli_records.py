@@ -133,7 +133,7 @@ def test_import_orders_the_shapes_of_an_autotvm_log_and_names_refused_records(ru
     assert first == "AutoTVM's log, 3 records: 1 shape to tune"
     assert refused == [
         "not imported: record 1: 'conv2d_nchw.cuda' is a task of another operator",
-        "not imported: record 3: its dilation is 1 and 2; here both are the same",
+        "not imported: record 3: its dilation is 1 and 2, but both must be the same",
     ]
     assert job.endswith("depthwise_conv2d --B 1 --C 24 --H 20 --W 30 --K 3: tune on cuda")
     assert "tuner worker" in last
@@ -144,7 +144,7 @@ def test_import_orders_the_shapes_of_an_autotvm_log_and_names_refused_records(ru
     assert (told["format"], told["records"]) == ("AutoTVM's log", 3)
     assert told["jobs"][0]["configurations"] is None
     assert told["refused"][1] == {
-        "reason": "its dilation is 1 and 2; here both are the same", "records": 1, "line": 3
+        "reason": "its dilation is 1 and 2, but both must be the same", "records": 1, "line": 3
     }  # fmt: skip
 
 
