@@ -41,7 +41,7 @@ class WithGradients(WithEpilogue):
         "forward",
         description="forward: the convolution; backward_input: the gradient of its input; "
         "backward_weight: the gradient of its weight, and of its bias if it has one; backward: all "
-        "of these at once, of channels apart",
+        "of these at once, if each channel has its own kernel",
     )
 
     @model_validator(mode="after")

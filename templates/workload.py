@@ -67,7 +67,7 @@ def numbers_of(*names: str, most: int) -> Callable[[object], object]:
             return tuple(found)
         raise PydanticCustomError(
             "padding_sides",
-            "must be {count} whole numbers from 0 to {limit}: {names}, as {example}",
+            "must be {count} whole numbers from 0 to {limit}: {names}, such as {example}",
             {
                 "count": spelt,
                 "limit": most,
@@ -124,8 +124,8 @@ class Workload(BaseModel, ABC):
         USUAL_ERROR["float32"],
         ge=MAX_ERROR_RANGE[0],
         le=MAX_ERROR_RANGE[1],
-        description="contract on max|y - ref| / max|ref| against a float64 reference; "
-        "by default 1e-5, 1e-3 for float16, 4e-3 for bfloat16",
+        description="limit of max|y - ref| / max|ref| against a float64 reference; "
+        "by default 1e-5, or 1e-3 for float16 and 4e-3 for bfloat16",
     )
 
     @model_validator(mode="after")
@@ -136,8 +136,8 @@ class Workload(BaseModel, ABC):
         if self.max_error < least:
             raise PydanticCustomError(
                 "max_error_under_rounding",
-                "max_error must be at least {least} for {dtype}, to which outputs are rounded, "
-                "but it is {max_error}; allow {usual}, or take dtype float32",
+                "max_error must be at least {least} for {dtype}, because outputs are rounded to "
+                "it, but it is {max_error}; allow {usual}, or take dtype float32",
                 {
                     "least": least,
                     "usual": USUAL_ERROR[self.dtype],

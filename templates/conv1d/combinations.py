@@ -22,7 +22,7 @@ def check(workload: Any, edges: str) -> None:
     samples as the signal, and an output is multiplied by its gate last.
     """
     own = {
-        "groups": "the channels are dense" if workload.is_dense else "",
+        "groups": "groups is 1" if workload.is_dense else "",
         "F": f"F is {workload.F}" if workload.out_channels != workload.C else "",
         "stride": f"stride is {workload.stride}" if workload.stride > 1 else "",
         "residual": "there is a residual" if workload.residual else "",
@@ -33,9 +33,9 @@ def check(workload: Any, edges: str) -> None:
         _refuse(
             own | {"activation": "" if smooth else named},
             "not_in_one_program",
-            "direction backward is for F = C kernels of channels apart at stride 1, with "
-            f"{', '.join(SMOOTH)} as activation and no residual before it, but {{reason}}; take "
-            "backward_input and backward_weight",
+            "direction backward needs a kernel for each channel (groups and F are C), stride 1, "
+            f"activation {', '.join(SMOOTH[:-1])} or {SMOOTH[-1]}, and no residual before it, but "
+            "{reason}; take backward_input and backward_weight",
         )
     if workload.gated:
         whole = sum(workload.pads) == workload.span - 1
@@ -43,15 +43,15 @@ def check(workload: Any, edges: str) -> None:
             "layout": "" if workload.layout == "NWC" else f"layout is {workload.layout}",
             "direction": "" if workload.is_forward else f"direction is {workload.direction}",
             "activation": "" if workload.activation == "none" else named,
-            edges: "" if whole else "outputs are not as many as samples",
+            edges: "" if whole else "there is not one output for each sample",
         }
         _refuse(
             own | more,
             "not_gated",
-            "gated is for F = C kernels of channels apart in layout NWC, direction forward, with "
-            "an output for each sample (stride 1, mode causal, or same if the kernel is no longer "
-            "than the signal) and neither residual nor activation, but {reason}; multiply by the "
-            "gates before and behind the convolution",
+            "gated needs a kernel for each channel (groups and F are C), layout NWC, direction "
+            "forward, an output for each sample (stride 1, and mode causal, or same if the kernel "
+            "is no longer than the signal), no residual and no activation, but {reason}; multiply "
+            "by the gates before and after the convolution",
         )
 
 

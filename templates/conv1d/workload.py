@@ -73,8 +73,8 @@ class Conv1dWorkload(WithGradients):
     N: Whole = Field(ge=1, le=MAX_TAPS, description="kernel length in taps")
     mode: Mode | None = Field(
         None,
-        description="which outputs: as in numpy.convolve, or causal, the first of full, one for "
-        "each sample; full if neither mode nor padding is given",
+        description="which outputs: full, same or valid as in numpy.convolve, or causal, the first "
+        "outputs of full, one for each sample; full if neither mode nor padding is given",
         exclude_if=is_absent,
     )
     kind: Kind = Field("convolve", description="convolve flips the kernel, correlate does not")
@@ -102,7 +102,7 @@ class Conv1dWorkload(WithGradients):
         AddedLater(),
     ] = Field(
         None,
-        description="instead of a mode: zeros before and behind the input, as 1,1",
+        description="instead of a mode: zeros before and behind the input, such as 1,1",
         exclude_if=is_absent,
     )
     layout: Annotated[Literal["NCW", "NWC"], AddedLater()] = Field(
@@ -110,8 +110,8 @@ class Conv1dWorkload(WithGradients):
     )
     gated: Annotated[bool, AddedLater()] = Field(
         False,
-        description="whether the input has 3 C channels: C by which the signal is multiplied, C by "
-        "which the output is, and the signal; in layout NWC only",
+        description="whether the input has 3 C channels: C that multiply the signal, C that "
+        "multiply the output, and the C of the signal; in layout NWC only",
     )
 
     @model_validator(mode="after")
@@ -137,8 +137,8 @@ class Conv1dWorkload(WithGradients):
         if self.groups is None and self.out_channels % self.C:
             raise PydanticCustomError(
                 "out_channels",
-                "F must be a multiple of C = {C} if each output channel is of one input channel, "
-                "but is {F}; take another F, or groups 1",
+                "F must be a multiple of C = {C} if each output channel is computed from one input "
+                "channel, but is {F}; take another F, or groups 1",
                 {"C": self.C, "F": self.F, "field": "F"},
             )
         if self.mode is not None and self.padding is not None:
@@ -190,7 +190,7 @@ class Conv1dWorkload(WithGradients):
         if self.flops > (MAX_FLOPS_OF_ROWS if transformed else MAX_FLOPS):
             raise PydanticCustomError(
                 "too_much_work",
-                "two operations for each tap of each output must be at most {most}, but are "
+                "the operations, two for each tap of each output, must be at most {most}, but are "
                 "{flops}; split the input into overlapping pieces",
                 {"most": "2^44" if transformed else "2^40", "flops": self.flops, "field": "M"},
             )

@@ -83,8 +83,8 @@ class DepthwiseConv2dWorkload(WithGradients):
         AddedLater(),
     ] = Field(
         None,
-        description="zeros at the top, left, bottom and right, as 1,1,1,1; by default half the "
-        "kernel's height and width, rounded down",
+        description="zeros at the top, left, bottom and right, such as 1,1,1,1; by default half "
+        "the kernel's height and width, rounded down",
         exclude_if=is_absent,
     )
     dilation: Annotated[int, Field(ge=1, le=MAX_REACH), Digits, AddedLater()] = Field(

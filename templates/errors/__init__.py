@@ -112,8 +112,8 @@ class UnknownTemplate(TemplateError):
     ) -> None:
         where = "" if kind == "auto" else f" on {kind}"
         super().__init__(
-            f"templates has {', '.join(map(repr, names))}, which {operator} does not have{where}; "
-            f"choose from {', '.join(known)}"
+            f"templates names {', '.join(map(repr, names))}, but {operator}{where} has no such "
+            f"template; choose from {', '.join(known)}"
         )
 
 

@@ -26,7 +26,7 @@ CURSOR = (r"cursor was not made by this list",)
 ORDER = (
     r"Idempotency-Key was used for another order",
     r"templates can't be chosen for metaschedule",
-    r"templates has .*, which \w+ does not have on (cpu|cuda)",
+    r"templates names .*, but \w+ on (cpu|cuda) has no such template",
 )
 REASONS: dict[str, tuple[str, ...]] = {
     "GET /jobs": CURSOR,

@@ -53,7 +53,7 @@ def test_auto_order_becomes_cuda_if_its_templates_are_cuda_only(
         ({"templates": ["dirct"]}, "templates.0", "must be 'direct', 'fft',"),
         ({"templates": []}, "templates", "at least 1"),
         ({"templates": "direct"}, "templates", "list"),
-        ({"templates": ["toeplitz"]}, "templates", "on cpu; choose from direct, fft"),
+        ({"templates": ["toeplitz"]}, "templates", "on cpu has no such template; choose from"),
         (
             {"templates": ["direct"], "search": "metaschedule"},
             "templates",
@@ -76,7 +76,8 @@ def test_best_can_be_requested_by_its_template(client: TestClient, engine: Engin
     assert refused["tune"]["body"]["templates"] == ["fft"]
     assert "by fft (it has on Test CPU by direct)" in refused["detail"]
     wrong = problem(client.get(f"{URL}&templates=ff"), 422, "invalid-request", "templates")
-    assert "has 'ff', which conv1d does not have; choose from" in wrong["errors"][0]["message"]
+    message = wrong["errors"][0]["message"]
+    assert "names 'ff', but conv1d has no such template; choose from" in message
 
 
 def test_nearest_answer_has_one_of_the_requested_templates(

@@ -69,7 +69,7 @@ def test_gated_workload_refuses_a_field_by_name_with_the_way_out(
         workload(**fields)
     (error,) = refused.value.errors()
     assert error["ctx"]["field"] == named
-    assert "multiply by the gates before and behind the convolution" in error["msg"]
+    assert "multiply by the gates before and after the convolution" in error["msg"]
 
 
 def test_gated_input_has_three_times_the_channels() -> None:

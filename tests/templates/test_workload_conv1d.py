@@ -189,7 +189,7 @@ def test_default_max_error_depends_on_the_dtype() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_max_error_that_a_refusal_advises_can_be_kept(dtype: str) -> None:
-    with pytest.raises(ValidationError, match="to which outputs are rounded") as refused:
+    with pytest.raises(ValidationError, match="because outputs are rounded to it") as refused:
         Conv1dWorkload(M=5, N=2, dtype=dtype, max_error=1e-5)
     advised = float(str(refused.value).partition("allow ")[2].partition(",")[0])
     outputs = np.linspace(1, 1 + 1 / 64, 4096)  # just above a power of two

@@ -46,7 +46,7 @@ def refusal(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, in
         (f"{SMALL} --dtype float64", "--dtype: must be 'float32', 'float16' or 'bfloat16'"),
         (
             f"{SMALL} --dtype float16 --max-error 1e-4",
-            "--max-error: must be at least 0.0005 for float16, to which outputs",
+            "--max-error: must be at least 0.0005 for float16, because outputs",
         ),
         (f"{SMALL} --max-error 0", "--max-error: must be at least 1e-06, but is 0.0"),
         (f"{SMALL} --K 3", "No such option: --K; see"),
@@ -87,7 +87,8 @@ def test_tune_and_best_refuse_a_bad_shape(
         ("--patience 0", "'--patience': must be at least 1"),
         (
             "--target cpu --template direct --template toeplitz",
-            "templates: has 'toeplitz', which conv1d does not have on cpu; choose from direct, fft",
+            "templates: names 'toeplitz', but conv1d on cpu has no such template; choose from "
+            "direct, fft",
         ),
         ("--budget-seconds nan", "'--budget-seconds': "),
         ("--budget-seconds inf", "'--budget-seconds': must be at most 604800"),
