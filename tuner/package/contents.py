@@ -104,7 +104,7 @@ def contents(source: Local, bests: Iterable[Best]) -> Contents:
         if call is None:
             reason = "the package has no function that would call it"
         elif reason is None and place in taken:
-            reason = "the same call with a smaller max_error is in"
+            reason = "the package has a kernel with a smaller max_error for the same call"
         elif reason is None:
             packed = _packed(best, call, source.files(best))
             if machine(packed.library) == here:

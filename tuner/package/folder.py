@@ -34,12 +34,12 @@ def name_of(folder: Path, given: str | None) -> str:
     Raise BadOrder if it is malformed, a keyword of Python or the name of another package."""
     name = given or re.sub("[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
     if iskeyword(name):
-        raise BadOrder("--name", f"{name!r} is a word of Python's, which no import takes")
+        raise BadOrder("--name", f"{name!r} is a Python keyword, so it can't be imported")
     if not _NAME.fullmatch(name):
         raise BadOrder(
             "--name",
-            f"{name!r} can't name a package: give lower-case letters, digits and dashes, a letter "
-            "first, and two of them at least, 64 at most",
+            f"{name!r} can't name a package: give 2 to 64 lower-case letters, digits and dashes, a "
+            "letter first and no dash last",
         )
     imported = name.replace("-", "_")
     if iskeyword(imported) or imported in _TAKEN:

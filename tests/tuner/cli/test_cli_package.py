@@ -109,7 +109,7 @@ def test_export_refuses_a_list_with_an_untuned_workload(run: Run, tmp_path: Path
     ("arguments", "why"),
     [
         (["1", "--file", "layers.json"], "'1' can't name a package"),
-        (["class", "--file", "layers.json"], "'class' is a word of Python's"),
+        (["class", "--file", "layers.json"], "'class' is a Python keyword"),
         (["k9", "--file", "none.json"], "none.json: No such file"),
         (["k9", "--model", "abcdef"], "there is no model 'abcdef'"),
         (["k9", "--model", "a", "--file", "b"], "--file does not go with --model"),

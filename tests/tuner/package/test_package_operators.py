@@ -1,6 +1,7 @@
 """A package's functions, beside convtune in one process, compute what PyTorch's functions do."""
 
 import logging
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -220,18 +221,36 @@ def test_package_function_is_one_operator_of_a_compiled_graph(
         ({"kind": "convolved"}, "kind is 'convolved'"),
         ({"activation": "tanh"}, "activation is 'tanh'"),
         ({"padding": "causal"}, "padding is 'causal'"),
-        ({"padding": (1, 2, 3)}, "padding must be 1 numbers"),
+        ({"padding": (1, 2, 3)}, "padding must be 1 or 2 numbers, but is (1, 2, 3)"),
+        ({"padding": ()}, "padding must be 1 or 2 numbers"),
+        ({"stride": (1, 2)}, "stride must be 1 number, but is (1, 2)"),
+        ({"dilation": (1, 2)}, "dilation must be 1 number, but is (1, 2)"),
         ({"padding": "same", "stride": 2}, "not supported for strided"),
     ],
 )
 def test_package_functions_refuse_invalid_arguments(
     package: Any, how: dict[str, Any], why: str
 ) -> None:
-    with pytest.raises(ValueError, match=why):
+    with pytest.raises(ValueError, match=re.escape(why)):
         package.conv1d(drawn(1, 1, 9), drawn(1, 1, 3), **how)
-    with pytest.raises(ValueError, match="takes no input and weight of shapes"):
+    with pytest.raises(ValueError, match="conv1d takes an input of 2 or 3 axes and a weight of 3"):
         package.conv1d(drawn(9), drawn(3))
-    with pytest.raises(ValueError, match="takes no input and weight of shapes"):
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"padding": (1, 2, 3)}, "padding must be 1, 2 or 4 numbers, but is (1, 2, 3)"),
+        ({"stride": (1, 2, 3)}, "stride must be 1 or 2 numbers, but is (1, 2, 3)"),
+        ({"dilation": (1, 2, 3)}, "dilation must be 1 or 2 numbers, but is (1, 2, 3)"),
+    ],
+)
+def test_package_functions_refuse_other_counts_of_numbers_for_images(
+    package: Any, how: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(why)):
+        package.depthwise_conv2d(drawn(1, 1, 9, 9), drawn(1, 1, 3, 3), **how)
+    with pytest.raises(ValueError, match="takes an input of 3 or 4 axes and a weight of 4"):
         package.depthwise_conv2d(drawn(9, 9), drawn(1, 1, 3, 3))
 
 

@@ -88,7 +88,10 @@ def _call_operator(
         raise ValueError(f"activation is {activation!r}, and must be one of {[*ACTIVATIONS]}")
     if x.ndim not in (axes + 1, axes + 2) or weight.ndim != axes + 2:
         shapes = f"{tuple(x.shape)} and {tuple(weight.shape)}"
-        raise ValueError(f"{name} takes no input and weight of shapes {shapes}")
+        raise ValueError(
+            f"{name} takes an input of {axes + 1} or {axes + 2} axes and a weight of {axes + 2}, "
+            f"but their shapes are {shapes}"
+        )
     one = x.ndim == axes + 1
     if one:
         x, residual = x[None], None if residual is None else residual[None]
@@ -108,12 +111,16 @@ def _call_operator(
     return y[0] if one else y
 
 
-def _numbers(name: str, given: Numbers, count: int) -> list[int]:
+def _numbers(name: str, given: Numbers, count: int, also: Sequence[int] = ()) -> list[int]:
+    """Return ``count`` numbers. A single number stands for all. If the argument may also have other
+    counts of numbers, which the caller takes care of, an error names these ``also``."""
     found = [given] * count if isinstance(given, int) else list(given)
     if len(found) == 1:
         found *= count
     if len(found) != count:
-        raise ValueError(f"{name} must be {count} numbers, but is {given}")
+        *few, most = sorted({1, count, *also})
+        counts = f"{', '.join(map(str, few))} or {most} numbers" if few else "1 number"
+        raise ValueError(f"{name} must be {counts}, but is {given}")
     return found
 
 
@@ -130,4 +137,4 @@ def _padding(given: Numbers | str, axes: int, stride: list[int], reach: Sequence
         raise ValueError(f"padding is {given!r}, and must be numbers, 'valid' or 'same'")
     if not isinstance(given, int) and len(given) == 2 * axes:
         return list(given)
-    return _numbers("padding", given, axes) * 2
+    return _numbers("padding", given, axes, [2 * axes]) * 2
