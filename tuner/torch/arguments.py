@@ -77,7 +77,7 @@ def model(given: Any) -> None:
     sharded = () if fsdp is None else (fsdp.FSDPModule, fsdp.FullyShardedDataParallel)
     if any(isinstance(module, sharded) for module in given.modules()):
         raise WrongArgument(
-            "model is sharded by torch.distributed.fsdp, which goes on with the modules and "
+            "model is sharded by torch.distributed.fsdp, which keeps the modules and "
             "parameters that it has found; shard the model after this call"
         )
 

@@ -202,12 +202,16 @@ class FusedModules(torch.nn.Module):
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         reasons = {
             f"its parameters are of class {names}, whose values may change unseen": bool(kinds),
-            "an activation that it took in is another one now": self._has_other_activation(),
-            "what it took in is of another class now": self._has_other_class(),
-            "a Sequential calls it, but not what it took in right after it": self._is_elsewhere(),
-            "it has a forward of its own": "forward" in vars(layer),
-            "a module around it has another forward, or more modules": self._is_extended(),
-            "what it took in has another forward": True,
+            "an activation that it took in has changed": self._has_other_activation(),
+            "a module that it took in has another class now": self._has_other_class(),
+            "in a Sequential it is not directly followed by the modules that it took in": (
+                self._is_elsewhere()
+            ),
+            "its forward was replaced": "forward" in vars(layer),
+            "a module around it has another forward, or another number of modules": (
+                self._is_extended()
+            ),
+            "a module that it took in has another forward": True,
         }
         return next(reason for reason, holds in reasons.items() if holds)
 
@@ -315,7 +319,7 @@ class PassThrough(torch.nn.Module):
         return calls.comes_next_in_graph(self._id)
 
     @torch.compiler.disable(  # type: ignore[untyped-decorator]
-        reason="a tuned layer that computes this module in one model is not in this graph"
+        reason="a tuned layer of another model computes this module, and is not in this graph"
     )
     def _outside_graphs(self, given: Any) -> Any:
         return given if self._is_computed(given) else self._compute(given)

@@ -62,7 +62,8 @@ class InPlace(torch.nn.Module):
         self.fuse(None, "none")
 
     @torch.compiler.disable(  # type: ignore[untyped-decorator]
-        reason="the model was changed, so the layer takes nothing in any more: call optimize_ again"
+        reason="the model was changed, so the layer computes only its convolution now: "
+        "call optimize_ again"
     )
     def unfuse(self) -> None:
         """Compute the convolution alone from this call on, and warn why.
@@ -77,8 +78,8 @@ class InPlace(torch.nn.Module):
         fused.end()
         self.stand_alone()
         warnings.warn(
-            f"{type(self).__name__} takes nothing in any more: {why}. Its model computes what it "
-            "should, but what was taken in by itself: call optimize_ again",
+            f"{type(self).__name__} computes only its convolution now: {why}. The model's output "
+            "stays right, but modules that were taken in compute themselves: call optimize_ again",
             stacklevel=2,
         )
 

@@ -111,7 +111,8 @@ class Conv1d(Tuned):
         require(module, padding_mode="zeros")
         if module.groups not in (1, module.in_channels):
             raise WrongArgument(
-                f"{module} has {module.groups} groups, and the operator 1 or as many as channels"
+                f"{module} has {module.groups} groups, and the operator takes 1, or as many as "
+                "channels"
             )
         weight, bias = torch_replaced.tensors_of(module)
         made = cls(
@@ -278,7 +279,7 @@ class DepthwiseConv2d(Tuned):
             raise WrongArgument(f"the weight must have shape ({of}, 1, KH, KW), but has {shape}")
         self._stride = arguments.whole("stride", stride)
         if self._stride not in STRIDES:
-            raise WrongArgument(f"stride is {stride}, and the operator's 1 to {STRIDES[-1]}")
+            raise WrongArgument(f"stride is {stride}, and the operator takes 1 to {STRIDES[-1]}")
         arguments.bias(self.bias, shape[0])
         self._dilation = arguments.whole("dilation", dilation)
         self.channels = channels or shape[0]

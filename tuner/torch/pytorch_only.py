@@ -12,7 +12,9 @@ from tuner.errors import WrongArgument
 from tuner.library import torch_transforms
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
-NEEDS_GRAD = "grad is needed, and of this shape neither output nor gradients are tuned"
+NEEDS_GRAD = (
+    "gradients are needed, but neither the output nor the gradients of this shape are tuned"
+)
 
 
 def why_no_library(*given: Any) -> str | None:
@@ -25,9 +27,10 @@ def why_no_library(*given: Any) -> str | None:
     for each in given:
         if each is not None:
             if type(each) not in PLAIN:
-                return f"it takes a {type(each).__name__}, and a library plain tensors"
+                kind = type(each).__name__
+                return f"it is called with a {kind}, but a library takes only plain tensors"
             if each.is_neg():  # its memory holds the values before they are negated
-                return "it takes a negated view; call .resolve_neg() on it"
+                return "it is called with a negated view; call .resolve_neg() on it"
             needs_grad = needs_grad or each.requires_grad
     return NEEDS_GRAD if needs_grad and torch.is_grad_enabled() else None
 

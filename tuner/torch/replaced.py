@@ -41,7 +41,7 @@ def check(module: Module, expected: type[Module], *also: str) -> None:
     if not known and not _only_sets_up(kind, expected):
         raise WrongArgument(
             f"{module} is a {kind.__module__}.{kind.__qualname__}, which may compute something "
-            f"else than torch.nn.{expected.__name__}; {_LEFT}"
+            f"other than torch.nn.{expected.__name__}; {_LEFT}"
         )
     own = {"forward", "_conv_forward"} & vars(module).keys()
     if own:
@@ -51,7 +51,7 @@ def check(module: Module, expected: type[Module], *also: str) -> None:
         names = ", ".join(getattr(hook, "__qualname__", type(hook).__name__) for hook in hooks)
         raise WrongArgument(
             f"{module} has hooks ({names}), which a replacement would not call; remove them "
-            "(remove_weight_norm, remove_spectral_norm, prune.remove), or take those of "
+            "(remove_weight_norm, remove_spectral_norm, prune.remove), or use those of "
             "torch.nn.utils.parametrizations"
         )
     more = [*module._parameters, *module._buffers, *module._modules, *_parametrizations(module)]
@@ -177,5 +177,6 @@ def require(module: Module, **expected: Any) -> None:
     for name, value in expected.items():
         if getattr(module, name) != value:
             raise WrongArgument(
-                f"{module} has {name} {getattr(module, name)}, and the operator {value}; {_LEFT}"
+                f"{module} has {name} {getattr(module, name)}, and the operator takes {value}; "
+                f"{_LEFT}"
             )

@@ -148,7 +148,7 @@ def test_workloads_of_timms_mobilenetv2_have_17_calls() -> None:
     ("name", "shape", "says"),
     [
         ("timm:any", None, "timm is not installed .*: pip install timm, or name another MODULE"),
-        ("own_nets:Images", None, "does not say what it is called on: give --input, as --input 3x"),
+        ("own_nets:Images", None, "names no input shape .default_cfg.: give --input, such as"),
         ("own_nets:Images", (4, 8, 8), "fails on an input of 1x4x8x8: RuntimeError: .* 3 channels"),
         ("own_nets:of_data", (4, 8, 8), "fails on an input of 1x4x8x8: DataDependent"),
         ("own_nets:dense", (4, 8, 8), "it calls no conv1d and no depthwise conv2d"),
@@ -170,7 +170,7 @@ def test_unusable_model_is_refused_with_the_reason(
 
 
 def test_layout_that_does_not_fit_the_input_is_refused() -> None:
-    with pytest.raises(BadOrder, match="layout: NHWC is not of this input: give NCW or NWC"):
+    with pytest.raises(BadOrder, match="layout: NHWC does not fit this input: give NCW or NWC"):
         workloads_of("own_nets:signals", 1, "float32", "NHWC", (4, 100))
 
 

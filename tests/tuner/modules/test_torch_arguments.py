@@ -44,7 +44,7 @@ def test_conv1d_refuses_wrong_arguments(given: dict[str, Any], says: str) -> Non
     ("given", "says"),
     [
         ({"stride": 2.0}, r"stride is 2\.0, and must be a whole number of 1 or more"),
-        ({"stride": 5}, "stride is 5, and the operator's 1 to 4"),
+        ({"stride": 5}, "stride is 5, and the operator takes 1 to 4"),
         ({"padding": 0}, r"padding is 0, and must be 4 .* \(top, left, bottom, right\)"),
         ({"padding": (1, 1)}, r"padding is \(1, 1\)"),
         ({"padding": "valid"}, "padding is 'valid'"),

@@ -69,7 +69,7 @@ def test_forward_set_on_a_tuned_layer_is_called(source: Local, x: Any) -> None:
     for each in (model, plain):
         own = each[0].forward
         each[0].forward = lambda given, own=own: own(given) + 0.5 * given
-    with pytest.warns(UserWarning, match="it has a forward of its own"):
+    with pytest.warns(UserWarning, match="its forward was replaced"):
         assert close(outputs(model, x), outputs(plain, x))
     assert close(outputs(compiled, x), outputs(plain, x))
     torch.compiler.reset()
@@ -81,7 +81,7 @@ def test_norm_computes_again_if_its_class_is_changed(source: Local, x: Any) -> N
     optimize_(model, x, source=source)
     for each in (model, plain):
         each[1].__class__ = Halved
-    with pytest.warns(UserWarning, match="what it took in is of another class now"):
+    with pytest.warns(UserWarning, match="a module that it took in has another class now"):
         assert close(outputs(model, x), outputs(plain, x))
 
 

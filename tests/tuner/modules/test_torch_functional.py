@@ -246,7 +246,10 @@ class Owned(Mixer):
 
 @pytest.mark.parametrize(
     ("model", "name", "said"),
-    [(Nested(), "the model", "another inside"), (Owned(), "the model", "forward of its own")],
+    [
+        (Nested(), "the model", "contains another module"),
+        (Owned(), "the model", "forward was replaced"),
+    ],
 )
 def test_module_with_nested_convolutions_or_own_forward_stays_pytorchs(
     called: Local, model: Any, name: str, said: str

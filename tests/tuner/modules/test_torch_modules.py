@@ -245,7 +245,7 @@ def test_pytorch_computes_calls_that_no_kernel_takes(source: Local) -> None:
     assert module.used == "tuned"
     for given, why in (
         (x.to(memory_format=torch.channels_last), "nothing is tuned"),
-        (x[:1].clone().requires_grad_(), "grad is needed"),
+        (x[:1].clone().requires_grad_(), "gradients are needed"),
         (torch._neg_view(-x), "negated view"),
     ):
         assert torch.allclose(module(given), reference[: len(given)], atol=1e-5)

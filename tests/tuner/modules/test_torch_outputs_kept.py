@@ -37,10 +37,10 @@ def returns_what_pytorch_does_not_look_into(block: Block, y: Any) -> Any:
 @pytest.mark.parametrize(
     ("call", "taken", "apart"),
     [
-        (keeps_the_output, [], "conv: BatchNorm2d stays, because the model keeps what it takes"),
-        (keeps_the_norms, ["BatchNorm2d"], "conv: ReLU6 stays, because the model keeps what it"),
+        (keeps_the_output, [], "conv: BatchNorm2d stays, because the model keeps its input"),
+        (keeps_the_norms, ["BatchNorm2d"], "conv: ReLU6 stays, because the model keeps its input"),
         (returns_what_pytorch_does_not_look_into, [], "conv: BatchNorm2d stays, because"),
-        (reuses_the_output, [], "conv: BatchNorm2d stays, because it is not all that takes"),
+        (reuses_the_output, [], "conv: BatchNorm2d stays, because something else also uses"),
     ],
 )
 @pytest.mark.parametrize("mode", ["inference", "training"])
@@ -78,7 +78,7 @@ def test_output_taken_by_a_script_is_unchanged_by_optimize(source: Local, x: Any
     plain = outputs(model, x)
     report = optimize_(model, x, source=source)
     assert close(outputs(model, x), plain)
-    assert "BatchNorm2d stays, because it is not all that takes it" in str(report)
+    assert "BatchNorm2d stays, because something else also uses its input" in str(report)
 
 
 def test_output_taken_by_vmap_is_unchanged_by_optimize(source: Local, x: Any) -> None:

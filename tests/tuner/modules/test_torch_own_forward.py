@@ -34,7 +34,7 @@ def binds(conv: Any) -> None:
 CHANGES = {"a function": wraps, "a method": binds}
 
 
-@pytest.mark.filterwarnings("ignore:DepthwiseConv2d takes nothing in any more")
+@pytest.mark.filterwarnings("ignore:DepthwiseConv2d computes only its convolution now")
 @pytest.mark.parametrize("called", [False, True])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_restore_moves_a_forward_from_the_tuned_layer_to_the_models(

@@ -73,7 +73,7 @@ def test_model_logs_each_reason_once_for_all_its_layers(
             with torch.no_grad():
                 each(x[:size, :, :6, :size])
         of_grad, of_shape = (record.getMessage() for record in caplog.records)
-        assert "grad is needed, and its batch norm was taken into the kernel" in of_grad
+        assert "gradients are needed, but its batch norm was taken into the kernel" in of_grad
         assert "nothing is tuned for depthwise_conv2d" in of_shape
         assert "(said once for the 3 replaced layers of Sequential; each has" in of_shape
         assert [block.conv.used for block in each] == ["pytorch"] * 3
@@ -187,7 +187,7 @@ def test_nearest_is_ordered_for_as_many_threads_as_the_layer_gets(
             torch.set_num_threads(several)
             with Recorded(service.url, cache=tmp_path / "cache") as source:
                 report = optimize_(model, torch.randn(1, 1, 8), source=source, on_missing="nearest")
-            assert "nothing near was verified" in report.rows[0].reason
+            assert "no configuration of a near shape could be verified" in report.rows[0].reason
     finally:
         torch.set_num_threads(threads)
     assert [each["parallel"] for each in Recorded.asked] == [False, True]
@@ -267,7 +267,7 @@ def test_norm_is_not_taken_in_under_autocast(source: Local) -> None:
     ("given", "says"),
     [
         ({"fuse": "bn"}, "fuse is 'bn'"),
-        ({"fuse": ("bn", "norm")}, "must hold some of 'bn', 'bias', 'act'"),
+        ({"fuse": ("bn", "norm")}, "must be a collection with some of 'bn', 'bias', 'act'"),
         ({"filter_fn": "conv"}, "filter_fn is a str"),
         ({"max_error": 0.0}, "max_error is 0.0, and must be from 1e-06 to 0.1"),
         ({"on_missing": "guess"}, "on_missing is 'guess'"),
@@ -276,11 +276,11 @@ def test_norm_is_not_taken_in_under_autocast(source: Local) -> None:
         ({"on_missing": "tune", "budget_seconds": 0.0}, "must be positive"),
         ({"on_missing": "tune", "budget_seconds": float("inf")}, "must be positive and finite"),
         ({"on_missing": "tune", "budget_seconds": "10"}, "budget_seconds is '10'"),
-        ({"fuse": None}, "fuse is None, and must hold some of"),
+        ({"fuse": None}, "fuse is None, and must be a collection with some of"),
         ({"max_error": "small"}, "max_error is small, and must be from"),
         ({"source": "http://here"}, "source is a str"),
         ({"example_inputs": 3}, "example_inputs is a int"),
-        ({"example_inputs": {1: 2}}, "example_inputs has 1, and must have names"),
+        ({"example_inputs": {1: 2}}, "example_inputs has the key 1, but its keys must be names"),
         ({"example_inputs": None, "on_missing": "tune"}, "needs example_inputs"),
     ],
 )

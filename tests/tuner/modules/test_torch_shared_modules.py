@@ -79,7 +79,7 @@ def test_second_model_of_the_same_modules_can_be_optimised_too(
     optimize_(net, x, source=source)
     optimize_(features, x, source=source)
     assert close(outputs(features, x), part)
-    with pytest.warns(UserWarning, match="what it took in has another forward"):
+    with pytest.warns(UserWarning, match="a module that it took in has another forward"):
         assert close(outputs(net, x), plain)
     assert close(outputs(features, x), part)
     restore_(features)

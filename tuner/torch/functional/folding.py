@@ -15,11 +15,11 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from tuner.torch.functional import autocast
 
 NORM_NEEDS_GRAD = (
-    "grad is needed, and its batch norm was taken into the kernel, which has no gradients; call it "
-    "under torch.no_grad(), or call optimize_ with mode='training'"
+    "gradients are needed, but its batch norm was taken into the kernel, which has no gradients; "
+    "call it under torch.no_grad(), or call optimize_ with mode='training'"
 )
 NORM_REPLACED = (
-    "its batch norm was taken into the kernel, and the graph computes with other values of the norm"
+    "its batch norm was taken into the kernel, but the graph computes with other values of the norm"
 )
 
 _steps = 0
@@ -92,9 +92,14 @@ class BatchNorm(torch.nn.Module):
         if self.needs_grad and torch.is_grad_enabled():
             return NORM_NEEDS_GRAD
         if self.is_training():
-            return "its batch norm normalises by what comes, as in training mode; call eval()"
+            return (
+                "its batch norm uses the batch's own statistics, as in training mode; call eval()"
+            )
         if autocast.is_on(device):
-            return "autocast is on, and a batch norm is in it; call optimize_ under autocast, too"
+            return (
+                "autocast is on, but the kernel includes a batch norm; call optimize_ under "
+                "autocast as well"
+            )
         return None
 
     def normalised(

@@ -58,7 +58,7 @@ class LookupMixin(torch.nn.Module):
         if found is None:
             if x.is_cuda and torch.cuda.is_current_stream_capturing():
                 return Found(
-                    reason="a CUDA graph is captured, and this shape was not called before"
+                    reason="a CUDA graph is being captured, and this shape was not called before"
                 )
             found = self._looked_up(x, device, residual, purpose)
             bounded.put(self._found, key, found)

@@ -76,8 +76,8 @@ def _computed(
         most = ROUNDINGS * max(tuned.max_error or 0, _rounding(x))
         if scale.isfinite() and not apart <= most * scale:
             wrong[id(layer)] = (
-                f"its kernel's output is not PyTorch's: they differ by {float(apart):.1e}, and "
-                f"rounding of its sums by {float(most * scale):.1e} at most; have it tuned again"
+                f"its kernel's output differs from PyTorch's by {float(apart):.1e}, but rounding "
+                f"explains at most {float(most * scale):.1e}; have it tuned again"
             )
     return y
 

@@ -127,8 +127,7 @@ def verify_nearest(source: Source, missing: Sequence[Wanted]) -> dict[str, str]:
     """
     if not isinstance(source, Client):
         raise WrongArgument(
-            "on_missing is 'nearest', which a service answers: give a Client as source, or have "
-            "it 'tune'"
+            "on_missing is 'nearest', which needs a service: give a Client as source, or use 'tune'"
         )
     failed: dict[str, str] = {}
     for workload, device in missing:
@@ -137,5 +136,5 @@ def verify_nearest(source: Source, missing: Sequence[Wanted]) -> dict[str, str]:
             asked = {"for_device": gpu_name(device), **filters(device)}
             source.wait(source.verify_nearest(workload.operator, shape, **asked))
         except SOURCE_ERRORS as error:
-            failed[workload.key] = f"nothing near was verified: {error}"
+            failed[workload.key] = f"no configuration of a near shape could be verified: {error}"
     return failed

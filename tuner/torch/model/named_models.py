@@ -50,7 +50,7 @@ def workloads_of(
     shape = shape or _default_shape(name, model)
     if layout is not None and len(layout) != len(shape) + 1:
         last = ("NCW", "NWC") if len(shape) == 2 else ("NCHW", "NHWC")
-        raise BadOrder("layout", f"{layout} is not of this input: give {' or '.join(last)}")
+        raise BadOrder("layout", f"{layout} does not fit this input: give {' or '.join(last)}")
     channels_last = layout in ("NHWC", "NWC")
     model.eval().to(getattr(torch, dtype))
     if channels_last and len(shape) == 3:
@@ -127,7 +127,7 @@ def _default_shape(name: str, model: nn.Module) -> tuple[int, ...]:
     size = config.get("input_size") if isinstance(config, dict) else None
     if size is None:
         raise UnusableModel(
-            name, "it does not say what it is called on: give --input, as --input 3x224x224"
+            name, "it names no input shape (default_cfg): give --input, such as --input 3x224x224"
         )
     return tuple(size)
 

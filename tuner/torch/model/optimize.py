@@ -172,7 +172,8 @@ def _check(
         )
     if example is None and on_missing != "fallback":
         raise WrongArgument(
-            f"on_missing is {on_missing!r}, which needs example_inputs: shapes are known of a call"
+            f"on_missing is {on_missing!r}, which needs example_inputs, because only a call shows "
+            "the shapes"
         )
 
 
@@ -183,15 +184,15 @@ def _inputs(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         for name in example:
             if not isinstance(name, str):
                 raise WrongArgument(
-                    f"example_inputs has {name!r}, and must have names of what the model is "
-                    "called with"
+                    f"example_inputs has the key {name!r}, but its keys must be names of the "
+                    "model's arguments"
                 )
         return (), dict(example)
     if isinstance(example, tuple | list):
         return tuple(example), {}
     raise WrongArgument(
-        f"example_inputs is a {type(example).__name__}, and must be a tensor, a tuple of what the "
-        "model is called with, or a mapping of names to it"
+        f"example_inputs is a {type(example).__name__}, and must be a tensor, a tuple of the "
+        "model's arguments, or a mapping of their names to them"
     )
 
 

@@ -60,13 +60,13 @@ class ModelLayer:
         string."""
         if self.only_compiled:
             return (
-                f"{self.names[0]} calls it among so many functions that to find it there would "
-                "take longer; it is found by torch.compile"
+                f"{self.names[0]} calls so many functions that watching for this one in eager mode "
+                "could take longer than its kernel saves; only torch.compile uses the kernel"
             )
         if self.is_gated:
             return (
-                "the row with its gates is for graphs of torch.compile, which call that kernel in "
-                "place of the other row's"
+                "this row includes the gates: only graphs of torch.compile call its kernel, in "
+                "place of the kernel in the row without gates"
             )
         return next((call.apart for call in self.calls if call.apart), "")
 
@@ -148,12 +148,13 @@ class Terms:
         several = isinstance(self.fuse, Collection) and not isinstance(self.fuse, str)
         if not several or any(each not in FUSE for each in self.fuse):
             raise WrongArgument(
-                f"fuse is {self.fuse!r}, and must hold some of {', '.join(map(repr, FUSE))}"
+                f"fuse is {self.fuse!r}, and must be a collection with some of "
+                f"{', '.join(map(repr, FUSE))}"
             )
         if self.filter_fn is not None and not callable(self.filter_fn):
             raise WrongArgument(
-                f"filter_fn is a {type(self.filter_fn).__name__}, and must be called as "
-                "filter_fn(module, name)"
+                f"filter_fn is a {type(self.filter_fn).__name__}, and must be a function that is "
+                "called as filter_fn(module, name)"
             )
         least, most = MAX_ERROR_RANGE
         number = self.max_error
@@ -269,7 +270,7 @@ def _layer(model: nn.Module, layer: ModelLayer, terms: Terms, flow: Dataflow) ->
     fuse -= {"bn"} if terms.mode == "training" else set()
     norm, activation, layer.fused = _behind(layer, fuse, flow)
     if layer.fused and any(map(hooks_of, modules_around(model, layer))):
-        layer.calls[0].apart = "a module around it has hooks, which would see what it takes in"
+        layer.calls[0].apart = "it takes in no module: hooks of a module around it would see that"
         norm, activation, layer.fused = None, "none", []
     layer.tuned.fuse(norm, activation)
     return layer
@@ -315,14 +316,14 @@ def _why_ambiguous(operator: str, within: nn.Module, flow: Dataflow) -> str:
     Calls are told apart by the signature alone, so no other module inside ``within`` may convolve.
     """
     if "forward" in vars(within):
-        return "it is a call of a function, in a module that has a forward of its own"
+        return "it is a call of a function, in a module whose forward was replaced"
     inside = set(within.modules())
     for each in flow.calls:
         caller = each.within if isinstance(each, FunctionCall) else each
         if caller in inside and caller is not within:
             return (
-                "it is a call of a function, in a module with another inside that convolves, too; "
-                f"call torch.ops.convtune.{operator} there"
+                "it is a call of a function, in a module that contains another module that "
+                f"convolves; call torch.ops.convtune.{operator} there"
             )
     return ""
 

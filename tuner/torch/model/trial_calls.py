@@ -70,8 +70,8 @@ def unusable_kernels(
 
 def _why_left(why: str) -> str:
     return (
-        f"with a tuned layer {why}: the model may ask for its layers' classes, or how their "
-        "outputs lie in memory"
+        f"with a tuned layer {why}: the model may check its layers' classes, or rely on the "
+        "memory layout of their outputs"
     )
 
 
@@ -81,12 +81,12 @@ def _is_fused(layer: ModelLayer) -> bool:
 
 
 def _unfuse(layer: ModelLayer, why: str) -> None:
-    inside = [type(module).__name__ for module in layer.fused] or ["what is cut off"]
+    inside = [type(module).__name__ for module in layer.fused] or ["the end that is cut off"]
     stay, them = ("stays", "it") if len(inside) == 1 else ("stay", "them")
-    without = f"with {them} in its kernel" if layer.fused else "without it"
+    without = f"with {them} in the layer's kernel" if layer.fused else "without it"
     layer.calls[0].apart = (
-        f"{' and '.join(inside)} {stay}, because {without} {why}: something else takes the layer's "
-        "output, and is not seen"
+        f"{' and '.join(inside)} {stay}, because {without} {why}: something that "
+        "optimize_ can't see uses the layer's output too"
     )
     layer.fused = []
     tuned: Any = layer.tuned
@@ -154,7 +154,7 @@ class _Trial:
         most = self._rounding + 4 * (self._own_variation or 0.0)
         if apart <= most or isnan(most):
             return ""
-        return f"the example's output is another one, by {apart:.1e} of its largest value"
+        return f"the example's output changes by {apart:.1e} of its largest value"
 
     @cached_property
     def _own_variation(self) -> float | None:

@@ -329,8 +329,8 @@ class _Watch(TorchFunctionMode):
             follower = output.follower
             is_kept = id(output) in kept
             if follower is not None and (is_kept or output.uses != [follower]):
-                why = "the model keeps what it takes" if is_kept else "it is not all that takes it"
-                output.call.apart = f"{type(follower).__name__} stays, because {why}"
+                why = "the model keeps" if is_kept else "something else also uses"
+                output.call.apart = f"{type(follower).__name__} stays, because {why} its input"
                 del output.call.behind[output.place :]
 
     def _used(self, tensor: torch.Tensor) -> torch.Tensor:
