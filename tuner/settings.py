@@ -20,8 +20,10 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="TUNER_")
 
-    database_url: str = Field(DATABASE_URL, description="where everything is kept")
-    log_format: Literal["json", "console"] = Field("console", description="one line an event")
+    database_url: str = Field(DATABASE_URL, description="URL of the database")
+    log_format: Literal["json", "console"] = Field(
+        "console", description="format of the log, which has one line per event"
+    )
     build_workers: int = Field(
         default_factory=lambda: min(16, max(2, (os.cpu_count() or 2) - 2)),
         ge=1,
@@ -32,7 +34,7 @@ class Settings(BaseSettings):
         60.0, gt=0, le=DAY, description="a build is killed after this long"
     )
     build_cache: Path | None = Field(
-        None, description="a folder of what was built, so that the same is not built again"
+        None, description="a folder that caches built libraries, so that none is built twice"
     )
     run_seconds: float = Field(
         30.0,
@@ -44,20 +46,20 @@ class Settings(BaseSettings):
         4.0,
         ge=0,
         le=DAY,
-        description="for the turns that a job's last round takes beyond the first twenty, while "
-        "it is not settled which of its first two is faster; 0 for rough trials and a rough round",
+        description="most seconds that a job's last round goes on after its twenty turns, until it "
+        "is settled which of the first two is faster; 0 makes this round and all trials rough",
     )
     scratch_bytes: int = Field(
         12 << 30,
         gt=0,
-        description="temporary files that the inputs and references of one job may take",
+        description="most bytes of temporary files that the inputs and references of one job take",
     )
     poll_seconds: float = Field(
         1.0, gt=0, le=DAY, description="how often an idle worker asks for a job"
     )
     signing_key: Path = Field(
         default_factory=default_path,
-        description="the key that what is tuned here is signed with; made where there is none",
+        description="file of the key that signs all that is tuned here; made if it does not exist",
     )
     metaschedule: bool = Field(
         False,
@@ -65,10 +67,13 @@ class Settings(BaseSettings):
         "as one more baseline",
     )
     metrics_host: str = Field(
-        "127.0.0.1", min_length=1, description="where a worker's metrics can be asked for"
+        "127.0.0.1", min_length=1, description="address on which a worker serves metrics"
     )
     metrics_port: int | None = Field(
-        None, ge=0, le=65535, description="port of a worker's metrics; none without it"
+        None,
+        ge=0,
+        le=65535,
+        description="port on which a worker serves metrics; if unset, it serves none",
     )
 
     @field_validator("signing_key", mode="before")
