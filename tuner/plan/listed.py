@@ -67,7 +67,10 @@ class ListedPlan(Plan):
             if each.template_version == version:
                 indices[index] = None
             else:
-                reason = f"version: {each.template_version} is another program than {version}"
+                reason = (
+                    f"version: the configuration is for version {each.template_version} of the "
+                    f"template, and this release has version {version}"
+                )
                 self.refused.append((each, reason))
         self.search = ListSearch(self.space, self._features, None)
         self.search.listed = list(indices)

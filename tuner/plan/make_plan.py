@@ -56,7 +56,10 @@ def _ordered_templates(
     """
     named = ", ".join(job.templates or ())
     if job.search == METASCHEDULE:
-        raise NothingWorked(f"metaschedule searches without templates, and not by {named} alone")
+        raise NothingWorked(
+            f"metaschedule searches without templates, so {named} can't be chosen; order another "
+            "search"
+        )
     applying = templates.templates_for(workload, device.limits) if among is None else among
     chosen = [template for template in applying if template.name in (job.templates or ())]
     if not chosen:

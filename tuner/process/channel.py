@@ -75,7 +75,7 @@ def receive(
     the deadline, and EOFError or ConnectionError if the far end is closed."""
     (length,) = LENGTH.unpack(_exactly(channel, LENGTH.size, deadline, check))
     if most is not None and length > most:
-        raise Malformed(f"{length} bytes, at most {most} are read")
+        raise Malformed(f"it has {length} bytes, but at most {most} are read")
     return _exactly(channel, length, deadline, check)
 
 
@@ -150,7 +150,7 @@ def read_answer(number: int, function: Callable[..., T], text: bytes) -> T:
         where = ".".join(str(part) for part in first["loc"])
         raise Malformed(f"{where}: {first['msg']}".removeprefix(": ")[:500]) from None
     if answered != number:
-        raise Malformed(f"it is to call {answered}, not to call {number}")
+        raise Malformed(f"it answers call {answered}, not call {number}")
     if not succeeded:
         raise ChildError(value)
     result: T = value

@@ -122,7 +122,7 @@ class Child:
             raise ChildTimeout(timeout) from error
         except Malformed as error:
             self.close()
-            raise ChildCrashed(f"killed for an answer that is none: {error}") from error
+            raise ChildCrashed(f"killed because its answer is invalid: {error}") from error
         except (EOFError, ConnectionError) as error:
             raise self._post_mortem(check) from error
 

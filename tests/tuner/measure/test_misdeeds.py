@@ -94,7 +94,7 @@ def shell(touched: Path) -> bytes:
         (b'[2, true, {"status": "ok"}]', "ok without a time"),
         (b'[2, true, {"status": "ok", "timing": {"warm": {"median_us": NaN}}}]', "finite"),
         (b'[2, true, {"status": "run_error", "error": "%b"}]' % (b"x" * 20_000), "10000"),
-        (b"[" + bytes(1_200_000), "1200001 bytes, at most 1048576 are read"),
+        (b"[" + bytes(1_200_000), "1200001 bytes, but at most 1048576 are read"),
     ],
     ids=["pickle", "json", "status", "no time", "nan", "long error", "long"],
 )
@@ -112,7 +112,7 @@ def test_forged_answer_costs_one_trial(
     assert runner.measure(right).status == "ok"
     measured = runner.measure(around.library(misdeed, tmp_path, spoken))
     assert (measured.status, measured.timing) == ("run_error", {})
-    assert "killed for an answer that is none" in (measured.error or "")
+    assert "killed because its answer is invalid" in (measured.error or "")
     around.check_unharmed()
     assert not touched.exists()
     assert runner.measure(right).status == "ok"

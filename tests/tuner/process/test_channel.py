@@ -57,11 +57,11 @@ def say(child: Child, text: bytes, timeout: float = LONG, stay: float = 0.0) -> 
         (b'[1, true, "one"]', "valid integer"),
         (b"[1, true]", "Field required"),
         (b"[1, false, 1]", "Input should be"),
-        (b"[7, true, 1]", "to call 7, not to call 1"),
+        (b"[7, true, 1]", "it answers call 7, not call 1"),
     ],
 )
 def test_malformed_answer_ends_the_child(child: Child, text: bytes, says: str) -> None:
-    with pytest.raises(ChildCrashed, match=f"killed for an answer that is none: .*{says}"):
+    with pytest.raises(ChildCrashed, match=f"killed because its answer is invalid: .*{says}"):
         say(child, framed(text))
     assert child.pid is None
     assert child.call(remote.same, 1, timeout=LONG) == 1
@@ -76,16 +76,16 @@ def test_pickle_in_an_answer_is_never_loaded(child: Child, tmp_path: Path) -> No
     touched = tmp_path / "touched"
     text = pickle.dumps((True, Shell(touched)))
     for spoken in (text, framed(text), framed(b'[1, true, "' + text.hex().encode() + b'"]')):
-        with pytest.raises(ChildCrashed, match="killed for an answer that is none"):
+        with pytest.raises(ChildCrashed, match="killed because its answer is invalid"):
             say(child, spoken)
     assert not touched.exists()
 
 
 def test_too_long_answer_is_refused_by_its_length_before_it_is_read(child: Child) -> None:
     assert child.call(remote.long_text, MOST - 13, timeout=LONG) == "x" * (MOST - 13)
-    with pytest.raises(ChildCrashed, match=f"{MOST + 1} bytes, at most {MOST} are read"):
+    with pytest.raises(ChildCrashed, match=f"{MOST + 1} bytes, but at most {MOST} are read"):
         child.call(remote.long_text, MOST - 12, timeout=LONG)
-    with pytest.raises(ChildCrashed, match=f"4294967295 bytes, at most {MOST}"):
+    with pytest.raises(ChildCrashed, match=f"4294967295 bytes, but at most {MOST}"):
         say(child, b"\xff\xff\xff\xff")
 
 
