@@ -109,8 +109,9 @@ class NoServer(TunerError):
     def __init__(self, tracker: tuple[str, int], key: str, why: str) -> None:
         host, port = tracker
         super().__init__(
-            f"no RPC server of key {key!r} by the tracker {host}:{port} ({why}); start one with "
-            f"`tuner rpc-server --tracker {host}:{port} --key {key}`, on the host of the device"
+            f"the tracker {host}:{port} gives no RPC server with the key {key!r} ({why}); start "
+            f"one with `tuner rpc-server --tracker {host}:{port} --key {key}`, on the host of the "
+            "device"
         )
 
 
@@ -195,8 +196,9 @@ class BadSigningKey(TunerError):
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
-            f"the signing key {path}: {why}; mend that, or name another file in TUNER_SIGNING_KEY. "
-            "If a file is damaged, move it away: another key is made, which clients must trust"
+            f"the signing key {path}: {why}; repair that, or name another file in "
+            "TUNER_SIGNING_KEY. If the file is damaged, move it away: a new key is made, which "
+            "clients must trust"
         )
 
 

@@ -167,7 +167,7 @@ class Library:
             given = f"{len(out)} of them" if isinstance(out, tuple | list) else type(out).__name__
             raise WrongArgument(
                 f"out must be a tuple of {len(self._outputs)} arrays, ({names}), but is {given}; "
-                "without it new ones are made"
+                "without out, new ones are made"
             )
         return tuple(out)
 

@@ -76,14 +76,14 @@ class Pins:
                     raise UnusableFile(self.path, f"{why} {what}")
             listed = json.loads(content)
             if not all(_are_keys(keys) for keys in listed.values()):
-                raise ValueError("there is something else in it than lists of keys")
+                raise ValueError("it has something other than lists of keys")
             return {url: frozenset(keys) for url, keys in listed.items()}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, AttributeError, RecursionError) as error:
             raise UnusableFile(
                 self.path,
-                f"it does not say which keys are trusted ({error}); mend it, or remove it and "
+                f"it does not say which keys are trusted ({error}); repair it, or remove it and "
                 "compare the keys of each service anew",
             ) from error
 

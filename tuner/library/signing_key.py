@@ -76,7 +76,9 @@ def _read(path: Path) -> Ed25519PrivateKey:
         mode = stat.S_IMODE(found.st_mode)
         if mode & OTHERS:
             raise BadSigningKey(
-                path, f"others may use it, its mode is {mode:04o}; if nobody did: chmod 600 {path}"
+                path,
+                f"others may use it, because its mode is {mode:04o}; if nobody did: "
+                f"chmod 600 {path}",
             )
         for what, of in ((path, found), (path.parent, path.parent.stat())):
             if why := config.why_untrusted(of):

@@ -46,7 +46,7 @@ def checked_view(argument: Argument, array: Any, kind: str) -> Any:
         raise WrongDtype(f"{name} must be {dtype}, but is {given}; {way_out}")
     if is_torch(array) and array.requires_grad and sys.modules["torch"].is_grad_enabled():
         raise WrongArgument(
-            f"{name} requires grad, which a compiled library can't give; pass {name}.detach()"
+            f"{name} requires grad, but a compiled library gives no gradients; pass {name}.detach()"
         )
     if is_torch(array) and array.is_neg():  # PyTorch exports the memory, but not the sign
         raise WrongLayout(f"{name} is a negated view; pass {name}.resolve_neg()")
@@ -54,7 +54,7 @@ def checked_view(argument: Argument, array: Any, kind: str) -> Any:
     if lost:
         raise WrongArgument(f"{name} can't go to a compiled library: {lost}")
     if is_torch(array) and array.device.type == "meta":  # without data, it has no view
-        raise WrongDevice(f"{name} must be on {kind}, but is on meta; give one with data")
+        raise WrongDevice(f"{name} must be on {kind}, but is on meta; give a tensor with data")
     try:
         view = shared_view(array, written)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:

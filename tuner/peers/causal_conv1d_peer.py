@@ -61,9 +61,9 @@ def refusal(workload: Conv1dWorkload, taps: range) -> str | None:
     """Return why a library refuses the workload, or None if it does not. ``taps`` are the numbers
     of taps that it takes."""
     if (workload.stride, workload.dilation) != (1, 1):
-        return "it knows neither stride nor dilation"
+        return "it supports neither stride nor dilation"
     if workload.multiplier != 1:
-        return "it has one kernel for each channel"
+        return "it supports only one kernel for each channel"
     if workload.N not in taps:
         return f"it takes {taps[0]} to {taps[-1]} taps"
     return None
@@ -118,7 +118,7 @@ def _bind(kernels: Tensor, bias: Tensor | None, activation: str) -> Callable[[Te
 def own_refusal(workload: Conv1dWorkload, layout: str) -> str | None:
     """Return why ``causal_conv1d`` refuses the workload in a layout, or None if it does not."""
     if layout == "NWC" and workload.C % CHANNELS_AT_ONCE:
-        return f"channels last it takes multiples of {CHANNELS_AT_ONCE} channels"
+        return f"channels last, it takes only multiples of {CHANNELS_AT_ONCE} channels"
     return refusal(workload, TAPS)
 
 

@@ -62,7 +62,7 @@ def show_best(best: Best, console: Console) -> None:
         console.print(line, highlight=False)
     peer = peer_in_words(best.timing, best.time_us, best.baselines)
     if peer is not None:
-        console.print(f"{peer}; rather call that", style="bold yellow", markup=False)
+        console.print(f"{peer}; call that instead", style="bold yellow", markup=False)
     warn_if_noisy(best.timing.get("noise"), console)
 
 

@@ -132,7 +132,7 @@ def test_printed_best_names_a_faster_peer_and_a_noisy_machine() -> None:
     faster = {"name": "pytorch NHWC", "time_us": 1.0, "speedup": 0.5, "level": "call"}
     lines = shown(baselines=[faster], timing={"noise": noise, "call": {"median_us": 2.5}})
     told = "pytorch NHWC was faster: 1.00 µs against 2.50 µs, each called from Python"
-    assert f"{told}; rather call that" in lines
+    assert f"{told}; call that instead" in lines
     assert f"not a quiet machine: {noise['reason']}" in lines
     assert "call from Python 2.50 µs" in lines
 

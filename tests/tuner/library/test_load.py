@@ -326,7 +326,7 @@ def test_pytorch_tensors_that_do_not_fit_are_refused(libraries: dict[str, Path])
         (x.double(), WrongDtype, "input must be float32, but is float64"),
         (x[1:], WrongShape, "input must have shape"),
         (x.clone().requires_grad_(), WrongArgument, r"pass input\.detach\(\)"),
-        (x.to("meta"), WrongDevice, "input must be on cpu, but is on meta; give one with data"),
+        (x.to("meta"), WrongDevice, "must be on cpu, but is on meta; give a tensor with data"),
         (x.repeat(2)[::2], WrongLayout, "input must be contiguous"),
     ):
         with pytest.raises(kind, match=says):

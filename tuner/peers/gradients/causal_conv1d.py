@@ -57,7 +57,7 @@ def in_order(workload: Conv1dWorkload, found: Any) -> Any:
 
 def _refusal(workload: Conv1dWorkload, layout: str) -> str | None:
     if workload.activation not in forward.WITHIN:
-        return "of activations it knows silu"
+        return "the only activation that it supports is silu"
     return forward.own_refusal(workload, layout)
 
 
