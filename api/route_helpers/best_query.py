@@ -20,7 +20,7 @@ from templates.workload import Workload, is_extent
 Model = TypeVar("Model", bound=BaseModel)
 
 EMPTY = "is empty; give a value, or leave it out"
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,640}")  # int() may refuse more digits
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -34,17 +34,20 @@ class BestFilters(BaseModel):
         None, min_length=1, max_length=200, description="only this device, by its name"
     )
     threads: int | None = Field(
-        None, ge=1, le=4096, description="of a CPU, at most; a best on a GPU needs none of them"
+        None,
+        ge=1,
+        le=4096,
+        description="most CPU threads that the best may use; bests on a GPU use none",
     )
     parallel: bool = Field(
         False,
-        description="of a CPU, on several threads if there is such a best, even if one thread is "
-        "faster by itself: for programs that keep all of them busy",
+        description="on a CPU, the best on several threads if there is one, even if a best on one "
+        "thread is faster by itself: for programs that keep all threads busy",
     )
     templates: str | None = Field(
         None,
         max_length=1000,
-        description="only what one of these templates gave, their names parted by commas",
+        description="only bests of these templates; separate names by commas",
     )
     match: Literal["exact", "nearest", "predicted"] = Field(
         "exact",

@@ -20,7 +20,7 @@ from templates.workload import Workload, in_text
 
 MAX_EXTENT = 2**31
 FIRST_OPTIONS = ("target", "trials", "search")  # the others stand under "more"
-_INTEGER = re.compile(r"[+-]?\d{1,19}")
+_INTEGER = re.compile(r"[+-]?\d{1,300}")  # float() takes them, too
 _LABELS = {
     "target": "device",
     "for_device": "only this device, by its name",
@@ -30,7 +30,7 @@ _LABELS = {
     "max_error": "largest error",
     "patience": "stop after trials without gain",
     "warm_start": "learn from other shapes",
-    "templates": "templates, parted by commas",
+    "templates": "templates, separated by commas",
     "baselines": "compare with",
 }
 _adapter: TypeAdapter[OrderBase] = TypeAdapter(Annotated[Order, Field(discriminator="operator")])
@@ -174,7 +174,7 @@ def read_shape(
         elif type(value) is int and abs(value) < MAX_EXTENT:
             wanted[name] = value
         else:
-            wrong[name] = "must be a number in its limits, in digits"
+            wrong[name] = f"must be a whole number in digits, at most {MAX_EXTENT - 1}"
     return wanted, wrong
 
 

@@ -148,6 +148,9 @@ def test_best_gets_304_until_it_changes(client: TestClient, engine: Engine) -> N
         ("M=1_00&N=4", "M", "integer"),
         ("M=%D9%A1%D9%A0&N=4", "M", "integer"),  # Arabic digits
         ("M=%20100&N=4", "M", "integer"),
+        ("M=99999999999999999999&N=4", "M", "M must be at most 16777216, but is 99999"),
+        ("M=-99999999999999999999&N=4", "M", "M must be at least 1, but is -99999"),
+        ("M=" + "9" * 640 + "&N=4", "M", "M must be at most 16777216, but is 99999"),
         ("M=" + "9" * 5000 + "&N=4", "M", "integer"),
         ("M=100&M=200&N=4", "M", "once"),
         ("M=100&N=4&K=3", "K", "known are"),

@@ -97,7 +97,7 @@ def test_sent_order_form_redirects_to_its_job(client: TestClient) -> None:
     assert "queued" in html
     again = send(client, "/ui/jobs", ORDER | {"workload.max_error": "", "search": "random"})
     assert again.headers["location"] == f"/ui/jobs/{job['id']}?known=1"
-    assert "known already" in page(client, again.headers["location"])
+    assert "had this job already" in page(client, again.headers["location"])
 
 
 def test_invalid_order_form_is_shown_again_with_its_errors(client: TestClient) -> None:
@@ -105,6 +105,10 @@ def test_invalid_order_form_is_shown_again_with_its_errors(client: TestClient) -
     assert answer.status_code == 422
     assert "must be at least 1, but is 0" in answer.text
     assert "must be an integer, but is &#34;many&#34;" in answer.text
+    large = send(
+        client, "/ui/jobs", ORDER | {"workload.M": "9" * 20, "workload.max_error": "9" * 300}
+    )
+    assert "must be at most 16777216, but is 99999" in large.text
     assert 'value="100"' in answer.text
     assert client.get("/jobs").json()["items"] == []
     assert send(client, "/ui/jobs", {"operator": "conv3d"}).status_code == 404
@@ -238,7 +242,7 @@ def test_list_of_bests_is_searched_by_operator_shape_and_device(
         page(client, link.replace("&amp;", "&"))
     host = devices.upsert_device(engine, HOST)
     assert page(client, f"/ui/best?device={host.id}").count("/ui/best/depthwise") == 1
-    assert "in its limits" in page(client, "/ui/best?operator=conv1d&M=99999999999999")
+    assert "at most 2147483647" in page(client, "/ui/best?operator=conv1d&M=99999999999999")
     assert "must be one of full" in page(client, "/ui/best?operator=conv1d&mode=5")
     page(client, "/ui/best?operator=conv3d", 404)
     page(client, "/ui/best?cursor=x", 422)
