@@ -39,7 +39,7 @@ the body. Otherwise a client that sends slowly would hold a slot."""
 ExportSlot = Depends(_export)
 """A slot for an export. The slot is free again when the whole answer is sent."""
 IfNoneMatch = Annotated[
-    str | None, Header(alias="If-None-Match", description="an ETag that was answered before")
+    str | None, Header(alias="If-None-Match", description="an ETag from an earlier answer")
 ]
 IdempotencyKey = Annotated[
     str | None,
@@ -49,7 +49,7 @@ IdempotencyKey = Annotated[
         max_length=255,
         pattern="^[!-~]+$",
         description="the same key with the same order gets the same answer, for a day; "
-        "the key of another orderer is another key",
+        "equal keys of different orderers are different keys",
         examples=["0b6a2f0e-9f0e-4b58-8a4c-5d1f0a0c7e11"],
     ),
 ]

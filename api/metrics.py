@@ -23,7 +23,7 @@ class Metrics:
     def __init__(self) -> None:
         self._requests = Histogram(
             "convtune_http_request_seconds",
-            "Time to answer a request; of an event stream, to its first byte",
+            "Time to answer a request; for an event stream, to its first byte",
             ("method", "route", "status"),
             registry=None,
         )

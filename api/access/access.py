@@ -111,7 +111,9 @@ class Access:
                 raise _key_required("a page of another site sent this, and there is no key yet")
             if came_by_loopback(request.scope):
                 return
-            raise _key_required("there is no key yet, and without one only loopback is answered")
+            raise _key_required(
+                "there is no key yet, and without one only requests over loopback are answered"
+            )
         if reads and not self.requires_key_to_read:
             return
         if valid is None:
@@ -178,7 +180,7 @@ class Access:
         if wait > 0:
             raise Problem(
                 "too-many-requests",
-                f"{caller.name} may ask {self._rate_limiter.per_second:g} times a second "
+                f"{caller.name} may send {self._rate_limiter.per_second:g} requests a second "
                 f"(TUNER_REQUESTS_PER_SECOND); wait {math.ceil(wait)} s",
                 headers={"Retry-After": str(math.ceil(wait))},
                 limit={"requests_per_second": self._rate_limiter.per_second},

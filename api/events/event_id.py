@@ -33,7 +33,7 @@ class EventId:
         if found is None or found[0].startswith("0.0."):  # before the first trial no best is due
             raise Problem(
                 "invalid-event-id",
-                f"Last-Event-ID must be the id of an event of this stream, as {cls()} is, but is "
+                f"Last-Event-ID must be the id of an event of this stream, such as {cls()}, but is "
                 f"{text[:60]!r}; leave it out to start from the first event",
             )
         trial, best_sent, stage, progress = found.groups()

@@ -75,7 +75,7 @@ class ContextMiddleware:
                 problem = Problem(
                     "internal-error",
                     f"the service failed; its log names this request {request_id}; try again, "
-                    "and report it where it happens twice",
+                    "and report it if it happens again",
                 )
                 await problem.response(request)(scope, receive, tagged)
             finally:

@@ -108,7 +108,9 @@ def _invalid_records(request: Request, error: InvalidRecords) -> Problem:
 def _of_storage(request: Request, error: storage.StorageError) -> Problem:
     kind = next((_STORAGE[base] for base in type(error).__mro__ if base in _STORAGE), None)
     if kind is None:
-        return Problem("internal-error", "the storage refused; the log has the reason")
+        return Problem(
+            "internal-error", "the database refused the request; the service's log has the reason"
+        )
     if kind == "not-found":
         path = request.url.path
         kind = next((name for start, name in _UNKNOWN.items() if path.startswith(start)), kind)

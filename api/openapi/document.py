@@ -23,7 +23,7 @@ from templates.records.record import RecordLine
 _KEY = {
     "type": "http",
     "scheme": "bearer",
-    "description": "a key that `tuner keys create` made; a route's requirement names the least "
+    "description": "a key from `tuner keys create`; a route's requirement names the least "
     "scope that will do, of read, submit and admin",
 }
 _TEMPLATE = "#/components/schemas/{model}"

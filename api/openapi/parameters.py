@@ -23,7 +23,7 @@ _BLANKS = (
 _IF_NONE_MATCH = {
     "name": "If-None-Match",
     "in": "header",
-    "description": "an ETag that was answered before",
+    "description": "an ETag from an earlier answer",
     "schema": {"type": "string"},
 }
 

@@ -65,9 +65,11 @@ class ProblemDocument(BaseModel):
     title: str = Field(examples=["The request is not valid"])
     status: int = Field(examples=[422])
     detail: str = Field(examples=["workload.N must be at least 1, but is 0"])
-    instance: str = Field(description="the path that was asked", examples=["/jobs"])
-    request_id: str | None = Field(None, description="the X-Request-ID of this exchange")
-    errors: list[FieldError] | None = Field(None, description="where fields are at fault")
+    instance: str = Field(description="the path that was requested", examples=["/jobs"])
+    request_id: str | None = Field(None, description="the X-Request-ID of this request")
+    errors: list[FieldError] | None = Field(
+        None, description="the wrong fields, if fields are at fault"
+    )
 
 
 class Problem(HTTPException):

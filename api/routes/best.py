@@ -238,7 +238,7 @@ def _not_tuned(
     elsewhere = bests.lookup(engine, workload.key) if where else []
     if elsewhere:
         names = dict.fromkeys(_place(best) for best in elsewhere)
-        detail += f" (it has on {', '.join(names)})"
+        detail += f" (but it has on {', '.join(names)})"
     tune = {"method": "POST", "url": "/jobs", "body": order}
     job = pending_job_for(engine, workload.key, filters.kind, wanted)
     if job is None:

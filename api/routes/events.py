@@ -43,7 +43,7 @@ async def _listener(
         str | None,
         Header(
             alias="Last-Event-ID",
-            description="id of the last event received; go on after it",
+            description="id of the last event received; the stream continues after it",
             json_schema_extra={"pattern": PATTERN},
         ),
     ] = None,
@@ -56,8 +56,8 @@ async def _listener(
         if at.trial > now.last or at.stage > now.stage:
             raise Problem(
                 "invalid-event-id",
-                f"the job has {now.last} trials and is in its stage {now.stage}, but the stream is "
-                f"to go on after {at}; start without Last-Event-ID and after",
+                f"the job has {now.last} trials and is in its stage {now.stage}, but the stream "
+                f"was asked to continue after {at}; leave out Last-Event-ID and after",
             )
         if now.job.ended and at.stage == now.stage:
             response.status_code = 204  # tells an EventSource not to reconnect
@@ -82,9 +82,9 @@ def _permission_check(request: Request) -> Callable[[], Awaitable[bool]]:
 
 @router.get(
     "/jobs/{job_id}/events",
-    summary="A job as it goes on, until it ends",
+    summary="A job's events as they happen, until it ends",
     response_class=EventSourceResponse,
-    responses={204: {"description": "All has been sent"}, **problem_responses(400, 404)},
+    responses={204: {"description": "All events have been sent"}, **problem_responses(400, 404)},
 )
 async def job_events(
     listener: Annotated[Listener, Depends(_listener)],

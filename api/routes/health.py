@@ -15,7 +15,7 @@ from db.sql.engine import check_schema
 router = APIRouter(tags=["service"])
 
 
-@router.get("/", summary="Where to go from here")
+@router.get("/", summary="The index of all routes")
 def index(request: Request) -> Index:
     """Return the service's version, and what each of its routes is for."""
     paths = request.app.openapi()["paths"]
@@ -33,7 +33,7 @@ async def healthz() -> Health:  # async, so that it answers even if all threads 
     return Health()
 
 
-@router.get("/readyz", summary="Whether the database is reachable and its schema right")
+@router.get("/readyz", summary="Whether the database is reachable and has the right schema")
 def readyz(engine: EngineDep) -> Health:
     """Return 200 if the database answers and has the schema of this release, otherwise 503."""
     check_schema(engine)

@@ -60,7 +60,7 @@ _BODY = {
 
 @router.get(
     "/records",
-    summary="A log to take along",
+    summary="Export what was measured as a log",
     response_class=StreamingResponse,
     responses=_LOG,
     dependencies=[ExportSlot],

@@ -13,7 +13,7 @@ from db.fleet import workers
 router = APIRouter(tags=["workers"], dependencies=[StrictQuery])
 
 
-@router.get("/workers", summary="The workers, on what device, doing what")
+@router.get("/workers", summary="The workers, their devices and their jobs")
 def list_workers(engine: EngineDep) -> Listing[WorkerView]:
     """Return the workers by name. A worker that was not seen for a minute is not `alive`."""
     return Listing(

@@ -30,7 +30,7 @@ class EventsQuery(BlankableQuery):
         0,
         ge=0,
         lt=10**9,
-        description="leave out trials up to this number; Last-Event-ID comes first",
+        description="leave out trials up to this number; Last-Event-ID takes precedence",
     )
 
 
@@ -39,7 +39,7 @@ class BestEvent(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [_BEST]})
 
-    number: int = Field(description="of the trial")
+    number: int = Field(description="number of the trial")
     time_us: float = Field(description="warm median")
     gflops: float
     config: dict[str, Any]

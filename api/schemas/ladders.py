@@ -55,15 +55,17 @@ class RowView(Shown):
 
     name: str
     what: str = Field(description="rung, best, peer, empty or floor")
-    adds: str = Field(description="what it adds to the rung before")
-    document: str | None = Field(description="number of the seed document, of a rung")
-    time_us: float | None = Field(description="warm median; null where it was not timed")
+    adds: str = Field(description="what it adds to the previous rung")
+    document: str | None = Field(description="number of a rung's seed document")
+    time_us: float | None = Field(description="warm median; null if it was not timed")
     timing: dict[str, Any] | None
     max_error: float | None
     over_naive: float | None = Field(description="times faster than the first rung")
-    over_before: float | None = Field(description="times faster than the document's rung before")
-    t4_us: float | None = Field(description="the document's figure: its T4, its shape")
-    note: str | None = Field(description="why there is no time, or what is the same program")
+    over_before: float | None = Field(description="times faster than the document's previous rung")
+    t4_us: float | None = Field(description="the document's own time, on its T4 and for its shape")
+    note: str | None = Field(
+        description="why there is no time, which rung is the same program, or what a search found"
+    )
 
 
 class DocumentView(Shown):
@@ -86,6 +88,6 @@ class LadderView(Shown):
     device: DeviceView
     rows: list[RowView]
     documents: list[DocumentView]
-    clocks: dict[str, Any] = Field(description="of a GPU, right after the round")
+    clocks: dict[str, Any] = Field(description="clocks of a GPU, right after the round")
     versions: dict[str, Any]
     climbed_at: datetime

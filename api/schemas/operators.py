@@ -43,11 +43,13 @@ class OperatorView(BaseModel):
     summary: str
     workload_schema: dict[str, Any] = Field(description="JSON Schema of a workload")
     limits: dict[str, dict[str, Any]] = Field(
-        description="the limits of each field; refusals name those between fields"
+        description="the limits of each field; a refusal names limits that involve several fields"
     )
-    defaults: dict[str, Any] = Field(description="of the fields that the example does not name")
+    defaults: dict[str, Any] = Field(
+        description="defaults of the fields that the example does not name"
+    )
     example: dict[str, Any]
-    templates: dict[str, list[str]] = Field(description="names, by kind of device")
+    templates: dict[str, list[str]] = Field(description="names of templates, by kind of device")
     links: OperatorLinks
 
     @classmethod

@@ -77,16 +77,21 @@ class RecordsQuery(BlankableQuery):
 
     format: Format = Field(
         "convtune",
-        description="convtune: our JSON lines, which POST /records takes; metaschedule: its "
-        "database's halves, one best a line; autotvm: its log; kerneltuner: T4 results",
+        description="convtune: our JSON lines, which POST /records takes; metaschedule: each line "
+        "has a best's entries for both files of MetaSchedule's database; autotvm: its log; "
+        "kerneltuner: T4 results",
     )
     of: Kept | None = Field(
-        None, description="every trial, or the bests only; by default trials, of metaschedule bests"
+        None,
+        description="every trial, or only bests; default: trials, but bests for "
+        "format=metaschedule",
     )
     operator: OperatorName | None = Field(None, description="only of this operator")
     target: Literal["auto", "cpu", "cuda"] = Field("auto", description="kind of device; auto: any")
     device: str | None = Field(None, max_length=200, description="only this device, by its name")
-    job: str | None = Field(None, pattern="^[0-9a-f]{32}$", description="only what this job left")
+    job: str | None = Field(
+        None, pattern="^[0-9a-f]{32}$", description="only the results of the job with this id"
+    )
     status: TrialStatus | None = Field(None, description="only trials with this status")
 
     @model_validator(mode="after")
@@ -117,10 +122,11 @@ class ImportedJob(BaseModel):
     workload: dict[str, Any]
     target: str
     configurations: int | None = Field(
-        description="of the log's, which it measures; null if only the shape is taken, and tuned"
+        description="number of the log's configurations that the job measures; null if it tunes "
+        "only the shape"
     )
     created: bool = Field(
-        description="false if an equal one waited or ran, or had tuned the shape already"
+        description="false if an equal job was queued or running, or had tuned the shape already"
     )
 
     @classmethod
@@ -140,8 +146,10 @@ class RefusedRecords(BaseModel):
     """Records that were not taken, all for the same reason."""
 
     reason: str
-    records: int = Field(description="how many; of orders over a quota, how many shapes")
-    line: int | None = Field(description="the first one's place in the log")
+    records: int = Field(description="number of records; for orders over a quota, number of shapes")
+    line: int | None = Field(
+        description="position of the first such record in the log; null for orders over a quota"
+    )
 
 
 class ImportView(BaseModel):
@@ -158,11 +166,12 @@ class ImportView(BaseModel):
         }
     )
 
-    format: str = Field(description="whose log it was")
+    format: str = Field(description="the format of the log")
     records: int
     jobs: list[ImportedJob]
     refused: list[RefusedRecords] = Field(
-        description="of another tool's log; of our own all records are taken, or none"
+        description="records of another tool's log that were not imported; convtune's own logs are "
+        "imported whole or not at all"
     )
 
     @classmethod

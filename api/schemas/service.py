@@ -32,4 +32,4 @@ class Index(BaseModel):
 
     service: str
     version: str
-    routes: dict[str, str] = Field(description="method and path: what it answers")
+    routes: dict[str, str] = Field(description="what each route is for, by its method and path")

@@ -26,7 +26,7 @@ class SignerView(Shown):
 
     public_key: str = Field(description="Ed25519, 64 hexadecimal digits")
     fingerprint: str = Field(
-        description="what people compare: SHA-256 of the key, as SSH writes it"
+        description="for people to compare: the SHA-256 of the key, as SSH writes it"
     )
-    host: str = Field(description="the first that registered it")
+    host: str = Field(description="the first host that registered this key")
     created_at: datetime

@@ -33,7 +33,7 @@ class WorkerView(Shown):
     pid: int
     device: DeviceView | None
     version: str
-    job: str | None = Field(validation_alias="job_id", description="what it is doing")
+    job: str | None = Field(validation_alias="job_id", description="the job that it works on")
     alive: bool = Field(description="whether it was seen within the last minute")
     started_at: datetime
     seen_at: datetime

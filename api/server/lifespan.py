@@ -97,9 +97,9 @@ def _open(settings: Settings) -> Engine:
     if not known and not binds_loopback(settings.host):
         engine.dispose()
         raise StartupError(
-            f"TUNER_HOST is {settings.host}, which is not loopback, and there is no key: whoever "
-            "reached it could do all; run `tuner keys create NAME --scope submit` with the same "
-            "TUNER_DATABASE_URL first, or leave TUNER_HOST at 127.0.0.1"
+            f"TUNER_HOST is {settings.host}, which is not loopback, and there is no key: anyone "
+            "who reaches it could do everything; run `tuner keys create NAME --scope submit` with "
+            "the same TUNER_DATABASE_URL first, or leave TUNER_HOST at 127.0.0.1"
         )
     return engine
 

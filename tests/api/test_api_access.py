@@ -238,7 +238,7 @@ def test_without_any_key_only_loopback_is_answered(app: FastAPI) -> None:
         for path in ("/jobs", "/", "/openapi.json"):
             assert here.get(path).status_code == 200
             said = problem(elsewhere.get(path), 401, "key-required")["detail"]
-            assert "only loopback is answered" in said
+            assert "only requests over loopback are answered" in said
         assert here.post("/jobs", json=ORDER).status_code == 201
         problem(elsewhere.post("/jobs", json=ORDER), 401, "key-required")
         assert elsewhere.get("/healthz").status_code == 200

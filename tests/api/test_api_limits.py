@@ -62,7 +62,7 @@ def test_client_over_its_request_rate_gets_429(database_url: str) -> None:
         assert client.get("/operators").status_code == 200
         answer = client.get("/operators")
         document = problem(answer, 429, "too-many-requests")
-        assert "0.1 times a second (TUNER_REQUESTS_PER_SECOND)" in document["detail"]
+        assert "0.1 requests a second (TUNER_REQUESTS_PER_SECOND)" in document["detail"]
         assert document["limit"] == {"requests_per_second": 0.1}
         assert 1 <= int(answer.headers["retry-after"]) <= 10
         assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200

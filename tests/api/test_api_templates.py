@@ -74,7 +74,7 @@ def test_best_can_be_requested_by_its_template(client: TestClient, engine: Engin
     assert client.get(f"{URL}&templates=direct,fft").json()["template"] == "direct"
     refused = problem(client.get(f"{URL}&templates=fft"), 404, "not-tuned")
     assert refused["tune"]["body"]["templates"] == ["fft"]
-    assert "by fft (it has on Test CPU by direct)" in refused["detail"]
+    assert "by fft (but it has on Test CPU by direct)" in refused["detail"]
     wrong = problem(client.get(f"{URL}&templates=ff"), 422, "invalid-request", "templates")
     message = wrong["errors"][0]["message"]
     assert "names 'ff', but conv1d has no such template; choose from" in message

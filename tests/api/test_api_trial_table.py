@@ -64,7 +64,7 @@ def test_trial_table_names_an_invalid_knob_filter(client: TestClient, job: str) 
     text = client.get(f"/ui/jobs/{job}/trials?knobs=%3Cthreads%3E", headers=HTML).text
     assert "&lt;threads&gt; is no knob with its value" in text
     assert (
-        "No trial is like that"
+        "No trial matches"
         in client.get(f"/ui/jobs/{job}/trials?knobs=nothing%3D1", headers=HTML).text
     )
 

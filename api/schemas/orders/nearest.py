@@ -23,24 +23,27 @@ class NearestBase(BaseModel):
         None,
         min_length=1,
         max_length=200,
-        description="lent by a best of this device, by its name",
+        description="borrow only from bests on a device with this name",
     )
     for_device: str | None = Field(
         None,
         min_length=1,
         max_length=200,
         pattern=PRINTABLE,
-        description="only a worker with this device, by its name, verifies; of equally close "
-        "shapes, one tuned on that device lends",
+        description="only a worker on a device with this name verifies; of equally close "
+        "shapes, borrow from one that was tuned on that device",
     )
     templates: list[str] | None = Field(
-        None, min_length=1, max_length=32, description="lent by a best of one of these templates"
+        None, min_length=1, max_length=32, description="borrow only from bests of these templates"
     )
     threads: int | None = Field(
-        None, ge=1, le=4096, description="lent by a best on at most so many threads of a CPU"
+        None,
+        ge=1,
+        le=4096,
+        description="borrow only from bests on at most this many CPU threads, or on a GPU",
     )
     parallel: bool = Field(
-        False, description="lent by a best on several threads of a CPU, if there is one"
+        False, description="on a CPU, borrow from a best on several threads if there is one"
     )
 
 
