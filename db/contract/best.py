@@ -18,15 +18,15 @@ class Result:
     lent by a neighbour and was not measured for this workload."""
 
     operator: str
-    workload: Annotated[dict[str, Any], Spec("what was asked, defaults filled in")]
+    workload: Annotated[dict[str, Any], Spec("the requested workload, with its defaults filled in")]
     template: str
     config: dict[str, Any]
     time_us: Annotated[float | None, Spec("warm median")]
     timing: Annotated[
         dict[str, Any] | None,
         Spec(
-            "summaries: warm and cold of the kernel, call of `library(x, w, out=y)`; noise: how "
-            "quiet the machine was; finalists: all of the last round"
+            "summaries of times: warm and cold, of the kernel; call, of `library(x, w, out=y)`; "
+            "finalists, of all in the last round. noise: how quiet the machine was"
         ),
     ]
     gflops: float | None
@@ -41,7 +41,7 @@ class Result:
         ),
     ]
     versions: dict[str, Any]
-    threads: Annotated[int | None, Spec("of the CPU, that the library runs on; null on a GPU")] = (
+    threads: Annotated[int | None, Spec("CPU threads that the library runs on; null on a GPU")] = (
         None
     )
 
@@ -101,7 +101,7 @@ class ArtifactLinks(Shown):
     source: ArtifactLink | None = None
     manifest: ArtifactLink | None = None
     record: ArtifactLink | None = None
-    signature: ArtifactLink | None = Field(None, description="null of a best that nobody signed")
+    signature: ArtifactLink | None = Field(None, description="null if the best is unsigned")
 
 
 class BestShown(Shown, Result):
@@ -109,15 +109,21 @@ class BestShown(Shown, Result):
     all figures and all artifacts are null."""
 
     match: Literal["exact", "nearest", "predicted"] = Field(
-        description="exact: found for this shape; nearest: lent by a neighbour, which is named; "
+        description="exact: found for this shape; nearest: borrowed from the neighbour; "
         "predicted: expected to be fast, and not searched for"
     )
     verified: bool = Field(description="whether it was built, checked and timed for this shape")
     device: DeviceView
-    devices: list[DeviceTime] = Field([], description="all that have an answer, fastest first")
-    neighbour: Neighbour | None = Field(None, description="of a nearest match")
+    devices: list[DeviceTime] = Field(
+        [], description="all devices that have an answer, fastest first"
+    )
+    neighbour: Neighbour | None = Field(
+        None, description="the closest tuned shape, whose configuration a nearest match borrows"
+    )
     arithmetic: Arithmetic | None = Field(
-        None, description="how the template sums, and what follows; null of one of another release"
+        None,
+        description="the arithmetic of the template's sums and its consequences; null if the "
+        "template is of another release",
     )
     fastest: Fastest | None = Field(
         None, description="what was fastest in the round: convtune, or a peer to call instead"

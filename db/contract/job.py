@@ -111,14 +111,18 @@ class WarmStart(Shown):
     with how many of how many jobs."""
 
     enabled: bool
-    jobs: int | None = Field(None, description="of other shapes, whose trials guide the search")
-    trials: int | None = Field(None, description="how many they are; null until the job has begun")
+    jobs: int | None = Field(
+        None, description="number of jobs of other shapes whose trials guide the search"
+    )
+    trials: int | None = Field(
+        None, description="number of those trials; null until the job has begun"
+    )
 
 
 class Progress(Shown):
     """The fields of a job that change while it runs: device, counts, best so far, seconds left."""
 
-    device: DeviceView | None = Field(None, description="where it runs or ran")
+    device: DeviceView | None = Field(None, description="the device that it runs or ran on")
     trials: TrialCounts
     best: BestSoFar | None = None
     eta_seconds: float | None = None
@@ -132,7 +136,7 @@ class JobShown(Progress, EchoedTerms):
     operator: str
     workload: dict[str, Any]
     warm_start: WarmStart
-    attempt: int = Field(description="raised each time a worker takes the job up")
+    attempt: int = Field(description="counts how often a worker has taken the job")
     cancel_requested: bool = False
     worker: str | None = Field(None, description="who holds it, or held it last")
     waiting: str | None = Field(

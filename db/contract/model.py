@@ -71,18 +71,22 @@ class ModelTime(Shown):
     multiplied by its calls. Only layers whose best was timed beside a PyTorch peer count. The sums
     are null if there is no such layer."""
 
-    tuned_us: float | None = Field(None, description="of our bests")
-    baseline_us: float | None = Field(None, description="of PyTorch, in the same layout")
-    gain: float | None = Field(None, description="baseline_us over tuned_us")
-    layers: int = Field(description="how many layers the sums are over")
+    tuned_us: float | None = Field(None, description="time of our bests")
+    baseline_us: float | None = Field(None, description="time of PyTorch, in the same layout")
+    gain: float | None = Field(None, description="baseline_us divided by tuned_us")
+    layers: int = Field(description="number of layers that count in the sums")
 
 
 class LayerPeer(Shown):
     """PyTorch's fastest way to compute the workload in the workload's own layout."""
 
     name: str
-    time_us: float = Field(description="of the kernel on a GPU, of the call from Python on a CPU")
-    speedup: float = Field(description="of our best over it, like compared with like")
+    time_us: float = Field(
+        description="time of the kernel on a GPU, of the call from Python on a CPU"
+    )
+    speedup: float = Field(
+        description="this time divided by our best's, which is taken in the same way"
+    )
 
 
 class LayerBest(Shown):
@@ -92,7 +96,7 @@ class LayerBest(Shown):
     config: dict[str, Any]
     time_us: float = Field(description="warm median")
     device: DeviceView
-    peer: LayerPeer | None = Field(None, description="null if the best's round had none")
+    peer: LayerPeer | None = Field(None, description="null if the best's round had no PyTorch peer")
 
 
 class LayerShown(Shown):
@@ -101,8 +105,8 @@ class LayerShown(Shown):
     operator: str
     workload: dict[str, Any]
     calls: int = Field(description="how many times the model calls it")
-    job: str = Field(description="its id; other orders may share it")
-    state: JobState = Field(description="of the job")
+    job: str = Field(description="the id of the job; other orders may share it")
+    state: JobState = Field(description="the job's state")
     best: LayerBest | None = Field(None, description="the stored best that answers the order")
 
 
@@ -132,11 +136,13 @@ class ModelListed(Shown, Terms):
     id: str
     name: str
     state: JobState = Field(
-        description="once all jobs have ended, failed or cancelled if one of them is"
+        description="after all jobs have ended: failed if a job failed, else cancelled if a job "
+        "was cancelled, else succeeded"
     )
     progress: ModelProgress
     eta_seconds: float | None = Field(
-        None, description="from the estimates of its running jobs and the time of those before"
+        None,
+        description="estimated from its running jobs' estimates and the times of its jobs so far",
     )
     created_at: datetime
     finished_at: datetime | None = None

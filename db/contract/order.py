@@ -62,7 +62,10 @@ class SearchTerms:
     trials: Annotated[int, Spec("configurations to measure", ge=1, le=MAX_TRIALS)] = 64
     warm_start: Annotated[
         bool,
-        Spec("begin with what trials of other shapes on the same device say; false starts cold"),
+        Spec(
+            "start the search from earlier trials of other shapes on the same device; false starts "
+            "without them"
+        ),
     ] = True
 
 
@@ -74,8 +77,8 @@ class EchoedTerms:
     for_device: Annotated[
         str | None,
         Spec(
-            "only a worker with this device takes the job: its name, such as NVIDIA T4, as the "
-            "workers show it; without a name any of the kind does",
+            "only a worker on a device with this name takes the job, such as NVIDIA T4, as the "
+            "workers show it; without a name, a worker on any device of the kind",
             min_length=1,
             max_length=200,
             pattern=PRINTABLE,
@@ -87,22 +90,24 @@ class EchoedTerms:
         Spec(
             "reuse takes a succeeded job as the answer if as many trials of the workload have "
             "worked on its device, or if it was allowed as much and ended early, as by "
-            "patience; retune searches on, with all stored trials"
+            "patience; retune continues the search, with all stored trials"
         ),
     ] = "reuse"
     budget_seconds: Annotated[
         float | None,
         Spec(
-            "the search ends after so many seconds, but not before a first batch of trials",
+            "the search ends after this many seconds, but not before a first batch of trials",
             gt=0,
             le=MAX_BUDGET_SECONDS,
         ),
     ] = None
-    seed: Annotated[int | None, Spec("of the search's random choices", ge=0, le=MAX_SEED)] = None
+    seed: Annotated[int | None, Spec("seed of the search's random choices", ge=0, le=MAX_SEED)] = (
+        None
+    )
     patience: Annotated[
         int | None,
         Spec(
-            "the search ends after so many trials in a row that were no faster",
+            "the search ends after this many trials in a row that were no faster",
             ge=1,
             le=MAX_TRIALS,
         ),
@@ -110,8 +115,8 @@ class EchoedTerms:
     templates: Annotated[
         Sequence[str] | None,
         Spec(
-            "search the spaces of these templates only, for example if their arithmetic matters; "
-            "without names those of all that apply",
+            "search only the spaces of these templates, for example if their arithmetic matters; "
+            "without names, those of all templates that apply",
             min_length=1,
             max_length=32,
         ),
@@ -127,8 +132,8 @@ class EchoedTerms:
     label: Annotated[
         str | None,
         Spec(
-            "your own name for the job, to find it by; printable. Orders that differ in nothing "
-            "else are equal, and get the job that is there, under its first label",
+            "your own name for the job, to find it by; printable. Orders that differ only in it "
+            "are equal, and get the job that is there, under its first label",
             min_length=1,
             max_length=200,
             pattern=PRINTABLE,
@@ -215,7 +220,8 @@ class JobFilter:
     state: Annotated[JobState | None, Spec("only in this state")] = None
     operator: Annotated[str | None, Spec("only of this operator")] = None
     label: Annotated[
-        str | None, Spec("only those whose label has this in it, in any case", max_length=200)
+        str | None,
+        Spec("only jobs whose label contains this text, ignoring case", max_length=200),
     ] = None
 
     @classmethod

@@ -62,7 +62,7 @@ class LayerIn(BaseModel):
         1,
         ge=1,
         le=MAX_CALLS,
-        description="how many times the model calls it; equal workloads are added up",
+        description="how many times the model calls it; the calls of equal workloads are added up",
     )
 
 
@@ -73,6 +73,6 @@ class ModelIn(TermsIn):
         min_length=1,
         max_length=MAX_NAME,
         pattern=PRINTABLE,
-        description="your own name for the model; several may have the same. Printable",
+        description="your own name for the model, printable; several models may have the same",
     )
     workloads: list[LayerIn] = Field(min_length=1, max_length=MAX_WORKLOADS)

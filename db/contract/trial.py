@@ -13,7 +13,7 @@ from db.contract.job import Shown
 class TrialShown(Shown):
     """A configuration that was built, checked and measured, or the reason why it was not."""
 
-    number: int = Field(description="from 1 within its job")
+    number: int = Field(description="number within its job, from 1")
     config: dict[str, Any]
     template: str
     status: str

@@ -85,7 +85,7 @@ def parse(content: bytes) -> Signature:
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise BadSignature("can't be read") from error
     if not whole or found.to_json() != content:
-        raise BadSignature("is not written as one is")
+        raise BadSignature("does not have the exact form of a signature file")
     return found
 
 

@@ -56,8 +56,8 @@ def check_schema(engine: Engine) -> None:
             )
         raise SchemaMismatch(
             f"the database's schema is {revision}, an older version's; this code needs {_head()}; "
-            f"to upgrade it, {way_out}; leave a backup as it is, and check what `tuner db restore` "
-            "makes of it in another file"
+            f"to upgrade it, {way_out}; do not upgrade a backup, but restore it into another "
+            "database with `tuner db restore`, and check that one"
         )
 
 
@@ -69,8 +69,8 @@ def refuse_foreign(tables: Collection[str]) -> None:
 
 def _foreign(why: str) -> SchemaMismatch:
     return SchemaMismatch(
-        f"the database is another program's: {why}; nothing was changed; name one of convtune's "
-        "own, or one that is not there yet, in TUNER_DATABASE_URL"
+        f"the database is another program's: {why}; nothing was changed; name a database of "
+        "convtune, or one that does not exist yet, in TUNER_DATABASE_URL"
     )
 
 

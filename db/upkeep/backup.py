@@ -37,8 +37,8 @@ PG_DUMP = (
     "pg_dump --format=custom --dbname=URL --file="
 )
 PG_RESTORE = (
-    "the database is on PostgreSQL, whose own tool restores it, into a new database that service "
-    "and workers are then given: createdb restored && "
+    "the database is on PostgreSQL, whose own tool restores it, into a new database, which you "
+    "then name in the TUNER_DATABASE_URL of service and workers: createdb restored && "
     "pg_restore --no-owner --dbname=restored "
 )
 
@@ -130,7 +130,8 @@ def _may_be_replaced(path: Path, file: Path) -> bool:
         raise BackupRefused(f"{file} is the database itself; name a backup")
     if with_suffix_added(file, "-wal").exists():
         raise BackupRefused(
-            f"{file} is no whole copy, a part is in {file.name}-wal; copy with `tuner db backup`"
+            f"{file} is an incomplete copy: part of its content is in {file.name}-wal; copy with "
+            "`tuner db backup`"
         )
     return there
 
@@ -142,16 +143,19 @@ def _may_be_written(file: Path, source: Path, *, force: bool) -> None:
     there = os.path.lexists(file)
     plain = there and stat.S_ISREG(file.lstat().st_mode)  # neither a folder, a link nor a device
     if (there and not plain) or is_of_database(file, source):
-        raise BackupRefused(f"{file} is no place for a backup; name another file")
+        raise BackupRefused(f"{file} can't be used for a backup; name another file")
     if any(with_suffix_added(file, suffix).exists() for suffix in SIDE_FILE_SUFFIXES):
-        raise BackupRefused(f"something has {file} open, or left a part of it; name another file")
+        raise BackupRefused(
+            f"a program has {file} open as a database, or left files beside it "
+            f"({', '.join(SIDE_FILE_SUFFIXES)}); name another file"
+        )
     if there and not force:
         raise BackupRefused(f"{file} is there already; name another file, or give --force")
 
 
 def _kept(aside: Path | None) -> str:
     """Return the end of an error message, which names the former database if it was set aside."""
-    return "" if aside is None else f"; the database that was there before is {aside}"
+    return "" if aside is None else f"; the replaced database is kept as {aside}"
 
 
 def _confirm(file: Path, kept: str = "") -> None:
@@ -161,8 +165,8 @@ def _confirm(file: Path, kept: str = "") -> None:
         sync_to_disk(file)
     except OSError as error:
         raise BackupRefused(
-            f"{file} is in place, but may not be on the disk yet ({error}); look whether it is "
-            f"there, and do it again if it is not{kept}"
+            f"{file} is in place, but may not be on the disk yet ({error}); check that it is "
+            f"there, and repeat the command if it is not{kept}"
         ) from error
 
 

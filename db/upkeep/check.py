@@ -42,7 +42,7 @@ class Findings:
         found = list(said)
         self.wrong += found[:MOST]
         if len(found) > MOST:
-            self.wrong.append(f"and {len(found) - MOST} more like the last")
+            self.wrong.append(f"and {len(found) - MOST} more findings of the same kind")
 
 
 def check_read_only(url: str) -> Findings:
@@ -116,15 +116,15 @@ def _dangling(connection: Connection) -> Iterator[str]:
     them all. PostgreSQL has none, so each foreign key is checked by a query of its own."""
     if connection.dialect.name == "sqlite":
         for row in connection.execute(text("PRAGMA foreign_key_check")):
-            yield f"{row[0]}, row {row[1]}: its row in {row[2]} is missing"
+            yield f"{row[0]}, row {row[1]}: the row of {row[2]} that it names is missing"
         return
     for table in metadata.sorted_tables:
         for key in table.foreign_keys:
             gone = not_(exists().where(key.column == key.parent))
             query = select(key.parent).where(key.parent.is_not(None), gone)
             for row in connection.execute(query):
-                yield f"{table.name}, {key.parent.name} {row[0]}: its row in " + (
-                    f"{key.column.table.name} is missing"
+                yield f"{table.name}, {key.parent.name} {row[0]}: the row of " + (
+                    f"{key.column.table.name} that it names is missing"
                 )
 
 
@@ -138,7 +138,7 @@ def _artifacts(connection: Connection) -> Iterator[str]:
             why = "its bytes do not match their name"
             yield f"artifact {name}: {why}; tune its workload again, with --retune"
         elif len(content) != size:
-            yield f"artifact {name}: it has {len(content)} bytes, but is said to have {size}"
+            yield f"artifact {name}: it has {len(content)} bytes, but its row says {size}"
 
 
 def _artifacts_of_bests(connection: Connection) -> Iterator[str]:
@@ -202,7 +202,7 @@ def _trials_of_bests(connection: Connection, findings: Findings) -> None:
         else:
             untried += 1
     if untried:
-        findings.notes.append(f"bests of configurations that no trial had tried: {untried}")
+        findings.notes.append(f"bests whose configuration never had a trial: {untried}")
 
 
 def _unnamed(connection: Connection, findings: Findings) -> None:
@@ -211,14 +211,14 @@ def _unnamed(connection: Connection, findings: Findings) -> None:
     count, total = connection.execute(select(func.count(), size).where(gone)).one()
     if count:
         findings.notes.append(
-            f"artifacts that are of no best any more: {count}, of {total} bytes; "
-            "tuner db prune takes them away"
+            f"artifacts that belong to no best any more: {count}, of {total} bytes; "
+            "tuner db prune deletes them"
         )
 
 
 def _unsigned(connection: Connection, findings: Findings) -> None:
     if count := count_unsigned(connection):
         findings.notes.append(
-            f"bests that nobody signed: {count}; clients load no such library: tune them again, "
+            f"unsigned bests: {count}; clients refuse to load their libraries: tune them again, "
             "with --retune"
         )

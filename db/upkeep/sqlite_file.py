@@ -107,13 +107,13 @@ def examine(path: Path, shown: Path) -> str:
             dangling = connection.execute("PRAGMA foreign_key_check").fetchone()
             if dangling is not None:
                 raise BackupRefused(
-                    f"{shown} is damaged (table {dangling[0]}, row {dangling[1]}: its row in "
-                    f"{dangling[2]} is missing); take another backup"
+                    f"{shown} is damaged (table {dangling[0]}, row {dangling[1]}: the row of "
+                    f"{dangling[2]} that it names is missing); take another backup"
                 )
             found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     except sqlite3.DatabaseError as error:
         raise BackupRefused(
-            f"{shown} is no whole database of convtune ({error}); take another backup"
+            f"{shown} is no complete database of convtune ({error}); take another backup"
         ) from error
     if found is None:
         raise BackupRefused(f"{shown} holds no tables of convtune; take another backup")
@@ -133,7 +133,7 @@ def exclusive_access(path: Path, *, force: bool) -> Iterator[bool]:
             if holders:
                 raise BackupRefused(
                     f"workers hold jobs in {path}: {', '.join(holders)}; stop them, or give "
-                    "--force where they are gone already"
+                    "--force if they are gone already"
                 )
         alone = _locked(connection)
         if not alone and not force:
@@ -152,7 +152,7 @@ def _holders(connection: sqlite3.Connection, path: Path) -> list[str]:
         if "no such table" in str(error):  # a database that was never migrated has no jobs
             return []
         raise BackupRefused(
-            f"{path} can't be read ({error}), so nobody knows whether workers hold jobs in it; "
+            f"{path} can't be read ({error}), so it is unknown whether workers hold jobs in it; "
             "stop them all and give --force"
         ) from error
 

@@ -131,14 +131,14 @@ def test_backup_replaces_a_file_only_with_force(engine: Engine, url: str, tmp_pa
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("convtune.db", "no place for a backup"),
-        ("convtune.db-wal", "no place for a backup"),
-        ("convtune.db-journal", "no place for a backup"),
-        ("folder", "no place for a backup"),
+        ("convtune.db", "can't be used for a backup"),
+        ("convtune.db-wal", "can't be used for a backup"),
+        ("convtune.db-journal", "can't be used for a backup"),
+        ("folder", "can't be used for a backup"),
         ("no/such/folder", "there is no folder"),
-        ("pipe", "no place for a backup"),
-        ("link", "no place for a backup"),
-        ("dangling", "no place for a backup"),
+        ("pipe", "can't be used for a backup"),
+        ("link", "can't be used for a backup"),
+        ("dangling", "can't be used for a backup"),
         ("a" * 300, "can't be written: .*too long"),
         ("a" * 250, "can't be written: .*too long"),
     ],
@@ -231,7 +231,7 @@ def test_restore_refuses_unusable_files(engine: Engine, url: str, tmp_path: Path
         file.unlink()
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE notes (x)")
-    refused(engine, url, file, "no whole database of convtune")
+    refused(engine, url, file, "no complete database of convtune")
     refused(engine, url, tmp_path / "nothing.db", "there is no file")
     refused(engine, url, file_of(engine), "the database itself")
 
@@ -239,7 +239,7 @@ def test_restore_refuses_unusable_files(engine: Engine, url: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        ("DELETE FROM devices", "its row in devices is missing"),
+        ("DELETE FROM devices", "the row of devices that it names is missing"),
         ("DROP TABLE ladders", r"lacks tables \(ladders\); take another backup"),
     ],
 )

@@ -53,7 +53,7 @@ def test_error_names_a_file_that_vanishes_once_it_is_in_place(
         way(url, copy)
     assert str(placed[-1]) in str(refused.value)
     for aside in tmp_path.glob("*.before-*"):
-        assert str(refused.value).endswith(f"the database that was there before is {aside}")
+        assert str(refused.value).endswith(f"the replaced database is kept as {aside}")
     assert bool(list(tmp_path.glob("*.before-*"))) == (way is restore)
 
 

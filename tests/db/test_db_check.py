@@ -79,7 +79,7 @@ def test_check_finds_an_artifact_with_damaged_bytes(engine: Engine, tuned: queue
 
 def test_check_finds_an_artifact_with_a_wrong_size(engine: Engine, tuned: queue.Job) -> None:
     [line] = harmed(engine, lambda to: to.execute(update(tables.artifacts).values(size=9)))
-    assert "it has 12 bytes, but is said to have 9" in line  # the other file has 9 bytes
+    assert "it has 12 bytes, but its row says 9" in line  # the other file has 9 bytes
 
 
 def test_check_finds_a_missing_artifact(engine: Engine, tuned: queue.Job) -> None:
@@ -92,14 +92,14 @@ def test_check_finds_a_missing_artifact(engine: Engine, tuned: queue.Job) -> Non
 def test_check_finds_a_missing_job(engine: Engine, tuned: queue.Job) -> None:
     wrong = harmed(engine, lambda connection: connection.execute(delete(tables.jobs)))
     assert "best 1: its job, number 1, is missing" in wrong
-    assert any(line.startswith("trials, ") and "in jobs is missing" in line for line in wrong)
+    assert any(line.startswith("trials, ") and "row of jobs that" in line for line in wrong)
 
 
 def test_check_finds_a_layer_without_its_job(engine: Engine) -> None:
     ordered(engine, 10, 11)
     assert check(engine).wrong == []
     found = harmed(engine, lambda c: c.execute(delete(tables.jobs).where(tables.jobs.c.seq == 2)))
-    assert [each for each in found if "model_layers" in each and "jobs is missing" in each] == found
+    assert [each for each in found if "model_layers" in each and "row of jobs" in each] == found
     assert len(found) == 1
 
 
@@ -151,7 +151,7 @@ def test_check_finds_another_schema_version(engine: Engine, tuned: queue.Job) ->
         assert harmed(engine, lambda to: to.execute(SET_REVISION, {"revision": head})) == []
     assert "9999 is newer" in newer
     assert "0012, an older version's" in older
-    assert "leave a backup as it is, and check what `tuner db restore` makes of it" in older
+    assert "do not upgrade a backup, but restore it into another database" in older
     assert "0005 was made by an earlier development version" in earlier
     assert everything(engine) == now
 
@@ -161,7 +161,7 @@ def test_artifact_of_no_best_is_only_noted(engine: Engine, tuned: queue.Job) -> 
     found = check(engine)
     assert found.wrong == []
     assert found.notes == [
-        "artifacts that are of no best any more: 1, of 10 bytes; tuner db prune takes them away"
+        "artifacts that belong to no best any more: 1, of 10 bytes; tuner db prune deletes them"
     ]
 
 
@@ -171,7 +171,7 @@ def test_best_without_a_trial_is_only_noted(engine: Engine) -> None:
     recorded(engine, job, new_best(job, device(engine).id))
     found = check(engine)
     assert found.wrong == []
-    assert found.notes == ["bests of configurations that no trial had tried: 1"]
+    assert found.notes == ["bests whose configuration never had a trial: 1"]
 
 
 def test_check_names_only_the_first_of_many_similar_findings(
@@ -181,7 +181,7 @@ def test_check_names_only_the_first_of_many_similar_findings(
         artifacts.put(engine, f"{n}".encode(), "source", "text/plain")
     wrong = harmed(engine, lambda to: to.execute(update(tables.artifacts).values(content=b"x")))
     assert len(wrong) == MOST + 1
-    assert wrong[-1].endswith("more like the last")
+    assert wrong[-1].endswith("more findings of the same kind")
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])

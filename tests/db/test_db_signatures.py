@@ -112,7 +112,7 @@ def test_a_best_that_nobody_signed_is_only_noted(engine: Engine) -> None:
     unsigned(engine)
     found = check(engine)
     assert found.wrong == []
-    assert [note for note in found.notes if note.startswith("bests that nobody signed: 1;")]
+    assert [note for note in found.notes if note.startswith("unsigned bests: 1;")]
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
