@@ -99,7 +99,7 @@ def test_stopped_tune_goes_on_if_the_command_is_repeated(
     said, complained = process.communicate(timeout=SECONDS)
     assert json.loads(said) == tuned
     assert complained.startswith(f"tuner: already tuned by job {given_back.id}, 9 trials on 20")
-    assert complained.endswith("; --retune searches on\n")
+    assert complained.endswith("; --retune continues the search\n")
     assert json.loads(called(["best", *shape, "--json"], database, capsys)) == tuned
     shown = called(["best", *shape], database, capsys)
     for part in ("template=", "default", "naive", "numpy.convolve", "cold"):

@@ -195,7 +195,7 @@ def test_stopped_ladder_command_says_that_nothing_is_stored(database: Database) 
     process.send_signal(signal.SIGTERM)
     complained = process.communicate(timeout=SECONDS)[1]
     assert time.monotonic() - sent < 10
-    assert complained.splitlines()[-1].startswith("tuner: stopped; a climb is stored as a whole")
+    assert complained.splitlines()[-1].startswith("tuner: stopped; nothing was stored")
     assert process.returncode == 1
 
 

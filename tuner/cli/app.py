@@ -78,7 +78,10 @@ def main() -> None:
         message = error.format_message().rstrip(".")  # empty if the help was shown instead
         _refuse(message and message + hint, error.exit_code)
     except typer.Abort:  # the user answered no, or there was no input to answer a question
-        _refuse("nothing was changed, for want of a yes; --yes says it beforehand")
+        _refuse(
+            "nothing was changed, because the question was not answered with yes; "
+            "--yes answers it in advance"
+        )
     except Stopped as stopped:
         _refuse(str(stopped) or "stopped", 130)
     except Exception as error:

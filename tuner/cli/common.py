@@ -24,7 +24,7 @@ Target = StrEnum("Target", ["auto", "cpu", "cuda"])
 TargetOption = Annotated[Target, typer.Option(help="device to tune for; auto takes a GPU if any")]
 TemplateOption = Annotated[
     list[str] | None,
-    typer.Option("--template", metavar="NAME", help="only this template; may be given again"),
+    typer.Option("--template", metavar="NAME", help="only this template; may be repeated"),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="print JSON, for programs")]
 

@@ -71,7 +71,7 @@ def _capture(
 ) -> list[dict[str, Any]]:
     if find_spec("torch") is None:
         raise MissingRuntime(
-            "PyTorch is not installed, which builds a model",
+            "PyTorch, which builds a model, is not installed",
             "pip install torch, or list the layers in a file",
         )
     from tuner.torch.model.named_models import workloads_of
@@ -101,6 +101,7 @@ def _sizes(shape: str) -> tuple[int, ...]:
     parts = shape.split("x")
     if not all(part.isdecimal() and int(part) for part in parts) or len(parts) not in (2, 3):
         raise BadOrder(
-            "input", f"{shape!r} is no shape without its batch: give CxHxW or CxM, as 3x224x224"
+            "input",
+            f"{shape!r} is no input shape; give CxHxW or CxM, without the batch, as 3x224x224",
         )
     return tuple(map(int, parts))

@@ -133,7 +133,7 @@ def refuse_database(engine: Engine, path: Path) -> None:
     """Raise UnusableFile if the path is a file of the database, so that it is not overwritten."""
     found = engine.url.database
     if engine.dialect.name == "sqlite" and is_of_database(path, Path(found or "").resolve()):
-        raise UnusableFile(path, "is of the database itself; name another file")
+        raise UnusableFile(path, "is a file of the database itself; name another file")
 
 
 @contextmanager

@@ -15,7 +15,9 @@ TERMS_WITH_OWN_OPTIONS = ("target", "on_existing", "warm_start", "templates")
 """The terms whose options have other names or forms."""
 
 ColdOption = Annotated[bool, typer.Option("--cold", help="learn nothing from other shapes")]
-RetuneOption = Annotated[bool, typer.Option("--retune", help="search on, even if tuned")]
+RetuneOption = Annotated[
+    bool, typer.Option("--retune", help="continue the search even if the shape is already tuned")
+]
 
 
 def terms_from_options(

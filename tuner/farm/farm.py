@@ -45,7 +45,7 @@ class Farm:
         deadline = time.monotonic() + seconds
         while (servers := self._servers()).free == 0:
             if time.monotonic() > deadline:
-                why = f"none of its {servers.known} was free for {seconds:g} s"
+                why = f"none of its {servers.known} servers was free for {seconds:g} s"
                 raise NoServer(self.tracker, self.key, why)
             pause(LOOK_SECONDS)
 
@@ -63,7 +63,7 @@ class Farm:
         """
         servers = self._servers()
         if servers.known == 0:
-            raise NoServer(self.tracker, self.key, "the tracker has none under this key")
+            raise NoServer(self.tracker, self.key, "the tracker has no server under this key")
         return FarmRunner(
             self.tracker,
             self.key,
@@ -95,7 +95,7 @@ class Farm:
             known = self._servers().known
             answer = self._child.call(link.connect, self.tracker, self.key, timeout=CONNECT_SECONDS)
         except ChildTimeout as error:
-            why = f"none of its {known} was free for {CONNECT_SECONDS:g} s"
+            why = f"none of its {known} servers was free for {CONNECT_SECONDS:g} s"
             raise NoServer(self.tracker, self.key, why) from error
         except ChildFailed as error:
             raise NoServer(self.tracker, self.key, str(error)) from error

@@ -287,7 +287,9 @@ class FarmRunner:
         task.lost += 1
         self._note_lost(task.name, error)
         if task.lost >= TRIES:
-            task.end({"failed": f"{TRIES} RPC servers were lost over it; the last: {error}"})
+            task.end(
+                {"failed": f"{TRIES} RPC servers were lost while they ran it; the last: {error}"}
+            )
             return
         with self._changed:
             self._tasks.appendleft(task)
@@ -303,7 +305,7 @@ class FarmRunner:
                 raise ForeignServer(
                     f"a server of key {self._key!r} has {device.name} ({device.driver}), others "
                     f"{self._device.name} ({self._device.driver}): give it another key, or "
-                    "start the worker anew where all have changed"
+                    "restart the worker if all servers have changed"
                 )
         except ForeignServer as error:
             self._reason = str(error)
@@ -356,9 +358,9 @@ class FarmRunner:
             alone = self._sessions == 0 and not self._over.is_set()
             if not alone or time.monotonic() - self._alone_since < PATIENCE_SECONDS:
                 return
-        why = f"none was free for {PATIENCE_SECONDS:g} s"
+        why = f"no server was free for {PATIENCE_SECONDS:g} s"
         if self._reason:
-            why += f"; one that was: {self._reason}"
+            why += f"; the last one tried could not be used: {self._reason}"
         self._end(NoServer(self._tracker, self._key, why))
 
     def _end(self, error: Exception) -> None:

@@ -69,7 +69,7 @@ class Tally:
         total = self.failures.total()
         first = self._first_error[:ERROR_CHARACTERS]
         inexact = list(self.failures) == ["wrong_answer"]
-        way_out = "; order a larger max_error, if one will do" if inexact else ""
+        way_out = "; order a larger max_error, if you can accept it" if inexact else ""
         return f"none of {total} configurations worked ({counts}); first: {first}{way_out}"
 
     def _note_failure(self, status: str, error: str | None) -> None:

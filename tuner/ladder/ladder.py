@@ -74,8 +74,8 @@ def climb(
     if not workload.is_plain:
         raise NothingWorked(
             "a ladder's rungs compute no gradient, add no bias and no residual, have no "
-            "activation, and know no other padding and layouts than the documents, and no other "
-            "kernels: N is at most M, K odd; climb without"
+            "activation, know only the documents' padding and layouts, and need N at most M and an "
+            "odd K; leave out the fields that go beyond that"
         )
     left_out = _left_out(workload, device, rungs)
     with builder.folder("convtune-ladder-") as folder:
@@ -135,7 +135,9 @@ def _left_out(workload: Workload, device: Device, rungs: Sequence[Rung]) -> dict
     reasons = {}
     for rung in rungs:
         if rung.steps(workload) > MOST_STEPS[device.kind]:
-            reasons[rung.name] = f"left out: {rung.steps(workload):.1e} steps a call"
+            reasons[rung.name] = (
+                f"left out: {rung.steps(workload):.1e} multiply-adds a call are too many"
+            )
         elif rung.trials and not rung.template().applies(workload, device.limits):
             reasons[rung.name] = "left out: its template does not serve this workload here"
     return reasons

@@ -65,7 +65,7 @@ def test_backup_is_written_and_restored(engine: Engine, run: Run, tmp_path: Path
     assert Path(done["aside"]).is_file()
     said = run("restore", "copy.db")
     assert f"restored {tmp_path / 'convtune.db'} from copy.db" in said
-    assert "the one before is" in said
+    assert "the replaced database is kept as" in said
     assert run("check").endswith("nothing is wrong\n")
 
 
@@ -85,7 +85,7 @@ def test_prune_removes_what_its_dry_run_announces(engine: Engine, run: Run) -> N
         connection.execute(update(tables.jobs).values(created_at=0.0))
     engine.dispose()
     said = run("prune", "--older-than", "30", "--dry-run")
-    assert said.startswith("would go:\n  trials         3\n  of jobs        1\n")
+    assert said.startswith("would be deleted:\n  trials         3\n  of jobs        1\n")
     would = json.loads(run("prune", "--older-than", "30", "--dry-run", "--json"))
     did = json.loads(run("prune", "--older-than", "30", "--json"))
     assert (would.pop("dry_run"), would.pop("space")) == (True, None)

@@ -167,7 +167,7 @@ def test_model_tune_refuses_batch_with_a_file_and_a_name_without_pytorch(
     if find_spec("torch") is None:
         code, out, err = ran(capsys, "tune", "timm:mobilenetv2_100")
         assert (code, out) == (1, "")
-        assert "PyTorch is not installed, which builds a model: pip install torch" in err
+        assert "PyTorch, which builds a model, is not installed: pip install torch" in err
     assert queue.list_jobs(engine).items == []
 
 

@@ -245,14 +245,14 @@ def test_serve_refuses_a_bad_port(
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ("--rpc-tracker 10.0.0.1:9190", "--rpc-tracker and --rpc-key come together"),
-        ("--rpc-key h200", "--rpc-tracker and --rpc-key come together"),
+        ("--rpc-tracker 10.0.0.1:9190", "give both --rpc-tracker and --rpc-key, or neither"),
+        ("--rpc-key h200", "give both --rpc-tracker and --rpc-key, or neither"),
         ("--rpc-tracker nowhere --rpc-key h200", "--rpc-tracker nowhere: give host:port"),
         ("--rpc-tracker h:0 --rpc-key h200", "--rpc-tracker h:0: give host:port"),
         ("--rpc-tracker h:65536 --rpc-key h200", "--rpc-tracker h:65536: give host:port"),
         ("--rpc-tracker h:1 --rpc-key=", "--rpc-key: give a name for the kind of device"),
         ("--rpc-tracker h:1 --rpc-key k --target cpu", "leave --target out"),
-        ("--rpc-tracker h:1 --rpc-key k --gpus all", "leave it or --rpc-tracker out"),
+        ("--rpc-tracker h:1 --rpc-key k --gpus all", "leave out --gpus or --rpc-tracker"),
     ],
 )
 def test_farm_worker_refuses_bad_options(

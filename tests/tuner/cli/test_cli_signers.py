@@ -40,7 +40,7 @@ def test_signers_list_shows_keys_and_hosts(
 def test_signers_withdraw_removes_a_key(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     out, _, code = ran(capsys, "withdraw", signed.fingerprint(KEYS[0]))
     assert not code
-    assert "of host-0; tune again, with --retune, what it signed" in out
+    assert "of host-0; tune the shapes whose libraries it signed again, with --retune" in out
     assert [each.public_key for each in signers.list_signers(engine)] == [KEYS[1]]
     _, err, code = ran(capsys, "withdraw", KEYS[0])
     assert (code, "there is no signer" in err) == (1, True)

@@ -129,10 +129,10 @@ def test_job_is_found_by_the_beginning_of_its_id(
         ("jobs list", "there are no jobs"),
         ("jobs list --state failed", "there are no failed jobs"),
         ("jobs list --operator conv1d", "there are no conv1d jobs"),
-        ("jobs list --label %", "there are no jobs whose label has '%' in it"),
+        ("jobs list --label %", "there are no jobs whose label contains '%'"),
         (
             "jobs list --state failed --operator conv1d --label net",
-            "there are no failed conv1d jobs whose label has 'net' in it",
+            "there are no failed conv1d jobs whose label contains 'net'",
         ),
         ("keys list", "there are no keys"),
         ("signers list", "there are no keys to sign with"),

@@ -282,7 +282,9 @@ def test_waiting_library_fails_if_no_server_is_left(
             assert runner.submit(libraries["right"]).result(60).status == "ok"
             only.kill()
             monkeypatch.setattr(lanes, "CONNECT_SECONDS", 2.0)
-            with pytest.raises(NoServer, match=r"key 'only'.*none was free for 1 s.*rpc-server"):
+            with pytest.raises(
+                NoServer, match=r"key 'only'.*no server was free for 1 s.*rpc-server"
+            ):
                 runner.submit(libraries["right"]).result(60)
             with pytest.raises(NoServer):
                 runner.submit(libraries["right"])
@@ -295,7 +297,7 @@ def _refused(farm: Farm) -> bool:
     try:
         farm.await_free(0.0)
     except NoServer as error:
-        return "none of its 0 was free" in str(error)
+        return "none of its 0 servers was free" in str(error)
     return False
 
 

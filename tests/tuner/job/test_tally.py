@@ -26,7 +26,7 @@ def test_tally_suggests_a_larger_max_error_if_all_trials_are_inexact() -> None:
         tally.add({"knob": knob}, "wrong_answer", None, "error 2e-05, allowed 1e-05", own=True)
     assert tally.why_nothing_worked() == (
         "none of 2 configurations worked (2 wrong_answer); first: error 2e-05, allowed 1e-05; "
-        "order a larger max_error, if one will do"
+        "order a larger max_error, if you can accept it"
     )
 
 

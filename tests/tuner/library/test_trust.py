@@ -133,7 +133,10 @@ def test_trust_command_pins_keys_only_if_the_user_says_yes(fresh: Pins, service:
             check=False,
         )
         assert fresh.of(service.url) == expected
-        said = "tuner: nothing was changed, for want of a yes; --yes says it beforehand"
+        said = (
+            "tuner: nothing was changed, because the question was not answered with yes; "
+            "--yes answers it in advance"
+        )
         assert asked.stderr.splitlines() == ([said] if expected is None else [])
         assert asked.returncode == (1 if expected is None else 0)
 

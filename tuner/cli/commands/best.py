@@ -22,8 +22,8 @@ def best(
     match: Annotated[
         Match,
         typer.Option(
-            help="predicted: if there is none, build, check and time here what is expected to be "
-            "fast, without a search"
+            help="predicted: if the shape has no best, build, check and time here the "
+            "configurations that are expected to be fast, without a search"
         ),
     ] = Match.exact,
     target: Annotated[Target, typer.Option(help="kind of device; auto: any")] = Target.auto,

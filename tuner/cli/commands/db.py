@@ -12,12 +12,12 @@ from tuner.cli.common import JsonOption, console, database, examples, print_json
 
 MAX_DAYS = 36_500
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="the copy")]
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="file of the backup")]
 
 
 def backup(
     file: FileArgument,
-    force: Annotated[bool, typer.Option("--force", help="replace a file of that name")] = False,
+    force: Annotated[bool, typer.Option("--force", help="replace FILE if it exists")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Copy the database while the service and workers go on.
@@ -38,7 +38,8 @@ def backup(
 def restore(
     file: FileArgument,
     force: Annotated[
-        bool, typer.Option("--force", help="even while workers hold jobs or it is open")
+        bool,
+        typer.Option("--force", help="restore even if workers hold jobs or the database is open"),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -57,14 +58,19 @@ def restore(
         return
     _say(f"restored {done.file} from {file}, whose schema was {done.revision}")
     if done.aside is not None:
-        _say(f"the one before is {done.aside}")
+        _say(f"the replaced database is kept as {done.aside}")
 
 
 def prune(
     older_than: Annotated[
-        float, typer.Option(min=0, max=MAX_DAYS, metavar="DAYS", help="what is older may go")
+        float,
+        typer.Option(
+            min=0, max=MAX_DAYS, metavar="DAYS", help="delete entries older than this many days"
+        ),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would go")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="only say what would be deleted")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Delete old trials, lists of configurations and artifacts.
@@ -82,15 +88,15 @@ def prune(
         told = asdict(gone) | {"dry_run": dry_run}
         print_json(told | {"space": None if space is None else asdict(space)})
         return
-    _say("would go:" if dry_run else "went:")
+    _say("would be deleted:" if dry_run else "deleted:")
     _say(f"  trials         {gone.trials}")
     _say(f"  of jobs        {gone.jobs}")
-    _say(f"  lines of lists {gone.configs}")
+    _say(f"  list entries   {gone.configs}")
     _say(f"  artifacts      {gone.artifacts} ({_megabytes(gone.artifact_bytes)})")
     if space is not None:
         how = {
             "vacuum": "VACUUM was run",
-            "reused": "no VACUUM while workers hold jobs: what comes takes the room first",
+            "reused": "no VACUUM, because workers hold jobs; new data will reuse the freed space",
         }
         _say(f"{how[space.how]}; the database has {_megabytes(space.bytes)}")
 

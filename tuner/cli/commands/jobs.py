@@ -66,9 +66,9 @@ def list_jobs(
             metavar="OPERATOR", help="only jobs of this operator", autocompletion=_operators
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="how many at most")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="the most jobs to list")] = 20,
     cursor: Annotated[
-        str | None, typer.Option(help="go on where a list ended: its next_cursor")
+        str | None, typer.Option(help="continue after an earlier list; give its next_cursor")
     ] = None,
     as_json: JsonOption = False,
     **others: Any,
@@ -91,7 +91,7 @@ def list_jobs(
             return
     if not page.items:
         which = "".join(f"{word} " for word in (wanted.state, operator) if word)
-        labelled = f" whose label has {wanted.label!r} in it" if wanted.label else ""
+        labelled = f" whose label contains {wanted.label!r}" if wanted.label else ""
         say(f"there are no {which}jobs{labelled}{' before these' if cursor else ''}")
     show_jobs(page.items, console())
     if page.next_cursor is not None:
@@ -101,7 +101,7 @@ def list_jobs(
 def show_one(
     job: JobArgument,
     with_trials: Annotated[
-        bool, typer.Option("--trials", help="and every trial: status, time, configuration")
+        bool, typer.Option("--trials", help="show every trial, too: status, time, configuration")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

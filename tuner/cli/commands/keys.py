@@ -18,7 +18,9 @@ MAX_DAYS = 36_500
 
 
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="what to list and revoke it by")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="the key's name, for listing and revoking it")
+    ],
     scope: Annotated[
         KeyScope,
         typer.Option(
@@ -27,7 +29,8 @@ def create(
         ),
     ],
     days: Annotated[
-        float | None, typer.Option(min=0.001, max=MAX_DAYS, help="it expires after so many days")
+        float | None,
+        typer.Option(min=0.001, max=MAX_DAYS, help="the key expires after this many days"),
     ] = None,
 ) -> None:
     """Make an API key and print it.
@@ -71,7 +74,9 @@ def list_keys(as_json: JsonOption = False) -> None:
 
 
 def revoke(
-    key: Annotated[str, typer.Argument(metavar="NAME|ID", help="as `tuner keys list` says")],
+    key: Annotated[
+        str, typer.Argument(metavar="NAME|ID", help="its name or id, as `tuner keys list` shows it")
+    ],
 ) -> None:
     """Revoke an API key.
 
@@ -84,7 +89,7 @@ def revoke(
     console().print(f"revoked {revoked.name}", highlight=False, soft_wrap=True)
     if left == 0:
         print(
-            "no key is left: the service answers whoever reaches it on loopback, and nobody else",
+            "no key is left: the service now answers anyone on loopback, and nobody else",
             file=sys.stderr,
         )
 

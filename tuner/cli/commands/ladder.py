@@ -21,7 +21,7 @@ def ladder(
     ] = None,
     target: TargetOption = Target.auto,
     as_json: JsonOption = False,
-    svg: Annotated[Path | None, typer.Option(help="draw it into this file")] = None,
+    svg: Annotated[Path | None, typer.Option(help="draw the ladder into this SVG file")] = None,
 ) -> None:
     """Build, check and time every rung here, beside the tuned best and the peers.
 
@@ -60,7 +60,9 @@ def ladder(
                 refuse_database(engine, svg)
             climbed = climb_and_store(engine, device, settings, workload, document)
     except Stopped:
-        raise TunerError("stopped; a climb is stored as a whole, once it is over") from None
+        raise TunerError(
+            "stopped; nothing was stored, because a climb is stored only when it is complete"
+        ) from None
     if svg is not None:
         svg.write_text(picture(climbed), "utf-8")
     if as_json:

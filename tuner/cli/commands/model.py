@@ -45,16 +45,17 @@ BatchOption = Annotated[
     int | None, typer.Option(min=1, help="number of inputs in a call of the model; by default 1")
 ]
 DtypeOption = Annotated[
-    Dtype | None, typer.Option(help="of a model that is built; by default float32")
+    Dtype | None, typer.Option(help="element type of a model that is built; by default float32")
 ]
 LayoutOption = Annotated[
-    Layout | None, typer.Option(help="of its input in memory; by default with the channels first")
+    Layout | None,
+    typer.Option(help="layout of its input in memory; by default with the channels first"),
 ]
 InputOption = Annotated[
     str | None,
     typer.Option(
-        "--input", metavar="CxHxW", help="its input's shape without the batch, or CxM; timm's own "
-        "if not given",
+        "--input", metavar="CxHxW", help="its input's shape, CxHxW or CxM, without the batch; by "
+        "default timm's own",
     ),
 ]  # fmt: skip
 ModeOption = Annotated[
@@ -88,7 +89,7 @@ def tune(
     retune: RetuneOption = False,
     name: Annotated[
         str | None,
-        typer.Option(help="your own name for the model; the file's or its own by default"),
+        typer.Option(help="your own name for the model; by default the file's or the model's"),
     ] = None,
     service: Annotated[
         str | None,
@@ -174,9 +175,9 @@ def _tune_at_service(
 
 
 def list_models(
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="how many at most")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="the most models to list")] = 20,
     cursor: Annotated[
-        str | None, typer.Option(help="go on where a list ended: its next_cursor")
+        str | None, typer.Option(help="continue after an earlier list; give its next_cursor")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

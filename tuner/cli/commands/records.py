@@ -22,16 +22,19 @@ if TYPE_CHECKING:
 
 
 def export(
-    name: Annotated[Format, typer.Option("--format", help="whose log it is to be")] = "convtune",
+    name: Annotated[Format, typer.Option("--format", help="format of the log")] = "convtune",
     of: Annotated[
         Kept | None,
-        typer.Option(help="every trial, or bests only; by default trials, of metaschedule bests"),
+        typer.Option(
+            help="every trial, or only bests; default: trials, but bests for metaschedule"
+        ),
     ] = None,
     operator: Annotated[str | None, typer.Option(help="only of this operator")] = None,
     target: Annotated[Target, typer.Option(help="kind of device; auto: any")] = Target.auto,
     device: Annotated[str | None, typer.Option(help="only this device, by its name")] = None,
     job: Annotated[
-        str | None, typer.Option(help="only what this job left: its id, or the beginning of it")
+        str | None,
+        typer.Option(help="only the results of this job: its id, or the beginning of it"),
     ] = None,
     status: Annotated[TrialStatus | None, typer.Option(help="only trials with this status")] = None,
     out: Annotated[
@@ -45,19 +48,24 @@ def export(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="no log: the bests' kernels as a Python package, in a folder that is made",
+            help="instead of a log, write the bests' kernels as a Python package into this new "
+            "folder",
         ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="of a package: this model's layers, as `tuner model list` names it"),
+        typer.Option(
+            help="for a package: the layers of this model, by its id in `tuner model list`"
+        ),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.json", help="of a package: the workloads of a list"),
+        typer.Option(
+            metavar="FILE.json", help="for a package: the workloads of the list in this file"
+        ),
     ] = None,
     package_name: Annotated[
-        str | None, typer.Option("--name", help="of a package: its name, by default the folder's")
+        str | None, typer.Option("--name", help="for a package: its name, by default the folder's")
     ] = None,
 ) -> None:
     """Write a log of what was measured, or the bests' kernels as a Python package.
@@ -72,7 +80,9 @@ def export(
     from tuner.cli import records
 
     if name == "metaschedule" and of == "trials":
-        raise typer.BadParameter("--of: metaschedule has bests only; no trial keeps its record")
+        raise typer.BadParameter(
+            "--of must be bests for metaschedule, because trials keep no record of MetaSchedule's"
+        )
     if operator is not None:
         templates.operator(operator)
     kind = None if target is Target.auto else target.value

@@ -25,7 +25,12 @@ EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  # only compared with --host
 
 def rpc_server(
     tracker: Annotated[str, typer.Option(metavar="HOST:PORT", help="TVM's RPC tracker")],
-    key: Annotated[str, typer.Option(help="what workers ask for; one for each kind of device")],
+    key: Annotated[
+        str,
+        typer.Option(
+            help="the name under which workers ask for servers; one for each kind of device"
+        ),
+    ],
     host: Annotated[
         str, typer.Option(help="address to listen on, one that only workers reach")
     ] = "127.0.0.1",

@@ -27,7 +27,9 @@ def list_signers(as_json: JsonOption = False) -> None:
 
 
 def withdraw(
-    key: Annotated[str, typer.Argument(metavar="FINGERPRINT|KEY", help="as `list` says")],
+    key: Annotated[
+        str, typer.Argument(metavar="FINGERPRINT|KEY", help="as `tuner signers list` shows it")
+    ],
 ) -> None:
     """Withdraw a signing key, for example one that was stolen.
 
@@ -38,7 +40,10 @@ def withdraw(
 
     with database() as engine:
         gone = signers.withdraw(engine, key)
-    show(f"withdrew {gone.fingerprint} of {gone.host}; tune again, with --retune, what it signed")
+    show(
+        f"withdrew {gone.fingerprint} of {gone.host}; tune the shapes whose libraries it signed "
+        "again, with --retune"
+    )
 
 
 def add_to(app: typer.Typer) -> None:

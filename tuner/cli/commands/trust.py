@@ -10,8 +10,8 @@ from tuner.cli.common import console, examples, show
 
 
 def trust(
-    url: Annotated[str, typer.Argument(metavar="URL", help="of the service")],
-    yes: Annotated[bool, typer.Option("--yes", help="accept them without being asked")] = False,
+    url: Annotated[str, typer.Argument(metavar="URL", help="address of the service")],
+    yes: Annotated[bool, typer.Option("--yes", help="accept the keys without a question")] = False,
 ) -> None:
     """Show the signing keys of a service, and pin them in place of those that were pinned for it.
 
@@ -36,7 +36,9 @@ def trust(
     if not gone and all(signer.public_key in pinned for signer in served):
         return
     if not yes:
-        typer.confirm(f"Load what the {len(served)} keys served by {url} have signed?", abort=True)
+        typer.confirm(
+            f"Load libraries signed by any of the {len(served)} keys that {url} serves?", abort=True
+        )
     pins.replace(url, [signer.public_key for signer in served])
     console().print(f"pinned in {pins.path}", highlight=False, soft_wrap=True)
 

@@ -81,7 +81,7 @@ def tuned_best(workload: Workload, how: Terms) -> Best:
         if job.ended:
             say(
                 f"already tuned by job {job.id}, {job.trials_measured} trials on "
-                f"{job.finished_at:%Y-%m-%d}; --retune searches on"
+                f"{job.finished_at:%Y-%m-%d}; --retune continues the search"
             )
         else:
             try:

@@ -62,7 +62,9 @@ def worker(
         if target is Target.cpu:
             raise typer.BadParameter("--gpus is for CUDA; leave --target cpu out")
         if rpc_tracker is not None:
-            raise typer.BadParameter("--gpus are this machine's; leave it or --rpc-tracker out")
+            raise typer.BadParameter(
+                "--gpus names GPUs of this machine; leave out --gpus or --rpc-tracker"
+            )
         _run_worker_per_gpu(chosen(gpus), settings, once)
         return
     stop_on_signals()
@@ -81,10 +83,10 @@ def _farm(tracker: str | None, key: str | None, target: Target, settings: Settin
     if tracker is None and key is None:
         return None
     if tracker is None or key is None:
-        raise typer.BadParameter("--rpc-tracker and --rpc-key come together")
+        raise typer.BadParameter("give both --rpc-tracker and --rpc-key, or neither")
     must_name_servers(key, "--rpc-key")
     if target is not Target.auto:
-        raise typer.BadParameter("the RPC servers have the device: leave --target out")
+        raise typer.BadParameter("the device is that of the RPC servers; leave --target out")
     if settings.metaschedule:
         raise typer.BadParameter("TUNER_METASCHEDULE searches on this machine's device only")
     from tuner.farm.farm import Farm
