@@ -45,6 +45,10 @@ class Calls(threading.local):
             self._awaiting = set(self._modules)
             setattr(output, MARK, self._mark)
 
+    def announce_alone(self) -> None:
+        """Note that the modules compute themselves, because the layer computed the convolution."""
+        self._awaiting = set()
+
     def comes_next(self, module: int, given: Any) -> bool:
         """Return whether the module is given an output that was computed for it."""
         awaited = module in self._awaiting

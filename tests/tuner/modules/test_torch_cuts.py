@@ -1,5 +1,6 @@
 """A layer leaves out outputs that the model cuts off, but only at lengths at which it does so."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -112,3 +113,36 @@ def test_layer_is_causal_at_other_lengths_only_if_the_cut_follows_the_length(
     (here,) = layer.wanted(torch.randn(2, 4, SAMPLES))[:1]
     (elsewhere,) = layer.wanted(torch.randn(2, 4, 80))[:1]
     assert (here["mode"], elsewhere["mode"]) == ("causal", mode)
+
+
+class Subsampled(nn.Module):
+    """A causal convolution with a batch norm, behind a layer that shortens the signal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(4, 4, 2, stride=2)
+        self.conv, self.bn = nn.Conv1d(4, 4, 4, groups=4, padding=3), nn.BatchNorm1d(4)
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x)
+        return self.bn(self.conv(x)[..., : x.shape[-1]])
+
+
+@pytest.mark.parametrize("samples", [2 * SAMPLES, 80])
+def test_batch_norm_behind_a_cut_sees_only_what_is_left_in_training(
+    source: Local, samples: int
+) -> None:
+    tuned = Subsampled().eval()
+    plain = copy.deepcopy(tuned)
+    layers, _ = survey(tuned, (torch.randn(2, 4, 2 * SAMPLES),), {}, Terms(source))
+    for swap in swaps_of(tuned, layers):
+        swap.apply()
+    assert layers[1].fused == [tuned.bn]
+    x = torch.randn(2, 4, samples)
+    for model in (plain, tuned):
+        model.train()
+    assert close(tuned(x), plain(x))
+    assert close(tuned.bn.running_var, plain.bn.running_var)
+    for model in (plain, tuned):
+        model.eval()
+    assert close(outputs(tuned, x), outputs(plain, x))
