@@ -2,24 +2,23 @@
 
 `migrate`, `check_schema`, `reading` and `writing` can be imported from here too."""
 
-import os
 import shutil
 import sqlite3
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from weakref import WeakSet
 
 from pydantic_core import from_json
-from sqlalchemy import URL, Engine, Pool, create_engine, event, make_url
+from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from db.sql.columns import to_json
+from db.sql.connections.forks import let_fork
+from db.sql.connections.sqlite_pool import replace_stale_connections
+from db.sql.connections.sqlite_read_only import connect_read_only
 from db.sql.errors import DatabaseDamaged, DatabaseUnavailable
 from db.sql.schema import check_schema, migrate, refuse_foreign
-from db.sql.sqlite_pool import replace_stale_connections
-from db.sql.sqlite_read_only import connect_read_only
 from db.sql.transaction import reading, writing
 from db.sql.url import without_passwords
 
@@ -67,21 +66,6 @@ def open_engine(
     )
 
 
-def _begin_new_pools() -> None:
-    """Have each engine open connections of its own in this process, which was forked.
-
-    On a shared one, each of two processes would read results of the other's queries. SQLite's
-    connections must not even be closed by another process than the one that opened them."""
-    for engine in _engines:
-        _inherited.append(engine.pool)
-        engine.dispose(close=False)
-
-
-_engines: WeakSet[Engine] = WeakSet()
-_inherited: list[Pool] = []
-os.register_at_fork(after_in_child=_begin_new_pools)
-
-
 def parsed(url: str | URL) -> URL:
     """Return a database's URL as SQLAlchemy's object. Raises DatabaseUnavailable if the text is no
     URL, or if a URL of SQLite names no file."""
@@ -118,7 +102,7 @@ def _why_no_file(url: URL, given: str) -> str | None:
 
 def _connected(engine: Engine, given: URL) -> Engine:
     """Connect once, and return the engine. If that fails, raise DatabaseUnavailable with a hint."""
-    _engines.add(engine)
+    let_fork(engine)
     try:
         with engine.connect():
             return engine
@@ -160,7 +144,7 @@ def _postgresql(given: URL) -> Engine:
         raise DatabaseUnavailable(
             without_passwords(given), "its driver is missing; pip install 'convtune[postgres]'"
         ) from error
-    from db.sql.postgres_pool import replace_dead_connections  # noqa: PLC0415  # it needs the driver
+    from db.sql.connections.postgres_pool import replace_dead_connections  # noqa: PLC0415  # it needs the driver
 
     replace_dead_connections(engine)
     return engine

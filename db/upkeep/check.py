@@ -9,10 +9,10 @@ from sqlalchemy import JSON, Connection, Engine, exists, func, not_, select, tex
 from sqlalchemy.exc import DatabaseError
 
 from db.results.totals import PRUNED
+from db.sql.connections.sqlite_read_only import unlocked_state
 from db.sql.engine import open_engine, parsed
 from db.sql.errors import DatabaseDamaged, SchemaMismatch
 from db.sql.schema import check_schema
-from db.sql.sqlite_read_only import unlocked_state
 from db.sql.tables import (
     artifacts,
     best_artifacts,

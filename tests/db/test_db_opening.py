@@ -148,11 +148,11 @@ def test_connection_that_was_idle_for_long_is_pinged_before_use(
     asked: list[object] = []
     ping = engine.dialect.do_ping
     monkeypatch.setattr(engine.dialect, "do_ping", lambda it: asked.append(it) or ping(it))
-    monkeypatch.setattr("db.sql.postgres_pool.QUIET_SECONDS", 60.0)
+    monkeypatch.setattr("db.sql.connections.postgres_pool.QUIET_SECONDS", 60.0)
     submitted(engine)
     submitted(engine, 65)
     assert asked == []
-    monkeypatch.setattr("db.sql.postgres_pool.QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("db.sql.connections.postgres_pool.QUIET_SECONDS", 0.0)
     submitted(engine, 66)
     assert len(asked) == 1
 

@@ -32,6 +32,7 @@ class KeptWorker:
         self._trusted = trust.named_keys(None) or frozenset()
         self._turn = threading.Lock()
         self._kept: _WorkerWithScratch | None = None
+        _all.add(self)
 
     @contextmanager
     def acquire(self, device: Device) -> Iterator[Worker]:
@@ -58,11 +59,27 @@ class KeptWorker:
             self._kept.end()
             self._kept = None
 
+    def begin_turns(self) -> None:
+        """Let a thread have the worker, whoever had it before."""
+        self._turn = threading.Lock()
+
     def _worker_for(self, device: Device) -> _WorkerWithScratch:
         if self._kept is None or not self._kept.fits(device):
             self.close()
             self._kept = _WorkerWithScratch(self.engine, self.settings, device, self._trusted)
         return self._kept
+
+
+_all: weakref.WeakSet[KeptWorker] = weakref.WeakSet()
+
+
+def _begin_turns() -> None:
+    """Begin anew in a forked process, which does not have the thread whose turn it was."""
+    for each in _all:
+        each.begin_turns()
+
+
+os.register_at_fork(after_in_child=_begin_turns)
 
 
 class _WorkerWithScratch:

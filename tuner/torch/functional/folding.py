@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
@@ -36,6 +37,9 @@ register_optimizer_step_post_hook(_count_step)
 _keeping = Lock()
 """Held while folded tensors are made or written: a CUDA graph reads the tensors that the first
 thread made."""
+os.register_at_fork(  # a child would wait for ever for a thread that it does not have
+    before=_keeping.acquire, after_in_parent=_keeping.release, after_in_child=_keeping.release
+)
 _expired: Any = torch.UntypedStorage._expired
 """The function that :meth:`StorageWeakRef.expired` calls, in a third of that method's time."""
 
