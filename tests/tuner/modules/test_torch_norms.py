@@ -2,7 +2,11 @@
 their present values, in eager mode and in graphs."""
 
 import copy
+import os
+import signal
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import pytest
@@ -279,3 +283,40 @@ def test_new_statistics_are_used_if_the_norm_counts_no_batches(source: Local, x:
         for model in (plain, tuned):
             outputs(model.train(), 3 * x + 1)
             model.eval()
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Have PyTorch use one thread, because its OpenMP threads do not survive a fork."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.usefixtures("one_thread")
+def test_child_forked_while_a_thread_folds_can_fold(pair: tuple[Any, Any], x: Any) -> None:
+    _, tuned = pair
+    stop = Event()
+
+    def fold() -> None:
+        with torch.no_grad():
+            tuned.bn.weight.add_(0.0)  # its value may have changed
+            tuned(x)
+
+    def fold_again() -> None:
+        while not stop.is_set():
+            fold()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(fold_again)
+        try:
+            for _ in range(5):
+                if (child := os.fork()) == 0:
+                    signal.alarm(20)  # ends the child if it waits for the thread
+                    fold()
+                    os._exit(0)
+                assert os.waitpid(child, 0)[1] == 0
+        finally:
+            stop.set()
