@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -255,6 +256,7 @@ def _run(
         os.closerange(channel + 1, os.sysconf("SC_OPEN_MAX"))
         os.environ.clear()
         os.environ.update(environment)
+        tempfile.tempdir = None  # a module that the server imported may have asked for it
         os.chdir(folder)
         module, _, name = function.partition(":")
         getattr(importlib.import_module(module), name)(channel, *arguments)

@@ -11,6 +11,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -76,6 +77,10 @@ def load(module: str) -> None:
 
 def variable(name: str) -> str | None:
     return os.environ.get(name)
+
+
+def temporary_folder() -> str:
+    return tempfile.gettempdir()
 
 
 def crash() -> None:

@@ -136,6 +136,17 @@ def test_child_has_its_parents_working_folder_and_environment(
     later.close()
 
 
+def test_child_has_its_own_temporary_folder_whatever_its_server_has_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python keeps the first answer. Some modules, such as PyTorch's compiler, ask at import."""
+    (tmp_path / "asks_at_import.py").write_text("import tempfile\ntempfile.gettempdir()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    child = Child({"TMPDIR": str(tmp_path)}, importing=["asks_at_import"])
+    assert child.call(remote.temporary_folder, timeout=LONG) == str(tmp_path)
+    child.close()
+
+
 def test_child_works_in_the_root_if_its_parents_folder_was_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
