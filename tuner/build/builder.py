@@ -21,6 +21,7 @@ from tuner.build.linker import must_link
 from tuner.errors import ChildFailed, ChildTimeout, MachineError
 from tuner.process.child import Child
 from tuner.process.confine import Confinement
+from tuner.process.scratch import temporary_folder
 from tuner.process.stopping import POLL_SECONDS, wait_for
 
 BUILD_SECONDS = 60.0
@@ -97,7 +98,9 @@ class Builder:
         for a moment longer than the process that started it. Files that it leaves are removed with
         the scratch folder.
         """
-        with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
+        with tempfile.TemporaryDirectory(
+            prefix=prefix, dir=temporary_folder(), ignore_cleanup_errors=True
+        ) as name:
             folder = Path(name)
             try:
                 yield folder

@@ -5,9 +5,10 @@ import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import TemporaryDirectory
 
 from tuner.errors import NoLinker
+from tuner.process.scratch import temporary_folder
 
 NAMES = ("g++", "clang++", "c++", "gcc", "clang", "cc")
 """Compilers that are looked for, in this order."""
@@ -51,15 +52,15 @@ def must_still_link() -> None:
 
 
 def _link_empty_library(compiler: str) -> None:
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(dir=temporary_folder()) as folder:
         to = ["-o", f"{folder}/empty.so", *LIBRARIES]
         run(compiler, "-shared", "-fPIC", "-x", "c", os.devnull, *to)
 
 
 def run(compiler: str, *arguments: str) -> None:
     """Run the compiler on correct sources. Raises NoLinker if it fails."""
-    # Builds use Python's temporary folder, but a compiler takes TMPDIR even if it can't be written.
-    environment = os.environ | {"TMPDIR": gettempdir()}
+    # Python passes over a TMPDIR that can't be written, but a compiler takes it.
+    environment = os.environ | {"TMPDIR": str(temporary_folder())}
     command = [compiler, *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -34,6 +34,7 @@ from tuner.measure.trial import Measured, RunOrder, measure, warm_up, write_case
 from tuner.measure.versions import of_peers
 from tuner.peers import may_be_installed, shares_kernel_process
 from tuner.process.child import Child
+from tuner.process.scratch import temporary_folder
 from tuner.process.shortage import is_shortage
 from tuner.process.stopping import wait_for
 
@@ -91,7 +92,7 @@ class Runner:
             for process in self._peers.values():
                 unless_begun.callback(process.close)
             self._folder = tempfile.TemporaryDirectory(
-                prefix="convtune-cases-", ignore_cleanup_errors=True
+                prefix="convtune-cases-", dir=temporary_folder(), ignore_cleanup_errors=True
             )
             self._child = Child(
                 runtime_only(device),

@@ -27,6 +27,7 @@ from tuner.measure.trial import (
 )
 from tuner.process.child import Child
 from tuner.process.confine import Confinement
+from tuner.process.scratch import temporary_folder
 
 log = structlog.get_logger()
 
@@ -69,7 +70,7 @@ def can_be_confined(probe: Callable[[Path], None]) -> bool:
 def _works_confined(probe: Callable[[Path], None]) -> bool:
     """Return whether the driver works confined. Raise ChildFailed, which is not cached, if it works
     in no process at all."""
-    with TemporaryDirectory(prefix="convtune-confined-") as folder:
+    with TemporaryDirectory(prefix="convtune-confined-", dir=temporary_folder()) as folder:
         try:
             _run_probe(probe, folder, _in_folder(folder, device_files()))
         except ChildFailed as refused:

@@ -24,6 +24,7 @@ from tuner.process import channel
 from tuner.process.channel import Deadline, Malformed
 from tuner.process.confine import Confinement
 from tuner.process.fork_server import Forked, ForkFailed, ForkServer
+from tuner.process.scratch import temporary_folder
 from tuner.process.stopping import check_stopped
 
 OWN_SIGNAL_SECONDS = 1.0
@@ -67,8 +68,8 @@ class Child:
     ) -> None:
         """``environment`` and ``niceness`` are added to those of this process. The child is killed
         if its answer is longer than ``answer_bytes``. It is forked from a process that has imported
-        the modules ``importing``."""
-        self._environment = _environment(environment or {})
+        the modules ``importing``. Its temporary folder is this thread's present one."""
+        self._environment = _environment({"TMPDIR": str(temporary_folder()), **(environment or {})})
         read = {name: self._environment.get(name) for name in READ_AT_IMPORT}
         self._server = _server(tuple(importing), tuple(read.items()))
         self._needed = [name for name in importing if name.partition(".")[0] in NEEDED]

@@ -18,6 +18,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from tuner.errors import NoDiskSpace, UnusableFile
@@ -26,6 +27,9 @@ PREFIX = "convtune-"
 LOCK = ".lock"
 WORKING_BYTES = 4 << 20
 """Disk space for the libraries that are built at once, and the files that they are linked from."""
+
+
+_used: ContextVar[Path | None] = ContextVar("convtune_scratch", default=None)
 
 
 class Scratch:
@@ -66,9 +70,18 @@ class Scratch:
 @contextmanager
 def scratch() -> Iterator[Scratch]:
     """Yield a new folder, in which Python, TVM and the compiler put their temporary files. It is
-    removed at the end."""
-    with scratch_folder() as made, used_as_scratch(made.folder):
-        yield made
+    removed at the end. All threads are affected, so this is not for a user's program."""
+    before = os.environ.get("TMPDIR"), tempfile.tempdir
+    with scratch_folder() as made:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(made.folder)
+        try:
+            yield made
+        finally:
+            environment, tempfile.tempdir = before
+            if environment is None:
+                del os.environ["TMPDIR"]
+            else:
+                os.environ["TMPDIR"] = environment
 
 
 @contextmanager
@@ -88,17 +101,18 @@ def scratch_folder() -> Iterator[Scratch]:
 
 @contextmanager
 def used_as_scratch(folder: Path) -> Iterator[None]:
-    """Have Python, TVM and the compiler put their temporary files into the folder, in the block."""
-    before = os.environ.get("TMPDIR"), tempfile.tempdir
-    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    """Let the folder be this thread's :func:`temporary_folder` in the block. Python's temporary
+    folder stays, because a user's program may use it, also in other threads."""
+    before = _used.set(folder)
     try:
         yield
     finally:
-        environment, tempfile.tempdir = before
-        if environment is None:
-            del os.environ["TMPDIR"]
-        else:
-            os.environ["TMPDIR"] = environment
+        _used.reset(before)
+
+
+def temporary_folder() -> Path:
+    """Return the folder for a job's temporary files: this thread's, or else Python's."""
+    return _used.get() or Path(tempfile.gettempdir())
 
 
 def must_have_room(needed: int, allowed: int) -> None:
@@ -117,7 +131,7 @@ def must_have_room(needed: int, allowed: int) -> None:
 def must_be_usable() -> None:
     """Raise UnusableFile or NoDiskSpace if the temporary folder may have made a build or
     measurement fail: no library can be loaded from it, or less than WORKING_BYTES is free."""
-    must_hold_libraries(Path(tempfile.gettempdir()))
+    must_hold_libraries(temporary_folder())
     _must_be_free("the libraries that are built and loaded", WORKING_BYTES, "make room there")
 
 
@@ -134,7 +148,7 @@ def must_hold_libraries(folder: Path) -> None:
 
 
 def _must_be_free(what: str, needed: int, way_out: str) -> None:
-    folder = tempfile.gettempdir()
+    folder = temporary_folder()
     free = shutil.disk_usage(folder).free
     if needed > free:
         limit = f"{folder} has {free} free; {way_out}, or set TMPDIR to a larger disk"

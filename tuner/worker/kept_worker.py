@@ -38,7 +38,8 @@ class KeptWorker:
     def acquire(self, device: Device) -> Iterator[Worker]:
         """Yield the worker for a device to one thread at a time; other threads wait.
 
-        Temporary files are written to the scratch folder in this context.
+        In this context, the scratch folder is this thread's
+        :func:`~tuner.process.scratch.temporary_folder`.
         """
         while not self._turn.acquire(timeout=POLL_SECONDS):
             check_stopped()

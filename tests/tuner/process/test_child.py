@@ -14,6 +14,7 @@ from tests.tuner.measure.remote import gone
 from tuner.errors import ChildCrashed, ChildError, ChildFailed, ChildTimeout, MachineError
 from tuner.process.child import Child
 from tuner.process.confine import Confinement
+from tuner.process.scratch import used_as_scratch
 
 LONG = 30.0
 
@@ -57,6 +58,15 @@ def test_child_starts_with_the_first_call_and_lives_on(child: Child) -> None:
 def test_child_has_the_parents_environment_and_given_variables(child: Child) -> None:
     assert child.call(remote.variable, "PLANTED", timeout=LONG) == "yes"
     assert child.call(remote.variable, "PATH", timeout=LONG) == os.environ["PATH"]
+
+
+def test_child_has_the_temporary_folder_of_the_thread_that_made_it(tmp_path: Path) -> None:
+    with used_as_scratch(tmp_path):
+        child = Child()
+    with ThreadPoolExecutor(1) as other:
+        found = other.submit(child.call, remote.temporary_folder, timeout=LONG).result()
+    assert found == str(tmp_path)
+    child.close()
 
 
 def test_an_exception_comes_with_its_traceback_and_the_process_stays(child: Child) -> None:

@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,11 +17,15 @@ import pytest
 from sqlalchemy.engine import Engine
 
 from db import queue
+from db.contract.order import JobOrder
 from db.fleet.workers import list_workers
+from templates.conv1d.workload import Conv1dWorkload
 from tests import databases
 from tests.db.storage_rows import submitted
 from tuner.device.detect import detect
 from tuner.device.device import Device
+from tuner.job.progress import Progress
+from tuner.process.scratch import LOCK, temporary_folder
 from tuner.settings import Settings
 from tuner.worker.kept_worker import KeptWorker
 from tuner.worker.worker import Worker
@@ -59,8 +63,8 @@ def device() -> Device:
 def acquired(kept: KeptWorker, device: Device) -> Iterator[tuple[Worker, Path]]:
     """Acquire the worker; yield it and its scratch folder, in which a temporary file is left."""
     with kept.acquire(device) as worker:
-        folder = Path(tempfile.gettempdir())
-        tempfile.mkstemp()
+        folder = temporary_folder()
+        (folder / "left").touch()
         yield worker, folder
 
 
@@ -81,6 +85,59 @@ def test_next_job_has_the_same_worker(
         assert again == (worker, folder)
     kept.close()
     assert list(temporary.iterdir()) == []
+
+
+def test_job_writes_all_temporary_files_to_the_scratch_folder(
+    kept: KeptWorker, engine: Engine, device: Device, temporary: Path
+) -> None:
+    seen = set[Path]()
+
+    def look(_: Progress) -> None:
+        seen.update(temporary.iterdir(), *(path.iterdir() for path in temporary.glob("*/")))
+
+    job, _ = queue.submit(engine, JobOrder.of(Conv1dWorkload(M=64, N=3), target="cpu", trials=1))
+    with acquired(kept, device) as (worker, folder):
+        claimed = worker.claim("cpu", job.id)
+        assert claimed is not None
+        worker.take(claimed, look)
+    assert queue.get(engine, job.id).state == "succeeded"
+    assert {path for path in seen if path.parent == temporary} == {
+        folder,
+        folder.with_name(f"{folder.name}{LOCK}"),
+    }
+    prefixes = {path.name.rpartition("-")[0] for path in seen if path.parent == folder}
+    assert prefixes >= {"convtune-job", "convtune-cases"}
+
+
+def test_programs_own_temporary_files_outlive_the_kept_worker(
+    kept: KeptWorker, device: Device, temporary: Path
+) -> None:
+    with acquired(kept, device), ThreadPoolExecutor(1) as thread:
+        own = {tempfile.mkdtemp(), thread.submit(tempfile.mkdtemp).result()}
+    kept.close()
+    assert {str(path) for path in temporary.iterdir()} == own
+
+
+def test_kept_workers_of_two_threads_leave_the_temporary_folder_as_it_was(
+    kept: KeptWorker, engine: Engine, device: Device, temporary: Path
+) -> None:
+    """The second worker is acquired before the first is left, and left after it."""
+    second_began, first_ended = threading.Event(), threading.Event()
+
+    def use_another() -> None:
+        another = KeptWorker(engine, Settings(build_workers=1))
+        with closing(another), another.acquire(device):
+            second_began.set()
+            first_ended.wait()
+
+    with ThreadPoolExecutor(1) as thread:
+        with kept.acquire(device):
+            second = thread.submit(use_another)
+            second_began.wait()
+        kept.close()
+        first_ended.set()
+        second.result()
+    assert tempfile.gettempdir() == os.environ["TMPDIR"] == str(temporary)
 
 
 def test_each_device_has_its_own_kept_worker(kept: KeptWorker, device: Device) -> None:
