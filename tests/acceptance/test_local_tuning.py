@@ -1,14 +1,17 @@
 """Tuning from Python without a service, and the error if there is no compiler."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from processes import Database, started
+from processes import ROOT, SECONDS, Database, started, until
 from sqlalchemy import update
 
+from db import queue
 from db.results import trials
 from db.sql.tables import bests
 from db.sql.transaction import writing
@@ -27,6 +30,14 @@ from tuner.settings import Settings
 
 NOWHERE = "http://127.0.0.1:1"
 SHAPE = {"M": 512, "N": 8}
+IN_A_THREAD = """
+import sys
+from threading import Thread
+from tuner.client.local import Local
+options = {"target": "cpu", "trials": 300, "baselines": "none"}
+Thread(target=lambda: Local().tune("conv1d", M=512, N=8, **options)).start()
+sys.stdin.read()
+"""
 
 
 def test_client_tunes_locally_and_loads_the_library(
@@ -58,6 +69,23 @@ def test_client_tunes_locally_and_loads_the_library(
             local.best("conv1d", M=513, N=8)
         with pytest.raises(UnknownStrategy):
             local.tune("conv1d", SHAPE, search="luck")
+
+
+def test_job_of_a_thread_is_given_back_if_the_main_thread_ends(database: Database) -> None:
+    """Python's executors take no work any more then, although it waits for the thread."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", IN_A_THREAD],
+        cwd=ROOT,
+        env=os.environ | {"TUNER_DATABASE_URL": database.url, "TUNER_BUILD_WORKERS": "1"},
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(lambda: any(job.trials_measured for job in queue.list_jobs(database.engine).items))
+    _, said = process.communicate(timeout=SECONDS)  # closes the standard input
+    (job,) = queue.list_jobs(database.engine).items
+    assert (job.state, job.error) == ("queued", None)
+    assert "the program ends" in said.splitlines()[-1]
 
 
 def test_best_signed_by_another_key_loads_after_it_is_tuned_again_here(

@@ -156,9 +156,10 @@ class Local(Source):
         """Tune a shape in this process and return its best.
 
         The options are those of :meth:`tuner.client.Client.submit`. ``bar`` shows a progress bar on
-        standard error. If the search is interrupted, the job is given back: the same call continues
-        from its stored trials. If a living worker can continue it, the KeyboardInterrupt says so in
-        a note. Raises BadOrder before anything is stored, and TunerError if there is no winner.
+        standard error. If the search is interrupted, or the main thread ends while another thread
+        searches, the job is given back: the same call continues from its stored trials. If a living
+        worker can continue it, the exception says so in a note. Raises BadOrder before anything is
+        stored, and TunerError if there is no winner.
         """
         terms, shape = split_terms(given)
         wanted, how = workload_of(operator, workload, shape), parse_terms(terms)

@@ -37,7 +37,8 @@ _checks = _Checks()
 
 
 class Stopped(BaseException):
-    """The process was asked to end. It is no Exception, so that no handler of errors catches it."""
+    """The process was asked to end, or is ending. It is no Exception, so that no handler of errors
+    catches it."""
 
 
 def stop_on_signals() -> None:

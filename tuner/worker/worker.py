@@ -39,7 +39,7 @@ from tuner.job.publish import Signing, signer_of
 from tuner.library.signing_key import own_key, public_key_of
 from tuner.measure.confined import can_be_confined, probe_driver
 from tuner.process.scratch import Scratch
-from tuner.process.stopping import check_stopped, pause
+from tuner.process.stopping import Stopped, check_stopped, pause
 from tuner.settings import Settings
 from tuner.worker.metrics import WorkerMetrics
 
@@ -283,6 +283,10 @@ class Worker:
             except (TunerError, OSError) as error:
                 check_stopped()  # a signal that ends this process may have ended its child first
                 blame_job(error)
+                raise
+            except RuntimeError as error:
+                if "cannot schedule new futures" in str(error):  # has no type of its own
+                    raise Stopped("the program ends, or this worker was closed") from error
                 raise
 
     def _counting_watch(
