@@ -205,7 +205,7 @@ def test_model_tune_passes_its_options_to_the_workloads(
     ("given", "says"),
     [
         (("own_nets:Images", "--input", "3x0x8"), "input: '3x0x8' is no input shape"),
-        (("own_nets:Images", "--input", "8"), "give CxHxW or CxM, as 3x224x224"),
+        (("own_nets:Images", "--input", "8"), "give CxHxW or CxM, without the batch, as 3x224x224"),
         (("own_nets:double", "--input", "4x9"), "own_nets:double: none of its layers can be tuned"),
     ],
 )
