@@ -10,6 +10,7 @@ with the library. Needs PyTorch and a CPU.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import subprocess
@@ -121,7 +122,7 @@ def _measured(library: str, pytorchs_threads: int) -> dict[str, float | None]:
         load_runtime("cpu")
         module, y = tvm_ffi.load_module(library), np.empty(16384 + 31, np.float32)
         if pytorchs_threads:
-            openmp.use_pytorchs(module, pytorchs_threads)
+            openmp.use_pytorchs(module, ctypes.CDLL(library), pytorchs_threads)
         main = module["main"]
 
         def ours() -> None:

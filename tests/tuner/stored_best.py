@@ -75,6 +75,7 @@ def store(
         template_version=manifest["template_version"],
         tvm_version=TVM,
         config=manifest["config"],
+        threads=manifest["threads"],
         time_us=20.0,
         timing=manifest["timing"],
         gflops=50.0,

@@ -5,6 +5,7 @@ Neither TVM's compiler nor the service is needed.
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import hashlib
 import os
@@ -27,8 +28,9 @@ from tuner.library.runtime import load_runtime, take_threads
 
 _NO_CONTEXT = nullcontext()
 _NO_MORE_CHANGES = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
-_modules: dict[str, Any] = {}
-"""Loaded modules by the SHA-256 of their library; they stay for the life of the process."""
+_modules: dict[str, tuple[Any, ctypes.CDLL]] = {}
+"""Loaded libraries, as modules of tvm-ffi and as ctypes has them, by their SHA-256; they stay for
+the life of the process."""
 
 
 class Library:
@@ -78,9 +80,9 @@ class Library:
         self._bytes = tuple(argument.bytes for argument in self.arguments)
         self._outputs = self.workload.outputs
         self._shapes = tuple(output.shape for output in self._outputs)
-        self._module = _module(path, self.kind, manifest.library.sha256)
+        self._module, file = _loaded(path, self.kind, manifest.library.sha256)
         if self.threads is not None and self.threads > 1:
-            openmp.use_pytorchs(self._module, self.threads)
+            openmp.use_pytorchs(self._module, file, self.threads)
         self._main = self._module["main"]
         self._workspace = workspace.elements(self._module)
         self._run = self._main if self.kind == "cpu" else self._on_gpu
@@ -279,8 +281,8 @@ def _read(path: Path, sha256: str) -> bytes:
     return content
 
 
-def _module(path: Path, kind: str, sha256: str) -> Any:
-    """Return the library as a module of tvm-ffi, loaded if it is not yet.
+def _loaded(path: Path, kind: str, sha256: str) -> tuple[Any, ctypes.CDLL]:
+    """Return the library as a module of tvm-ffi and as ctypes has it, loaded if it is not yet.
 
     The file is read and hashed each time. Raises BrokenArtifact, MissingRuntime.
     """
@@ -294,9 +296,10 @@ def _module(path: Path, kind: str, sha256: str) -> Any:
         with _sealed(content) as copy:
             module = tvm_ffi.load_module(copy)
             module["main"]  # raises AttributeError if the file is not a library of ours
+            file = ctypes.CDLL(copy)
     except (AttributeError, RuntimeError, OSError) as error:
         raise BrokenArtifact(f"{path} can't be loaded: {error}") from error
-    return _modules.setdefault(sha256, module)
+    return _modules.setdefault(sha256, (module, file))
 
 
 @contextmanager

@@ -94,6 +94,39 @@ print(first, os.waitpid(child, 0)[1])
     assert said(libraries, code) == "True 0"
 
 
+FORKED = """
+import signal
+first = right()
+child = os.fork()
+if not child:
+    signal.alarm(20)  # or it would wait for ever
+    os._exit(not (right() and {then}))
+print(first, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+"""The end of programs whose forked child calls the library, and then does something else."""
+
+
+def test_numpy_program_may_call_a_library_in_a_forked_child_beside_pytorch(
+    libraries: dict[str, Path],
+) -> None:
+    """tvm-ffi imports PyTorch if it is installed, so the loops run on OpenMP's threads, which a
+    forked child lacks."""
+    code = "import os; os.environ['OMP_NUM_THREADS'] = '2'\n" + BEGIN.format(first="")
+    assert fresh.run(code + FORKED.format(then=True), libraries["full-parallel"]) == "True 0"
+
+
+def test_pytorch_program_may_call_a_library_in_a_forked_child(libraries: dict[str, Path]) -> None:
+    """The child loads another library as well. PyTorch keeps its number of threads there."""
+    then = """
+        np.array_equal(
+            load(Path(sys.argv[1]).with_name("same-parallel.so"))(x[:1001], w[:7]),
+            np.correlate(x[:1001], w[:7], "same"),
+        ) and torch.get_num_threads() == 2
+    """
+    code = "torch.set_num_threads(2)\n" + FORKED.format(then=then)
+    assert said(libraries, code) == "True 0"
+
+
 def test_library_is_right_within_a_parallel_region_of_openmp(libraries: dict[str, Path]) -> None:
     code = """
 import ctypes
@@ -116,8 +149,8 @@ import torch, tvm_ffi, sys
 load_runtime("cpu")
 take_threads(2)
 module, loaded = tvm_ffi.load_module(sys.argv[1]), ctypes.CDLL(sys.argv[1])
-openmp.use_pytorchs(module, 2)
-openmp.use_pytorchs(module, 2)  # another time changes nothing
+openmp.use_pytorchs(module, loaded, 2)
+openmp.use_pytorchs(module, loaded, 2)  # another time changes nothing
 Group = ctypes.POINTER(ctypes.c_uint64)
 Task = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, Group, ctypes.c_void_p)
 Launch = ctypes.CFUNCTYPE(ctypes.c_int, Task, ctypes.c_void_p, ctypes.c_int)
@@ -168,13 +201,13 @@ tvm.compile(schedule.mod, target="llvm").export_library(sys.argv[1])
 """
     run(code, made)
     called = """
-import os, sys
+import ctypes, os, sys
 import numpy as np, tvm_ffi
 from tuner.library.runtime import load_runtime, take_threads
 load_runtime("cpu")
 take_threads(2)
 module = tvm_ffi.load_module(sys.argv[1])
-openmp.use_pytorchs(module, 2)
+openmp.use_pytorchs(module, ctypes.CDLL(sys.argv[1]), 2)
 x, y = np.ones(4096, np.float32), np.empty(4096, np.float32)
 before = len(os.listdir("/proc/self/task"))
 module["main"](x, y)

@@ -58,6 +58,29 @@ def test_package_computes_with_its_own_runtime(variant: Path, tmp_path: Path) ->
     assert code == "0"
 
 
+@pytest.mark.parametrize("openmp", ["", "torch._C.__file__ = '/nowhere.so'"])
+def test_package_works_in_a_forked_child(variant: Path, tmp_path: Path, openmp: str) -> None:
+    """A forked child lacks the threads of PyTorch's OpenMP. If PyTorch was built without OpenMP, it
+    lacks TVM's."""
+    program = f"""
+import os, signal
+{openmp}
+torch.set_num_threads(2)
+call = dict(padding=31, kind="convolve")
+y = shipped.conv1d(x, w, **call)
+child = os.fork()
+if not child:
+    signal.alarm(20)  # or it would wait for ever
+    os._exit(not torch.equal(shipped.conv1d(x, w, **call), y))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = alone(variant, tmp_path / "site", BEGINNING + program)
+    assert done.returncode == 0, done.stderr
+    computed, ended = done.stdout.splitlines()
+    assert "computed by conv1d-" in computed
+    assert ended == "0"
+
+
 def test_changed_library_in_a_package_is_reported_and_never_loaded(
     variant: Path, tmp_path: Path
 ) -> None:

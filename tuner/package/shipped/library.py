@@ -38,7 +38,7 @@ class Library:
             take_threads(min(threads, threads_here()))
         module = tvm_ffi.load_module(str(path))
         if threads > 1:
-            use_pytorchs(module, threads)
+            use_pytorchs(module, path, threads)
         self._main = module["main"]
         self._channels_last = kernel.call.channels_last
         self._scratch = math.prod(self._shapes["workspace"]) if "workspace" in self._shapes else 0

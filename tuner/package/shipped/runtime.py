@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,9 @@ _LIBRARIES = {
 }
 """For each kind of device, the libraries that run its kernels, each with a function that it
 registers. A library whose function is registered is loaded already."""
+_tvms: dict[int, int | None] = {}
+"""What kernels' pointers to the function that runs parallel loops held before the loops ran on
+PyTorch's threads, by the pointers' addresses."""
 
 
 def load_runtime(kind: str) -> None:
@@ -38,19 +41,42 @@ def take_threads(threads: int) -> None:
     os.environ.setdefault("TVM_NUM_THREADS", str(threads))
     os.environ.setdefault("TVM_BIND_THREADS", "0")
     os.environ.setdefault("TVM_THREAD_POOL_SPIN_COUNT", "2000")
-
-
-def use_pytorchs(module: Any, threads: int) -> None:
-    """Let a loaded library's parallel loops run on PyTorch's OpenMP threads: as many as
-    ``torch.set_num_threads`` allows, but at most ``threads``. The library stays on TVM's threads
-    if it was built by a release without OpenMP, or if PyTorch was built without OpenMP."""
-    if module.implements_function("use_openmp") and (addresses := _addresses_of_openmp()):
-        module["use_openmp"](*addresses, threads)
+    _take_one_after_a_fork()
 
 
 @cache
-def _addresses_of_openmp() -> tuple[int, ...]:
-    """Return the addresses of the functions that ``use_openmp`` takes; () if one is missing."""
+def _take_one_after_a_fork() -> None:
+    """Let forked children use one of TVM's threads: the others stay with this process."""
+    os.register_at_fork(after_in_child=partial(os.environ.update, TVM_NUM_THREADS="1"))
+
+
+def use_pytorchs(module: Any, path: Path, threads: int) -> None:
+    """Let the parallel loops of the library that was loaded from ``path`` run on PyTorch's OpenMP
+    threads: as many as ``torch.set_num_threads`` allows, but at most ``threads``. The library stays
+    on TVM's threads if it was built by a release without OpenMP, if PyTorch was built without
+    OpenMP, or if this process was forked from one that has such libraries."""
+    addresses, owner = _addresses_of_openmp()
+    if not addresses or owner != os.getpid() or not module.implements_function("use_openmp"):
+        return
+    try:
+        launch = ctypes.c_void_p.in_dll(ctypes.CDLL(str(path)), "__TVMBackendParallelLaunch")
+    except ValueError:  # it has no parallel loop
+        return
+    _tvms.setdefault(ctypes.addressof(launch), launch.value)
+    module["use_openmp"](*addresses, threads)
+
+
+def _return_to_tvms() -> None:
+    """Let all parallel loops run on TVM's threads again."""
+    for address, launch in _tvms.items():
+        ctypes.c_void_p.from_address(address).value = launch
+
+
+@cache
+def _addresses_of_openmp() -> tuple[tuple[int, ...], int]:
+    """Return the addresses of the functions that ``use_openmp`` takes, () if one is missing, and
+    this process's id. A forked child would wait for OpenMP's threads, which stay here, for ever."""
+    os.register_at_fork(after_in_child=_return_to_tvms)
     names = (
         "GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads", "_ZN2at15get_num_threadsEv",
     )  # fmt: skip
@@ -58,8 +84,8 @@ def _addresses_of_openmp() -> tuple[int, ...]:
         pytorch = ctypes.CDLL(torch._C.__file__, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
         found = [getattr(pytorch, name) for name in names]
     except (OSError, AttributeError):
-        return ()
-    return tuple(ctypes.cast(each, ctypes.c_void_p).value or 0 for each in found)
+        return (), os.getpid()
+    return tuple(ctypes.cast(each, ctypes.c_void_p).value or 0 for each in found), os.getpid()
 
 
 def _folder() -> Path:
