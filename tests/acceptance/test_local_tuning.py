@@ -38,6 +38,16 @@ options = {"target": "cpu", "trials": 300, "baselines": "none"}
 Thread(target=lambda: Local().tune("conv1d", M=512, N=8, **options)).start()
 sys.stdin.read()
 """
+IN_A_THREAD_AND_CLOSED = """
+import sys
+from threading import Thread
+from tuner.client.local import Local
+local = Local()
+options = {"target": "cpu", "trials": 300, "baselines": "none"}
+Thread(target=lambda: local.tune("conv1d", M=512, N=8, **options)).start()
+sys.stdin.read()
+local.close()
+"""
 
 
 def test_client_tunes_locally_and_loads_the_library(
@@ -71,10 +81,13 @@ def test_client_tunes_locally_and_loads_the_library(
             local.tune("conv1d", SHAPE, search="luck")
 
 
-def test_job_of_a_thread_is_given_back_if_the_main_thread_ends(database: Database) -> None:
+@pytest.mark.parametrize("program", [IN_A_THREAD, IN_A_THREAD_AND_CLOSED])
+def test_job_of_a_thread_is_given_back_if_the_main_thread_ends_or_closes(
+    database: Database, program: str
+) -> None:
     """Python's executors take no work any more then, although it waits for the thread."""
     process = subprocess.Popen(
-        [sys.executable, "-c", IN_A_THREAD],
+        [sys.executable, "-c", program],
         cwd=ROOT,
         env=os.environ | {"TUNER_DATABASE_URL": database.url, "TUNER_BUILD_WORKERS": "1"},
         stdin=subprocess.PIPE,

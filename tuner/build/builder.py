@@ -6,7 +6,7 @@ import queue
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from tuner.errors import ChildFailed, ChildTimeout, MachineError
 from tuner.process.child import Child
 from tuner.process.confine import Confinement
 from tuner.process.scratch import temporary_folder
-from tuner.process.stopping import POLL_SECONDS, wait_for
+from tuner.process.stopping import unended, wait_for
 
 BUILD_SECONDS = 60.0
 """Default limit of a build, in seconds."""
@@ -142,7 +142,7 @@ class Builder:
                 for child, library in self._building.items():
                     if library.is_relative_to(folder):
                         child.interrupt()
-            left = wait(left, POLL_SECONDS).not_done
+            left = unended(left)
 
     def _build(self, order: BuildOrder) -> Built:
         try:

@@ -19,7 +19,7 @@ from tuner.errors import ChildTimeout
 from tuner.measure.confined import ENVIRONMENT, LIMITED
 from tuner.peers import IMPORTED, import_libraries, may_be_installed, shares_kernel_process
 from tuner.process.child import Child
-from tuner.process.stopping import POLL_SECONDS, check_stopped, pause, wait_for
+from tuner.process.stopping import check_stopped, pause, unended, wait_for
 
 RUNTIME = ("tvm", "tuner.compare.stage")
 """Modules that are imported before a process for libraries is forked. A process for peers on the
@@ -83,7 +83,7 @@ class PeerProcess:
 
     def wait(self) -> None:
         """Wait until importing and compiling are done or have failed."""
-        while wait([self._begun], POLL_SECONDS).not_done:
+        while unended([self._begun]):
             check_stopped()
 
     def stage(self) -> Stage:

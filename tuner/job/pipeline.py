@@ -15,7 +15,7 @@ from tuner.build.compile import Built
 from tuner.compare.measuring import Measuring
 from tuner.measure.trial import Measured
 from tuner.plan.plan import Config, Plan
-from tuner.process.stopping import POLL_SECONDS, check_stopped
+from tuner.process.stopping import POLL_SECONDS, check_stopped, unended
 
 BATCH = 8
 
@@ -78,7 +78,7 @@ def measured_candidates(
             if not pending:
                 return
             builds = [each.build for each in pending]
-            while not runner.overlaps_builds and wait(builds, POLL_SECONDS).not_done:
+            while not runner.overlaps_builds and unended(builds):
                 check()
             while (first := _first_ended(pending, runner)) is None:
                 in_flight = [each for one in pending for each in one.futures if not each.done()]
@@ -93,7 +93,7 @@ def measured_candidates(
             if result is not None:
                 built.order.library.unlink(missing_ok=True)
         _cancel(pending)  # runs still in flight would disturb the next measurements
-        while wait([each.run for each in pending if each.run], POLL_SECONDS).not_done:
+        while unended(each.run for each in pending if each.run):
             check()
     finally:  # builds of a job that ends early would delay the next job's
         _cancel(pending)
@@ -109,7 +109,7 @@ def _try_again_alone(
     """Wait until the others are no longer in flight, then repeat the step in which the candidate
     failed. Return the candidate when it has ended."""
     check()
-    while wait([f for each in others for f in each.futures], POLL_SECONDS).not_done:
+    while unended(f for each in others for f in each.futures):
         check()
     order = failed.build.result().order
     again = _Candidate(failed.config, failed.build if failed.run else builder.submit(order))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from types import FrameType
@@ -108,9 +108,19 @@ def pause(seconds: float) -> None:
 def wait_for(future: Future[T]) -> T:
     """Return ``future.result()``, and look at the stop flag while waiting for it."""
     check_stopped()
-    while wait([future], POLL_SECONDS).not_done:
+    while unended([future]):
         check_stopped()
     return future.result()
+
+
+def unended(futures: Iterable[Future[T]]) -> set[Future[T]]:
+    """Wait until the futures have ended, but not for longer than waiting code may. Return those
+    that have not.
+
+    A future that an executor cancelled at its shutdown has ended: ``wait`` would never return it.
+    """
+    left = [each for each in futures if not each.done()]
+    return wait(left, POLL_SECONDS).not_done if left else set()
 
 
 def _stop_handler(what: type[BaseException]) -> Callable[[int, FrameType | None], None]:

@@ -13,9 +13,9 @@ from sqlalchemy.engine import Engine
 from tuner.device.device import Device
 from tuner.library import trust
 from tuner.process.scratch import scratch_folder, used_as_scratch
-from tuner.process.stopping import POLL_SECONDS, check_stopped
+from tuner.process.stopping import POLL_SECONDS, Stopped, check_stopped
 from tuner.settings import Settings
-from tuner.worker.worker import Worker
+from tuner.worker.worker import ENDS, Worker
 
 
 class KeptWorker:
@@ -39,17 +39,22 @@ class KeptWorker:
         """Yield the worker for a device to one thread at a time; other threads wait.
 
         In this context, the scratch folder is this thread's
-        :func:`~tuner.process.scratch.temporary_folder`.
+        :func:`~tuner.process.scratch.temporary_folder`. Raises Stopped if another thread closes
+        the worker meanwhile.
         """
         while not self._turn.acquire(timeout=POLL_SECONDS):
             check_stopped()
+        kept = None
         try:
             kept = self._worker_for(device)
             with used_as_scratch(kept.folder):
                 yield kept.worker
                 kept.worker.leave()
-        except BaseException:
+        except BaseException as error:
+            was_closed = kept is not None and kept is not self._kept
             self.close()
+            if was_closed and isinstance(error, Exception):
+                raise Stopped(ENDS) from error
             raise
         finally:
             self._turn.release()

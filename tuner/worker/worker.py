@@ -12,6 +12,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Collection
+from concurrent.futures import CancelledError
 from typing import Any, Literal
 
 import structlog
@@ -57,6 +58,8 @@ READY_SECONDS = 10.0
 TRIALS_PER_READ = 100
 """How many newly stored trials are read at once to be counted. A progress report usually comes
 after a single new trial."""
+ENDS = "the program ends, or this worker was closed"
+"""The reason to give a job back if executors take no work any more, or have cancelled it."""
 
 
 class Worker:
@@ -286,8 +289,10 @@ class Worker:
                 raise
             except RuntimeError as error:
                 if "cannot schedule new futures" in str(error):  # has no type of its own
-                    raise Stopped("the program ends, or this worker was closed") from error
+                    raise Stopped(ENDS) from error
                 raise
+            except CancelledError as error:
+                raise Stopped(ENDS) from error
 
     def _counting_watch(
         self, job: Job, watch: Callable[[Progress], None]
