@@ -144,12 +144,12 @@ class Tuned(InPlace, LookupMixin):
             return self.call_with(input, self.weight, self.bias, residual)
         if isinstance(input, torch.fx.Proxy):
             y = trace_call(self, input, residual)
-        elif self.fused_modules is not None and self.norm is not None and self.norm.is_training():
-            # it must see what the model leaves of the output, not all that PyTorch computes here
+        elif (residual is None and self.fused_modules is not None
+              and self.norm is not None and self.norm.is_training()):  # fmt: skip
+            # the norm must see what the model leaves of the output, not all that is computed here
             self.fused_modules.calls.announce_alone()
             self._record_use("pytorch", str(self.norm.why_unfoldable(input.device.type)))
-            y = self.convolved(input, self._current("weight"), self._current("bias"))
-            return y if residual is None else y + residual
+            return self.convolved(input, self._current("weight"), self._current("bias"))
         else:
             y = self.call_with(input, self._current("weight"), self._current("bias"), residual)
         if self.fused_modules is not None:

@@ -285,6 +285,15 @@ def test_new_statistics_are_used_if_the_norm_counts_no_batches(source: Local, x:
             model.eval()
 
 
+def test_residual_is_added_after_the_batch_norm_in_training(pair: tuple[Any, Any], x: Any) -> None:
+    plain, tuned = pair
+    residual = torch.randn_like(x)
+    for model in pair:
+        model.train()
+    expected = nn.functional.relu6(plain.bn(plain.conv(x)) + residual)
+    assert close(tuned.conv(x, residual), expected)
+
+
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """Have PyTorch use one thread, because its OpenMP threads do not survive a fork."""
