@@ -111,3 +111,12 @@ def test_language_model_case_has_a_length_and_image_case_has_layouts() -> None:
     assert images.name == "convnext_tiny float32 B=2 on a CPU"
     assert "length" not in images.fields
     assert images.layouts == ("NCHW", "NHWC")
+
+
+def test_audio_case_makes_signals_of_its_length() -> None:
+    vocoder = Case("transformers:hifigan", 2, "float16", "cpu", 5)
+    assert vocoder.name == "hifigan float16 B=2 L=5 on a CPU"
+    assert vocoder.layouts == ("",)
+    mels = vocoder.example(None, "")
+    assert mels.shape == (2, 5, 80)
+    assert mels.dtype == torch.float16
