@@ -224,4 +224,5 @@ def test_module_runs_the_library(library: Library) -> None:
     torch.cuda.synchronize()
     with torch.cuda.graph(torch.cuda.CUDAGraph()):
         fresh(late)
-    assert (fresh.used, fresh.reason[:22]) == ("pytorch", "a CUDA graph is captur")
+    assert fresh.used == "pytorch"
+    assert fresh.reason.startswith("a CUDA graph is being captured")
