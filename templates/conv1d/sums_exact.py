@@ -25,6 +25,7 @@ BLOCK = 2**20
 """Elements of an intermediate array. A few arrays of this size are in memory at once."""
 
 Array = NDArray[np.float64]
+Piece = tuple[int, int, int, int, int]
 
 
 def sums(
@@ -44,8 +45,23 @@ def sums(
     outputs = channels_first(workload, result)
     signals = channels_first(workload, x)
     taps = in_correlation_order(workload, w).astype(np.float64)
-    summed = _sums_by_products if workload.multiplier > 1 or workload.is_dense else _sums_depthwise
-    in_threads(lambda b: summed(workload, signals[b], taps, outputs[b]), range(workload.B))
+    several, summed = workload.multiplier, workload.summed
+    by_products = several > 1 or workload.is_dense
+
+    def fill(piece: Piece) -> None:
+        b, row, rows, first, length = piece
+        used = taps_in_reach(workload, first, length)
+        channels = signals[b, row * summed : (row + rows) * summed]
+        window = window_of(workload, channels, first, length, used)
+        filters = np.s_[row * several : (row + rows) * several]
+        kernels = taps[filters, :, used.start : used.stop]
+        place = outputs[b, filters, first : first + length]
+        if by_products:
+            place[...] = _sums_by_products(workload, window, kernels, length)
+        else:
+            place[...] = _sums_depthwise(workload, window, kernels[:, 0], length)
+
+    in_threads(fill, _pieces(workload, by_products))
     return result
 
 
@@ -106,52 +122,52 @@ def blocks(extent: int, step: int) -> Iterator[tuple[int, int]]:
         yield start, min(step, extent - start)
 
 
+def _pieces(workload: Conv1dWorkload, by_products: bool) -> Iterator[Piece]:
+    """Yield the output in pieces: the signal, the first group of channels and their number, the
+    first output and their number. Groups of one channel share a piece if their signals are short.
+    """
+    groups, stride = workload.C // workload.summed, workload.stride
+    if by_products:
+        rows = 1
+        length = BLOCK // max(workload.multiplier, workload.summed * workload.N)
+    else:
+        rows = max(1, BLOCK // (workload.length * stride + workload.span))
+        length = BLOCK // stride
+    for b in range(workload.B):
+        for row in blocks(groups, rows):
+            for output in blocks(workload.length, max(1, length)):
+                yield b, *row, *output
+
+
 def _sums_by_products(
-    workload: Conv1dWorkload, x: NDArray[np.floating[Any]], taps: Array, result: Array
-) -> None:
-    """Write the sums of one signal to ``result`` (F, L), if several output channels share an input
-    or are dense: as a product of matrices for each block of outputs."""
-    summed, several = workload.summed, workload.multiplier
-    rows = workload.C // summed
-    by_row = taps.reshape(rows, several, summed, workload.N)
-    step = max(1, BLOCK // max(several, summed * workload.N))
-    for row in range(rows):
-        channels = x[row * summed : (row + 1) * summed]
-        for first, outputs in blocks(workload.length, step):
-            used = taps_in_reach(workload, first, outputs)
-            window = window_of(workload, channels, first, outputs, used)
-            met = sliding_window_view(window, span_of(workload, used), axis=1)
-            met = met[:, :: workload.stride, :: workload.dilation]
-            flat = met.transpose(0, 2, 1).reshape(summed * len(used), outputs)
-            place = result[row * several : (row + 1) * several, first : first + outputs]
-            place[...] = by_row[row, ..., used.start : used.stop].reshape(several, -1) @ flat
+    workload: Conv1dWorkload, window: Array, kernels: Array, outputs: int
+) -> Array:
+    """Return the sums of a piece if several output channels share an input or are dense, by a
+    product of matrices."""
+    filters, summed, taps = kernels.shape
+    span = (taps - 1) * workload.dilation + 1
+    met = sliding_window_view(window, span, axis=1)[:, :: workload.stride, :: workload.dilation]
+    flat = met.transpose(0, 2, 1).reshape(summed * taps, outputs)
+    return kernels.reshape(filters, -1) @ flat
 
 
-def _sums_depthwise(
-    workload: Conv1dWorkload, x: NDArray[np.floating[Any]], taps: Array, result: Array
-) -> None:
-    """Write the sums of one signal to ``result`` (C, L), if each channel has one kernel.
+def _sums_depthwise(workload: Conv1dWorkload, window: Array, kernels: Array, outputs: int) -> Array:
+    """Return the sums of a piece if each channel has one kernel.
 
     Few taps are added one by one, as shifted multiply-adds, many by a product of Fourier
     transforms. That product is circular, but the values that wrap around lie behind the outputs.
     """
     s, d = workload.stride, workload.dilation
-    step = max(1, BLOCK // (workload.length * s + workload.span))
-    for row, rows in blocks(workload.C, step):
-        kernels = taps[row : row + rows, 0]
-        for first, outputs in blocks(workload.length, max(1, BLOCK // s)):
-            used = taps_in_reach(workload, first, outputs)
-            window = window_of(workload, x[row : row + rows], first, outputs, used)
-            reach = (outputs - 1) * s + 1
-            if len(used) <= DIRECT_TAPS:
-                sums = np.zeros((rows, outputs))
-                for place, t in enumerate(used):
-                    sums += window[:, place * d : place * d + reach : s] * kernels[:, t, None]
-            else:
-                spread = np.zeros((rows, span_of(workload, used)))
-                spread[:, ::d] = kernels[:, used.start : used.stop]
-                sums = correlate_by_fft(window, spread, axes=1)[:, :reach:s]
-            result[row : row + rows, first : first + outputs] = sums
+    rows, taps = kernels.shape
+    reach = (outputs - 1) * s + 1
+    if taps <= DIRECT_TAPS:
+        sums = np.zeros((rows, outputs))
+        for t in range(taps):
+            sums += window[:, t * d : t * d + reach : s] * kernels[:, t, None]
+        return sums
+    spread = np.zeros((rows, (taps - 1) * d + 1))
+    spread[:, ::d] = kernels
+    return correlate_by_fft(window, spread, axes=1)[:, :reach:s]
 
 
 def _one_signal(
