@@ -85,18 +85,26 @@ def not_none(*tensors: Any) -> list[Any]:
     return [each for each in tensors if each is not None]
 
 
-def trace_call(module: torch.nn.Module, *given: Any) -> torch.fx.Proxy:
-    """Record a module's call as one node of the graph that ``torch.fx.symbolic_trace`` builds.
+def trace_call(module: Any, x: torch.fx.Proxy, residual: Any) -> Any:
+    """Record a tuned module's call as a node of the graph that ``torch.fx.symbolic_trace`` makes.
 
-    ``given`` are the tracer's proxies of tensors, or None. Raises WrongArgument if the module
+    The tracer records a hook of the module as operators, and a node would run the hook again. So
+    PyTorch's operators take the node's place if there are hooks. Raises WrongArgument if the module
     itself is traced, because a node can only be the call of a submodule.
     """
-    symbols = not_none(*given)
-    tracer: Any = symbols[0].tracer
+    calls = module.fused_modules and module.fused_modules.calls
+    if module._forward_hooks or module._forward_pre_hooks:
+        if calls is None:
+            return module.plain(x, module.weight, module.bias, residual)
+        calls.announce_alone()
+        return module.convolved(x, module.weight, module.bias)
+    tracer: Any = x.tracer
     path = tracer.path_of_module(module)
     if not path:
         raise WrongArgument(
             "symbolic_trace of a module alone has no node for it; trace the model that calls it"
         )
-    node: torch.fx.Proxy = tracer.create_proxy("call_module", path, tuple(symbols), {})
+    node = tracer.create_proxy("call_module", path, tuple(not_none(x, residual)), {})
+    if calls is not None:
+        calls.announce(node)
     return node

@@ -143,15 +143,14 @@ class Tuned(InPlace, LookupMixin):
                     return self.convolved(input, self.weight, self.bias)
             return self.call_with(input, self.weight, self.bias, residual)
         if isinstance(input, torch.fx.Proxy):
-            y = trace_call(self, input, residual)
-        elif (residual is None and self.fused_modules is not None
-              and self.norm is not None and self.norm.is_training()):  # fmt: skip
+            return trace_call(self, input, residual)
+        if (residual is None and self.fused_modules is not None
+            and self.norm is not None and self.norm.is_training()):  # fmt: skip
             # the norm must see what the model leaves of the output, not all that is computed here
             self.fused_modules.calls.announce_alone()
             self._record_use("pytorch", str(self.norm.why_unfoldable(input.device.type)))
             return self.convolved(input, self._current("weight"), self._current("bias"))
-        else:
-            y = self.call_with(input, self._current("weight"), self._current("bias"), residual)
+        y = self.call_with(input, self._current("weight"), self._current("bias"), residual)
         if self.fused_modules is not None:
             self.fused_modules.calls.announce(y)
         return y

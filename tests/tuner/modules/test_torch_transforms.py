@@ -362,24 +362,6 @@ def test_of_refuses_a_module_that_is_no_convolution(source: Local) -> None:
         DepthwiseConv2d.of(torch.nn.Identity(), source=source)
 
 
-@pytest.mark.parametrize("mode", ["inference", "training"])
-def test_symbolic_trace_of_a_model_keeps_its_layers_as_nodes(
-    source: Local, x: Any, mode: Any
-) -> None:
-    """Tools that quantise, prune or extract features trace a model symbolically. Its tuned layers
-    stay leaves of the graph, with the norms and activations that they took in."""
-    model = Block(usual).eval()
-    model.conv.bias = torch.nn.Parameter(torch.randn(6))
-    plain = outputs(model, x)
-    optimize_(model, x, source=source, mode=mode)
-    traced = torch.fx.symbolic_trace(model)
-    assert close(outputs(traced, x), plain)
-    assert model.conv.used == "tuned"
-    assert [node.target for node in traced.graph.nodes] == [
-        "x", "first", "conv", "bn", "act", "output",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("own", [True, False], ids=["compile()", "torch.compile"])
 def test_already_compiled_model_can_be_optimised(
     source: Local, x: Any, compiled_anew: None, own: bool
