@@ -352,7 +352,8 @@ def _count_change(parent: torch.nn.Module, name: str, module: torch.nn.Module | 
 
 
 def _is_sequence(module: torch.nn.Module) -> bool:
-    return type(module).forward is torch.nn.Sequential.forward
+    # the class of scripted modules raises AttributeError for "forward"
+    return getattr(type(module), "forward", None) is torch.nn.Sequential.forward
 
 
 torch.nn.modules.module.register_module_module_registration_hook(_count_change)
