@@ -96,7 +96,8 @@ def tensors_of(module: Module) -> tuple[Any, Any]:
 
 
 def take_over(module: Module, replacement: Module) -> None:
-    """Give the replacement the module's parametrisations, mode, constants and state hooks.
+    """Give the replacement the module's parametrisations, order of parameters, mode, constants and
+    state hooks.
 
     The replacement was made with the module's weight and bias. The constants are attributes that
     describe the shape, because a model may read ``conv.stride[0]``. They can't be changed.
@@ -106,6 +107,9 @@ def take_over(module: Module, replacement: Module) -> None:
         setattr(replacement, name, getattr(module, name))
     replacement.training = module.training
     _share_parametrizations(module, replacement)
+    own = replacement._parameters
+    for name in module._parameters:
+        own[name] = own.pop(name)
     vars(replacement)["fixed"] = frozenset(names)
     for name in _STATE_HOOKS:
         vars(replacement)[name] = vars(module)[name]

@@ -312,6 +312,22 @@ def test_optimize_and_restore_keep_the_state_of_a_parametrisation(
         assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
 
 
+@pytest.mark.parametrize("mode", ["inference", "training"])
+def test_optimize_and_restore_keep_the_order_of_parameters(
+    source: Local, trained: Local, x: Any, mode: Any
+) -> None:
+    """Without a weight norm or a pruning, a convolution has its bias before its weight."""
+    model = torch.nn.Sequential(torch.nn.Conv2d(6, 6, 3, padding=1, groups=6), torch.nn.SiLU())
+    prune.remove(prune.l1_unstructured(model[0], "weight", amount=0.3), "weight")
+    order = [name for name, _ in model.named_parameters()]
+    assert order == ["0.bias", "0.weight"]
+    report = optimize_(model, x, source=source if mode == "inference" else trained, mode=mode)
+    assert {row.by for row in report.rows} == {"tuned"}
+    assert [name for name, _ in model.named_parameters()] == order
+    restore_(model)
+    assert [name for name, _ in model.named_parameters()] == order
+
+
 def test_state_dict_hooks_of_a_replaced_layer_are_kept(source: Local, x: Any) -> None:
     def rename(module: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
         state[prefix + "weight"] = state.pop(prefix + "kernel", None)
