@@ -9,7 +9,7 @@ from tuner.client.local import Local
 
 pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-from models import close, outputs  # noqa: E402
+from models import close, outputs, scramble  # noqa: E402
 from torch import nn  # noqa: E402
 
 from tuner.torch import capture, optimize_  # noqa: E402
@@ -146,3 +146,37 @@ def test_batch_norm_behind_a_cut_sees_only_what_is_left_in_training(
     for model in (plain, tuned):
         model.eval()
     assert close(outputs(tuned, x), outputs(plain, x))
+
+
+class Chunks(nn.Module):
+    """A causal convolution that computes all chunks of a signal before its batch norm does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.bn = nn.Conv1d(4, 4, 4, groups=4, padding=3), nn.BatchNorm1d(4)
+        self.act = nn.SiLU()
+        scramble(self)
+
+    def forward(self, x: Any) -> Any:
+        cut = [self.conv(chunk)[..., :SAMPLES] for chunk in x.split(SAMPLES, -1)]
+        return torch.cat([self.act(self.bn(y)) for y in cut], -1)
+
+
+@pytest.mark.parametrize("backend", [None, "eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "gradients", [torch.enable_grad, torch.no_grad, torch.inference_mode], ids=lambda f: f.__name__
+)
+def test_chunks_that_are_cut_before_any_is_normalised_are_right(
+    source: Local, gradients: Any, backend: str | None
+) -> None:
+    tuned = Chunks().eval()
+    plain = copy.deepcopy(tuned)
+    layers, _ = survey(tuned, (torch.randn(2, 4, SAMPLES),), {}, Terms(source))
+    (swap,) = swaps_of(tuned, layers)
+    assert layers[0].fused == [tuned.bn, tuned.act]
+    swap.apply()
+    called = torch.compile(tuned, backend=backend) if backend else tuned
+    x = torch.randn(2, 4, 4 * SAMPLES)
+    with gradients():
+        assert close(called(x), plain(x))
+    torch.compiler.reset()
