@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from tuner.torch.model.flow.dataflow import run
+from tuner.errors import WrongArgument
+from tuner.torch.model.flow.dataflow import in_evaluation_mode
 from tuner.torch.model.outputs import tensors
 from tuner.torch.model.swap import Swap
 
@@ -40,17 +41,32 @@ def step(model: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> lis
     """Return the tensors of the model's output in evaluation mode, and its parameters' gradients.
 
     The loss is the sum of the mean squares of the outputs. A parameter without a gradient has None.
-    The model does not change: its ``grad`` attributes stay.
+    The model does not change: its ``grad`` attributes stay. Raises WrongArgument if the model has a
+    reentrant checkpoint.
     """
-    output = tensors(run(model, given, named, with_grad=True))
-    real = [each for each in output if each.requires_grad]
-    parameters = [each for each in model.parameters() if each.requires_grad]
-    if not real or not parameters:
-        return output
-    with torch.enable_grad():  # under the caller's no_grad, too
+    # until the gradients are there, because a checkpoint calls its modules once more for them
+    with in_evaluation_mode(model), torch.enable_grad():
+        output = tensors(model(*given, **named))
+        real = [each for each in output if each.requires_grad]
+        parameters = [each for each in model.parameters() if each.requires_grad]
+        if not real or not parameters:
+            return output
         loss = torch.stack([each.float().square().mean() for each in real]).sum()
-    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
-    return [each.detach() for each in output] + list(gradients)
+        gradients = _gradients(loss, parameters)
+    return [each.detach() for each in output] + gradients
+
+
+def _gradients(loss: torch.Tensor, parameters: list[nn.Parameter]) -> list[Any]:
+    try:
+        return [*torch.autograd.grad(loss, parameters, allow_unused=True)]
+    except RuntimeError as error:
+        if "compatible with .grad()" not in str(error):
+            raise
+        # only backward() gives these gradients, but it would also run hooks, such as an optimiser's
+        raise WrongArgument(
+            "mode is 'training', for which the model must have no reentrant checkpoint: call "
+            "torch.utils.checkpoint.checkpoint with use_reentrant=False"
+        ) from error
 
 
 def _milliseconds(call: Callable[[], Any]) -> float:

@@ -104,10 +104,9 @@ class Dataflow:
     output: list[torch.Tensor] = field(default_factory=list)
 
 
-def run(
-    model: nn.Module, given: tuple[Any, ...], named: dict[str, Any], with_grad: bool = False
-) -> Any:
-    """Return the model's output in evaluation mode, without compiled graphs.
+@contextmanager
+def in_evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Have the model called in evaluation mode, without compiled graphs.
 
     Afterwards its modules have their former modes again.
     """
@@ -115,11 +114,19 @@ def run(
     try:
         for module in modes:  # a model's eval() may do more, such as merge adapters into weights
             module.training = False
-        with torch.compiler.set_stance("force_eager"), torch.set_grad_enabled(with_grad):
-            return model(*given, **named)
+        with torch.compiler.set_stance("force_eager"):
+            yield
     finally:
         for module, mode in modes.items():
             module.training = mode
+
+
+def run(
+    model: nn.Module, given: tuple[Any, ...], named: dict[str, Any], with_grad: bool = False
+) -> Any:
+    """Return the model's output, :func:`in_evaluation_mode`."""
+    with in_evaluation_mode(model), torch.set_grad_enabled(with_grad):
+        return model(*given, **named)
 
 
 def record_dataflow(
