@@ -276,6 +276,8 @@ class Tuned(InPlace, LookupMixin):
         calls = gradients.Calls(
             self.activation, self.computed, backward, partial(backward, tuned=False)
         )
+        if bias is not None and activations.of_sums(self.activation):
+            bias = bias.clone()  # if it is trained alone, a step may change it before backward
         apply: Any = gradients.Differentiated.apply
         return apply(calls, x, weight, bias, residual)
 

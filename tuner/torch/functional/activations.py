@@ -72,6 +72,11 @@ def of_output(activation: Activation) -> bool:
     return activation in ("relu", "relu6")
 
 
+def of_sums(activation: Activation) -> bool:
+    """Return whether the activation's derivative needs the sums before it."""
+    return activation != "none" and not of_output(activation)
+
+
 def derived(activation: Activation, g: torch.Tensor, sums: Any) -> torch.Tensor:
     """Return the gradient of the sums before an activation, for ``g``, the gradient of its result.
 

@@ -111,7 +111,7 @@ class Differentiated(torch.autograd.Function):
         # .data is no view, so later operations may write into it
         output = calls.forward(*given).data  # type: ignore[arg-type]
         told = activations.of_output(calls.activation)
-        again = calls.activation != "none" and not told
+        again = activations.of_sums(calls.activation)
         ctx.calls = calls
         ctx.save_for_backward(
             x, weight, bias if again else None, residual if again else None,

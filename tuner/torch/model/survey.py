@@ -103,10 +103,10 @@ class ModelLayer:
             wanted = tuned.wanted(call.input, purpose="backward")
             if at_once.is_ordered(tuned.operator, wanted, tuned.activation):
                 return ["forward", "backward"]
-        told = self.tuned.activation == "none" or activations.of_output(self.tuned.activation)
+        needs_sums = activations.of_sums(self.tuned.activation)
         several: list[tuple[Purpose, bool]] = [
             ("forward", True),
-            ("sums", not told and (call.needs_grad or is_trained)),
+            ("sums", needs_sums and (call.needs_grad or is_trained)),
             ("backward_input", call.needs_grad),
             ("backward_weight", is_trained),
         ]
