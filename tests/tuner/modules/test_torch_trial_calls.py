@@ -235,6 +235,21 @@ def test_training_takes_nothing_in_if_that_changes_gradients(trained: Local, x: 
     assert report.error < 1e-4
 
 
+def test_layer_stays_pytorchs_if_the_model_changes_what_it_saves(trained: Local, x: Any) -> None:
+    """ReLU6 saves its input, so its output may change in place; a layer saves its output."""
+
+    def call(block: Block, y: Any) -> Any:
+        y = block.act(y)
+        y += 1
+        return y
+
+    model = of(call)
+    report = optimize_(model, x, source=trained, mode="training")
+    assert {row.by for row in report.rows} == {"pytorch"}
+    assert "modified by an inplace operation" in str(report)
+    model(x).sum().backward()
+
+
 class AsksForItsClass(Block):
     def forward(self, x: Any) -> Any:
         y = self.first(x)
