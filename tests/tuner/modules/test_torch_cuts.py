@@ -13,6 +13,7 @@ from models import close, outputs, scramble  # noqa: E402
 from torch import nn  # noqa: E402
 
 from tuner.torch import capture, optimize_  # noqa: E402
+from tuner.torch.model.flow.functions import layers_of  # noqa: E402
 from tuner.torch.model.survey import Terms, survey  # noqa: E402
 from tuner.torch.model.swap import swaps_of  # noqa: E402
 
@@ -62,6 +63,45 @@ class Called(Tail):
     def forward(self, x: Any, whole: bool = False) -> Any:
         y = nn.functional.conv1d(x, self.conv.weight, self.conv.bias, 1, 3, 1, 4)
         return y if whole else y[..., : x.shape[-1]]
+
+
+class Around(nn.Module):
+    """A module that cuts off the output of another, which convolves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = Called()
+
+    def forward(self, x: Any) -> Any:
+        return self.part(x, whole=True)[..., : x.shape[-1]]
+
+
+def function_layer(model: nn.Module, x: Any, source: Local) -> Any:
+    """Have a layer compute the convolution that the model calls as a function; return the layer."""
+    (layer,), _ = survey(model, (x,), {}, Terms(source))
+    (swap,) = swaps_of(model, [layer])
+    swap.apply()
+    return layer.tuned
+
+
+def test_function_layer_computes_what_only_another_module_cuts_off(source: Local) -> None:
+    model, x = Around().eval(), torch.randn(2, 4, SAMPLES)
+    plain = outputs(model.part, x), outputs(model, x)
+    with torch.no_grad():
+        whole = model.part(x, whole=True)
+        function_layer(model, x, source)
+        for part in (model.part, copy.deepcopy(model.part), copy.deepcopy(model).part):
+            assert close(part(x, whole=True), whole)
+    assert all(map(close, (outputs(model.part, x), outputs(model, x)), plain))
+
+
+def test_function_layer_of_a_copied_part_leaves_out_what_the_part_cuts_off(source: Local) -> None:
+    model, x = nn.Sequential(Called()).eval(), torch.randn(2, 4, SAMPLES)
+    plain = outputs(model, x)
+    assert function_layer(model, x, source).mode == "causal"
+    copied = copy.deepcopy(model[0])
+    assert [layer.mode for layer in layers_of(copied)] == ["causal"]
+    assert close(outputs(copied, x), plain)
 
 
 @pytest.mark.parametrize("make", [Tail, Called])

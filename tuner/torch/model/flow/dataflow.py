@@ -44,6 +44,9 @@ class Head(nn.Module):
 
 HEAD = Head()
 
+ModuleCall = tuple[nn.Module, int]
+"""A module that is being called, and the number of functions that were called before."""
+
 
 @dataclass
 class ConvolutionCall:
@@ -63,6 +66,8 @@ class ConvolutionCall:
     changes_layout: bool = False
     """Whether a tuned layer's output has another memory layout than PyTorch's."""
     behind: list[nn.Module] = field(default_factory=list)
+    caller: ModuleCall | None = None
+    """The module that calls the convolution as a function; None if the convolution is a module."""
     apart: str = ""
     """The reason why the next module is not in ``behind``; empty if none was cut off."""
 
@@ -160,7 +165,7 @@ class _Watch(TorchFunctionMode):
         self._outputs: dict[int, _Output] = {}
         self._all: list[_Output] = []
         self._inside: list[tuple[nn.Module, int]] = []
-        self._stack: list[tuple[nn.Module, int]] = []
+        self._stack: list[ModuleCall] = []
         self._count = 0
         self._gates = GateTracker()
 
@@ -238,11 +243,15 @@ class _Watch(TorchFunctionMode):
         """Return whether ``part`` is the first outputs of a convolution, one for each input sample.
 
         The index must give the same if the convolution computes no other outputs. An index with a
-        negative end would then cut off more.
+        negative end would then cut off more. If a module calls the convolution as a function, the
+        index must be in that module, because others may call the module without the index.
         """
         output = self._outputs.get(id(whole))
         stop = getattr(index[-1], "stop", None) if isinstance(index, tuple) and index else None
         if output is None or output.place > 0 or stop is None or stop < 0:
+            return False
+        caller = output.call.caller
+        if caller is not None and caller not in self._stack:
             return False
         shape = (*whole.shape[:-1], output.call.input.shape[-1])
         alike = part.stride() == whole.stride() and part.storage_offset() == whole.storage_offset()
@@ -288,6 +297,8 @@ class _Watch(TorchFunctionMode):
 
     def _record_call(self, convolution: nn.Module | FunctionCall, x: Any, output: Any) -> None:
         call = _call_on(x)
+        if isinstance(convolution, FunctionCall):
+            call.caller = self._stack[-1]
         self.flow.calls.setdefault(convolution, []).append(call)
         self._keep(output, call)
 
