@@ -116,3 +116,23 @@ def test_whole_training_step_can_be_captured_in_a_cuda_graph(
     pairs = list(zip(tuned.model.parameters(), plain.model.parameters(), strict=True))
     apart = sum(float((one - other).detach().abs().sum()) for one, other in pairs)
     assert apart / sum(one.numel() for one, _ in pairs) < RATE / 3  # a step moves each by RATE
+
+
+class OnBothDevices(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(64, 64, 7, padding=3, groups=64)
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        y = self.conv(x)
+        return y, y.cpu()
+
+
+def test_model_may_return_tensors_on_several_devices(source: Local) -> None:
+    model, x = OnBothDevices().cuda(), torch.randn(8, 64, 56, 56, device="cuda")
+    report = optimize_(
+        model, x, source=source, mode="training", on_missing="tune", budget_seconds=40
+    )
+    assert report.tuned > 0, str(report)
+    on_gpu, on_cpu = model(x)
+    torch.testing.assert_close(on_gpu.cpu(), on_cpu)

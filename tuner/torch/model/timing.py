@@ -51,7 +51,8 @@ def step(model: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> lis
         parameters = [each for each in model.parameters() if each.requires_grad]
         if not real or not parameters:
             return output
-        loss = torch.stack([each.float().square().mean() for each in real]).sum()
+        where = real[0].device  # a model may return tensors on several devices
+        loss = torch.stack([each.float().square().mean().to(where) for each in real]).sum()
         gradients = _gradients(loss, parameters)
     return [each.detach() for each in output] + gradients
 
