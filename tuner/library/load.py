@@ -105,7 +105,7 @@ class Library:
         The output keeps the workload's dtype.
 
         On CUDA the kernel is queued on PyTorch's current stream, and the call does not wait for it.
-        PyTorch does not see the call and computes no gradient. While gradients are enabled, a
+        PyTorch does not see the call and computes no gradient. While PyTorch records gradients, a
         tensor that requires one is refused. So is a call that torch.jit.trace, make_fx, torch.func
         or forward-mode differentiation would have to record or transform.
 

@@ -44,7 +44,8 @@ def checked_view(argument: Argument, array: Any, kind: str) -> Any:
     if given != dtype:
         way_out = _conversion_hint(dtype, array, written)
         raise WrongDtype(f"{name} must be {dtype}, but is {given}; {way_out}")
-    if is_torch(array) and array.requires_grad and sys.modules["torch"].is_grad_enabled():
+    needs_grad = is_torch(array) and array.requires_grad
+    if needs_grad and torch_transforms.records_gradients(sys.modules["torch"]):
         raise WrongArgument(
             f"{name} requires grad, but a compiled library gives no gradients; pass {name}.detach()"
         )

@@ -38,6 +38,15 @@ def is_inactive(torch: ModuleType) -> bool:
     )
 
 
+def records_gradients(torch: ModuleType) -> bool:
+    """Return whether PyTorch records calls on tensors that require grad.
+
+    In inference mode it does not, even if gradients are enabled. No graph of ``torch.compile`` can
+    ask this.
+    """
+    return bool(torch.is_grad_enabled() and not torch.is_inference_mode_enabled())
+
+
 def unsupported_reason(*tensors: Any) -> str | None:
     """Return what a call on these tensors would lose, as the end of a message; None if it would
     lose nothing."""

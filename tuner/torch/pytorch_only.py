@@ -32,7 +32,7 @@ def why_no_library(*given: Any) -> str | None:
             if each.is_neg():  # its memory holds the values before they are negated
                 return "it is called with a negated view; call .resolve_neg() on it"
             needs_grad = needs_grad or each.requires_grad
-    return NEEDS_GRAD if needs_grad and torch.is_grad_enabled() else None
+    return NEEDS_GRAD if needs_grad and torch_transforms.records_gradients(torch) else None
 
 
 def why_pytorch(*given: Any) -> str | None:
@@ -59,7 +59,7 @@ def is_transformed() -> bool:
 
 def needs_derivative(*tensors: Tensor | None) -> bool:
     """Return whether derivatives by one of the tensors are needed, in backward or forward mode."""
-    grad, forward = torch.is_grad_enabled(), forward_ad._current_level >= 0
+    grad, forward = torch_transforms.records_gradients(torch), forward_ad._current_level >= 0
     if not grad and not forward:
         return False
     given = not_none(*tensors)
@@ -74,7 +74,7 @@ def is_plain(*tensors: Tensor | None) -> bool:
     A second dispatch takes as long as the work itself. Besides, a shortcut remembers the dispatch
     state, so a shortcut made below autograd would never fit a call above it.
     """
-    if torch.is_grad_enabled() or not torch_transforms.is_inactive(torch):
+    if torch_transforms.records_gradients(torch) or not torch_transforms.is_inactive(torch):
         return False
     here = all(each is None or each.is_cpu or each.is_cuda for each in tensors)
     return here and why_no_library(*tensors) is None

@@ -15,7 +15,7 @@ import torch
 from torch._C._dynamo import guards
 
 from tuner.library.load import Library
-from tuner.library.torch_transforms import is_recording
+from tuner.library.torch_transforms import is_recording, records_gradients
 from tuner.torch.functional.folding import BatchNorm, Fold
 from tuner.torch.pytorch_only import not_none
 
@@ -80,7 +80,7 @@ class Shortcut:
         first, second = library.arguments[:2]
         has_bias = bias is not None or norm is not None
         if (
-            torch.is_grad_enabled()
+            records_gradients(torch)
             or (work.bias, work.activation) != (has_bias, activation)
             or weight.shape != second.shape
         ):
@@ -114,7 +114,9 @@ class Shortcut:
 
     def __call__(self, x: Any, weight: Any, bias: Any, norm: BatchNorm | None = None) -> Any:
         """Return the output, or None if the call is not like the one remembered."""
-        if torch.is_grad_enabled() or (bias is not None) is not self._has_bias:
+        # records_gradients is written out, because a function takes longer to call
+        recorded = torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+        if recorded or (bias is not None) is not self._has_bias:
             return None
         given = (weight, bias) if self._has_bias else (weight,)
         if norm is None:

@@ -331,8 +331,11 @@ def test_pytorch_tensors_that_do_not_fit_are_refused(libraries: dict[str, Path])
     ):
         with pytest.raises(kind, match=says):
             library(wrong, w)
+    trained = x.clone().requires_grad_()
     with torch.no_grad():
-        library(x.clone().requires_grad_(), w)
+        library(trained, w)
+    with torch.inference_mode(), torch.enable_grad():  # PyTorch records nothing in inference mode
+        library(trained, w)
 
 
 @pytest.mark.torch

@@ -13,6 +13,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from tuner.library.torch_transforms import records_gradients
 from tuner.torch.functional import autocast
 
 NORM_NEEDS_GRAD = (
@@ -93,7 +94,7 @@ class BatchNorm(torch.nn.Module):
 
     def why_unfoldable(self, device: str) -> str | None:
         """Return why it can't be folded at the moment on that kind of device, or None."""
-        if self.needs_grad and torch.is_grad_enabled():
+        if self.needs_grad and records_gradients(torch):
             return NORM_NEEDS_GRAD
         if self.is_training():
             return (
