@@ -376,7 +376,9 @@ class DepthwiseConv2d(Tuned):
     def in_layout_of(y: Any, x: Any) -> Any:
         if x.is_contiguous() or not _last(x):
             return y.contiguous()
-        return y.contiguous(memory_format=torch.channels_last)
+        order, back = DepthwiseConv2d.ORDERS["NHWC"]
+        turned = y.permute(order)  # torch.vmap knows no memory format
+        return y if turned.is_contiguous() else turned.contiguous().permute(back)
 
     def _shape_of_output(self, x: Any, output: Argument) -> tuple[int, ...]:
         return output.shape[4 - x.ndim :]

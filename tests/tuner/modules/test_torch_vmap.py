@@ -1,0 +1,89 @@
+"""Layers and operators by name under ``torch.func.vmap``: PyTorch computes them there, and its own
+convolutions give the same."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tuner.client.local import Local
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+from models import close  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.func import functional_call, grad, vmap  # noqa: E402
+
+import tuner.torch  # noqa: E402
+from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch warns of its own deprecated functions
+]
+
+
+@pytest.fixture(autouse=True)
+def used(source: Local) -> Iterator[None]:
+    tuner.torch.use(source)
+    yield
+    tuner.torch.use(None)
+    torch.compiler.reset()
+
+
+class ByName(nn.Module):
+    """A convolution of each channel by itself, by the operator of that name."""
+
+    def __init__(self, conv: Any, name: str) -> None:
+        super().__init__()
+        self.weight, self.bias = conv.weight, conv.bias
+        self.call = getattr(torch.ops.convtune, name)
+
+    def forward(self, x: Any) -> Any:
+        return self.call(x, self.weight, self.bias, padding=1, groups=len(self.weight))
+
+
+def three(kind: str, source: Local) -> tuple[Any, Any, Any]:
+    """Return PyTorch's convolution of images or signals, a layer and an operator by name."""
+    torch.manual_seed(4)
+    if kind == "images":
+        conv = nn.Conv2d(6, 6, 3, padding=1, groups=6)
+        return conv, DepthwiseConv2d.of(conv, source=source), ByName(conv, "depthwise_conv2d")
+    conv = nn.Conv1d(6, 6, 3, padding=1, groups=6)
+    return conv, Conv1d.of(conv, source=source), ByName(conv, "conv1d")
+
+
+INPUTS: dict[str, Callable[[], Any]] = {
+    "images": lambda: torch.randn(3, 2, 7, 9, 6).permute(0, 1, 4, 2, 3),
+    "signals": lambda: torch.randn(3, 2, 9, 6).mT,
+}
+"""Three batches with their channels last."""
+
+
+def over_weights(call: Any, several: Any) -> Any:
+    weights = torch.stack([call.weight * scale for scale in (1, 2, 3)])
+    return vmap(lambda weight: functional_call(call, {"weight": weight}, (several[0],)))(weights)
+
+
+TRANSFORMS: dict[str, Callable[[Any, Any], Any]] = {
+    "over inputs": lambda call, x: vmap(call.forward)(x),
+    "over weights": over_weights,
+    "of gradients": lambda call, x: vmap(grad(lambda x: call(x).square().sum()))(x),
+    "in gradients": lambda call, x: grad(lambda x: vmap(call.forward)(x).square().sum())(x),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("kind", INPUTS)
+def test_vmap_with_channels_last_equals_pytorchs(
+    source: Local, kind: str, transform: str, compiled: bool
+) -> None:
+    plain, *tuned = three(kind, source)
+    several, transformed = INPUTS[kind](), TRANSFORMS[transform]
+    expected = transformed(plain, several)
+    for call in tuned:
+        run: Any = partial(transformed, call)
+        if compiled:
+            run = torch.compile(run, backend="aot_eager", fullgraph=True)
+        assert close(run(several), expected)
