@@ -85,8 +85,9 @@ def call(
 
     The shape is looked up when the graph runs, not when it is compiled.
     """
-    given = of_norm or NO_NORM  # one by one: PyTorch maps no operator with lists over a batch
-    output: Tensor = torch.ops.convtune.module(x, weight, bias, residual, *given, number)
+    output: Tensor = torch.ops.convtune.module(
+        x, weight, bias, residual, *(of_norm or NO_NORM), number
+    )
     return output
 
 
@@ -130,6 +131,14 @@ def _differentiated(
     apply: Any = Differentiated.apply
     differentiated: Tensor = apply(calls, x, weight, bias, residual)
     return differentiated
+
+
+def _mapped(
+    x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
+    of_norm: OfNorm, number: int,
+) -> Tensor:  # fmt: skip
+    """Return the output under ``torch.vmap``, by PyTorch's operators, which map the tensors."""
+    return _module(number).plain(x, weight, bias, residual, of_norm)
 
 
 def _below_autograd(
@@ -224,4 +233,5 @@ for _kind in ("CPU", "CUDA"):
     _library.impl("module", _of_all_tensors(_compute), _kind)
     _library.impl("module", _of_all_tensors(_cast), f"Autocast{_kind}")
 _library.impl("module", _of_all_tensors(_differentiated), "Autograd")
+_library.impl("module", _of_all_tensors(_mapped), "FuncTorchBatchedDecomposition")
 torch.library.register_fake(NAME, _of_all_tensors(_fake_output), lib=_library)

@@ -162,7 +162,7 @@ class Tuned(InPlace, LookupMixin):
         if torch.compiler.is_compiling():
             return self._compiled(x, weight, bias, residual)
         kind = x.device.type
-        if self.norm is None and autocast.is_on(kind):
+        if self.norm is None and autocast.is_on(kind, x, weight, bias):
             given: Any = autocast.cast(kind, x, weight, bias, residual)
             with torch.autocast(kind, enabled=False):
                 return self.computed(*given)

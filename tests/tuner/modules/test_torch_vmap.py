@@ -12,7 +12,7 @@ from tuner.client.local import Local
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from models import close  # noqa: E402
 from torch import nn  # noqa: E402
-from torch.func import functional_call, grad, vmap  # noqa: E402
+from torch.func import functional_call, grad, jvp, vmap  # noqa: E402
 
 import tuner.torch  # noqa: E402
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
@@ -87,3 +87,54 @@ def test_vmap_with_channels_last_equals_pytorchs(
         if compiled:
             run = torch.compile(run, backend="aot_eager", fullgraph=True)
         assert close(run(several), expected)
+
+
+def of_unmapped(call: Any, several: Any) -> Any:
+    """Return outputs of an input that is not mapped, times numbers that are."""
+    return vmap(lambda scale: scale * call(several[0]))(torch.arange(3.0))
+
+
+def in_unmapped(call: Any, several: Any) -> Any:
+    """Return outputs of mapped inputs inside of a gradient by something else."""
+    by = grad(lambda scale, x: scale * call(x).sum())
+    return vmap(lambda x: by(torch.ones(()), x))(several)
+
+
+UNDER_AUTOCAST = TRANSFORMS | {
+    "of an unmapped input": of_unmapped,
+    "in a gradient by something else": in_unmapped,
+}
+TANGENTS: dict[str, Callable[[Any, Any], Any]] = {
+    "of tangents": lambda call, x: vmap(lambda x: jvp(call, (x,), (x,))[1])(x),
+    "in tangents": lambda call, x: jvp(vmap(call.forward), (x,), (x,))[1],
+}
+
+
+def under_autocast(transform: Callable[[Any, Any], Any], call: Any, several: Any) -> Any:
+    with torch.autocast("cpu", torch.bfloat16):
+        return transform(call, several)
+
+
+@pytest.mark.parametrize("transform", UNDER_AUTOCAST | TANGENTS)
+@pytest.mark.parametrize("kind", INPUTS)
+def test_vmap_under_autocast_equals_pytorchs(source: Local, kind: str, transform: str) -> None:
+    """Autocast does not cast a convolution's tensors that vmap maps, but does so inside of another
+    transform."""
+    plain, *tuned = three(kind, source)
+    run = partial(under_autocast, (UNDER_AUTOCAST | TANGENTS)[transform])
+    several = INPUTS[kind]()
+    for call in tuned:
+        torch.testing.assert_close(run(call, several), run(plain, several))
+
+
+@pytest.mark.parametrize("transform", UNDER_AUTOCAST)
+@pytest.mark.parametrize("kind", INPUTS)
+def test_graph_of_vmap_under_autocast_equals_pytorchs(
+    source: Local, kind: str, transform: str
+) -> None:
+    plain, *tuned = three(kind, source)
+    run = partial(under_autocast, UNDER_AUTOCAST[transform])
+    several = INPUTS[kind]()
+    for call in tuned:
+        compiled = torch.compile(partial(run, call), backend="aot_eager", fullgraph=True)
+        torch.testing.assert_close(compiled(several), run(plain, several))

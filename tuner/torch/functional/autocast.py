@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
+from torch._C import _functorch as functorch
 
 
-def is_on(kind: str) -> bool:
-    """Return whether autocast is on for this kind of device, "cpu" or "cuda"."""
-    return bool(torch._C._is_any_autocast_enabled()) and torch.is_autocast_enabled(kind)
+def is_on(kind: str, *given: Tensor | None) -> bool:
+    """Return whether autocast is on for this kind of device, "cpu" or "cuda", and casts the
+    ``given`` tensors of a convolution.
+
+    It does not cast tensors that ``torch.vmap`` maps, because PyTorch takes their convolution apart
+    before autocast sees it.
+    """
+    on = bool(torch._C._is_any_autocast_enabled()) and torch.is_autocast_enabled(kind)
+    return on and not _is_mapped(given)
+
+
+def _is_mapped(tensors: Sequence[Tensor | None]) -> bool:
+    """Return whether the innermost transform of torch.func is vmap, and maps one of the tensors."""
+    innermost = functorch.peek_interpreter_stack()
+    if innermost is None or innermost.key() != functorch.TransformType.Vmap:
+        return False
+    return any(each is not None and functorch.is_batchedtensor(each) for each in tensors)
 
 
 def cast(kind: str, *tensors: Tensor | None) -> list[Tensor | None]:
