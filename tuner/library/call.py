@@ -23,20 +23,20 @@ def call(self, {given}, out=None, *, cast=False):
         out = self._new_outputs({first})
     {unpacked}
     arguments = {given}, {outs}
-    # Most calls are on NumPy arrays that own their memory. This condition is written out, because
-    # to call a function for it would make the call a third longer.
-    if not (
-        {types} is ARRAY
-        and {flags} & OWNED_FLAGS == OWNED_FLAGS
-        and {others}
-    ):
-        arguments = fast_arguments(arguments, {count}, self._bytes, plain_and_apart)
-    if arguments is not None:
-        try:  # the library checks shapes, dtypes and devices itself, in a tenth of the time
+    try:  # the library checks shapes, dtypes and devices itself, in a tenth of the time
+        # Most calls are on NumPy arrays that own their memory. This condition is written out,
+        # because to call a function for it would make the call a third longer.
+        if not (
+            {types} is ARRAY
+            and {flags} & OWNED_FLAGS == OWNED_FLAGS
+            and {others}
+        ):
+            arguments = fast_arguments(arguments, {count}, self._bytes, plain_and_apart)
+        if arguments is not None:
             self._run(*arguments)
             return out
-        except (TypeError, ValueError, RuntimeError, BufferError):
-            pass  # if an argument is at fault, the checks below raise an error that names it
+    except (TypeError, ValueError, RuntimeError, BufferError):
+        pass  # if an argument is at fault, the checks below raise an error that names it
     self._run(*self._checked_views({given}, {outs}))
     return out
 

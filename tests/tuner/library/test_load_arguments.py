@@ -104,6 +104,14 @@ def test_cast_does_not_copy_an_array_of_the_right_dtype() -> None:
     assert tensors.cast(X, "float32") is X
 
 
+@pytest.mark.parametrize("dtype", [">f4", "O"])
+def test_read_only_array_of_another_dtype_is_named(libraries: dict[str, Path], dtype: str) -> None:
+    foreign = X.astype(dtype)
+    foreign.flags.writeable = False
+    with pytest.raises(WrongDtype, match="input must be float32"):
+        load(libraries["same-serial"])(foreign, W)
+
+
 def test_output_is_never_cast(libraries: dict[str, Path]) -> None:
     with pytest.raises(WrongDtype, match="output must be float32, but is float64") as refused:
         load(libraries["same-serial"])(X, W, OUT.astype("f8"), cast=True)
