@@ -175,15 +175,17 @@ class Conv1dWorkload(WithGradients):
             )
         largest = max(self.arguments, key=lambda argument: argument.elements)
         if largest.elements > MAX_ELEMENTS or self.bytes > MAX_BYTES:
+            extents = ("C", "N") if largest.role == "weight" else ("B", "C")
             raise PydanticCustomError(
                 "too_many_bytes",
                 "a tensor must have at most 2^30 elements, and all at most 2^33 bytes together, "
-                "but {name} has {elements} elements, and all have {bytes} bytes; split the batch",
+                "but {name} has {elements} elements, and all have {bytes} bytes; split the batch "
+                "or the channels, or take a shorter signal or kernel",
                 {
                     "name": largest.name,
                     "elements": largest.elements,
                     "bytes": self.bytes,
-                    "field": "B",
+                    "field": next((name for name in extents if getattr(self, name) > 1), "M"),
                 },
             )
         transformed = self.is_rows and self.is_forward

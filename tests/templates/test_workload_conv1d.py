@@ -71,6 +71,7 @@ def test_conv1d_names_a_missing_field(missing: str) -> None:
         ({"M": 9, "N": 3, "C": 8, "F": 12}, "F", "a multiple of C = 8", "groups 1"),
         ({"M": 9, "N": 3, "mode": "same", "padding": [0, 0]}, "padding", "not both", "give mode"),
         ({"M": 2**24, "N": 1, "B": 65}, "B", "at most 2^30 elements", "split the batch"),
+        ({"M": 4, "N": 5, "C": 2**20, "groups": 1}, "C", "weight has", "or the channels"),
         ({"M": 1, "N": 1, "B": 2**30, "residual": True}, "B", "at most 2^33 bytes", "split"),
         ({"M": 2**24, "N": 2**16, "B": 8}, "M", "at most 2^44", "split the input"),
         ({"M": 2**23, "N": 2**16, "padding": [0, 2**16]}, "M", "at most 2^40", "split the input"),
