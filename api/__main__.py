@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Sequence
 
 import uvicorn
 
@@ -14,8 +16,16 @@ from api.server.port import check_port_free
 STOP_SECONDS = 5  # for unfinished answers: a client that reads nothing would block the exit
 
 
-def main() -> int:
-    """Serve until a signal ends the process. Return the exit status: not 0 if the start failed."""
+def main(arguments: Sequence[str] = ()) -> int:
+    """Serve until a signal ends the process. Return the exit status: not 0 if the start failed.
+
+    There are no arguments but ``--help``. Raises SystemExit for others.
+    """
+    argparse.ArgumentParser(
+        prog="python -m api",
+        description="Run the service.",
+        usage="TUNER_HOST=… TUNER_PORT=… python -m api  (settings are environment variables)",
+    ).parse_args(arguments)
     try:
         settings = read_settings()
         check_port_free(settings.host, settings.port)
@@ -40,4 +50,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -312,6 +312,16 @@ def test_invalid_setting_prints_one_line(
     assert f"{name} {says}" in line
 
 
+def test_argument_is_refused_with_the_way_to_set_the_port(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--port", "8917"])
+    usage, error = capsys.readouterr().err.splitlines()
+    assert "TUNER_PORT=" in usage
+    assert "--port 8917" in error
+
+
 def _is_one_line(tmp_path: Path, command: list[str], settings: dict[str, str], says: str) -> None:
     (tmp_path / "README_IS_NO_DATABASE").write_text("no database " * 100)
     database = {"TUNER_DATABASE_URL": f"sqlite:///{tmp_path / 'service.db'}"}
