@@ -83,15 +83,17 @@ class InPlace(torch.nn.Module):
             stacklevel=2,
         )
 
-    def _needs_pytorch_in_graph(self, x: Any, given: Sequence[Any]) -> bool:
-        """Return whether PyTorch's operators must compute a graph's output. They must for tensors
-        of classes outside ``PLAIN`` or on devices other than CPU and CUDA, for forward-mode
-        differentiation, and for a batch norm that is in training mode, needs gradients or is under
-        autocast."""
+    def _needs_pytorch_in_graph(self, given: Sequence[Any]) -> bool:
+        """Return whether PyTorch's operators must compute a graph's output from the input, the
+        weight and any other tensors. They must for tensors of classes outside ``PLAIN`` or on
+        devices other than CPU and CUDA, for forward-mode differentiation, and for a batch norm that
+        is in training mode, gets no batch, needs gradients or is under autocast."""
+        x, weight = given[:2]
         known = x.device.type in ("cpu", "cuda") and self._are_plain(given)
         forward = torch.autograd.forward_ad._current_level >= 0
         normed = self.norm is not None and (
             self.norm.is_training()
+            or x.ndim != weight.ndim
             or (torch.is_grad_enabled() and self._needs_grad(given))
             or torch.is_autocast_enabled(x.device.type)
         )

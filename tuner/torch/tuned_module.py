@@ -137,20 +137,21 @@ class Tuned(InPlace, LookupMixin):
             if self.fused_modules is not None:
                 # PyTorch's operators do not mark their output for modules outside this graph
                 given = not_none(input, self.weight, self.bias)
-                alone = residual is None and self._needs_pytorch_in_graph(input, given)
+                alone = residual is None and self._needs_pytorch_in_graph(given)
                 self.fused_modules.announce_in_graph(alone)
                 if alone:
                     return self.convolved(input, self.weight, self.bias)
             return self.call_with(input, self.weight, self.bias, residual)
         if isinstance(input, torch.fx.Proxy):
             return trace_call(self, input, residual)
+        weight, bias = self._current("weight"), self._current("bias")
         if (residual is None and self.fused_modules is not None
             and self.norm is not None and self.norm.is_training()):  # fmt: skip
             # the norm must see what the model leaves of the output, not all that is computed here
             self.fused_modules.calls.announce_alone()
-            self._record_use("pytorch", str(self.norm.why_unfoldable(input.device.type)))
-            return self.convolved(input, self._current("weight"), self._current("bias"))
-        y = self.call_with(input, self._current("weight"), self._current("bias"), residual)
+            self._record_use("pytorch", str(self.norm.why_unfoldable(input, weight)))
+            return self.convolved(input, weight, bias)
+        y = self.call_with(input, weight, bias, residual)
         if self.fused_modules is not None:
             self.fused_modules.calls.announce(y)
         return y
@@ -176,7 +177,7 @@ class Tuned(InPlace, LookupMixin):
     def _compiled(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """Return the output in a graph, by one operator or by PyTorch's."""
         given = not_none(x, weight, bias, residual)
-        if self._needs_pytorch_in_graph(x, given):
+        if self._needs_pytorch_in_graph(given):
             return self.plain(x, weight, bias, residual)
         # a graph may compute with other values than the norm's, so they are arguments
         of_norm = [] if self.norm is None else self.norm.tensors()
@@ -256,7 +257,7 @@ class Tuned(InPlace, LookupMixin):
         """Return the output with gradients if a kernel computes the output or a gradient, else the
         reason why none does."""
         if self.norm is not None:
-            return self.norm.why_unfoldable(x.device.type) or NORM_NEEDS_GRAD
+            return self.norm.why_unfoldable(x, weight) or NORM_NEEDS_GRAD
         x = self.as_dense(x)
         unfit = self._why_unfit(x, weight)
         if unfit is not None:
@@ -302,7 +303,7 @@ class Tuned(InPlace, LookupMixin):
     def by_kernel(self, x: Any, weight: Any, bias: Any, residual: Any) -> Any:
         """Return the output by a tuned kernel, in the layout of its input, or why no kernel gives
         it. Only for tensors for which :func:`why_pytorch` returns None."""
-        if self.norm is not None and (why := self.norm.why_unfoldable(x.device.type)):
+        if self.norm is not None and (why := self.norm.why_unfoldable(x, weight)):
             return why
         x = self.as_dense(x)
         known = self._found.get(self._key(x, x.device, residual is not None))

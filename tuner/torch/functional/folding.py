@@ -92,15 +92,20 @@ class BatchNorm(torch.nn.Module):
         """Whether its weight or bias requires grad."""
         return any(each.requires_grad for each in self.tensors() if each is not None)
 
-    def why_unfoldable(self, device: str) -> str | None:
-        """Return why it can't be folded at the moment on that kind of device, or None."""
+    def why_unfoldable(self, x: torch.Tensor, weight: torch.Tensor) -> str | None:
+        """Return why it can't be folded into a convolution of ``x`` at the moment, or None."""
         if self.needs_grad and records_gradients(torch):
             return NORM_NEEDS_GRAD
         if self.is_training():
             return (
                 "its batch norm uses the batch's own statistics, as in training mode; call eval()"
             )
-        if autocast.is_on(device):
+        if x.ndim != weight.ndim:
+            return (
+                f"the input has {x.ndim} dimensions, and a kernel that includes a batch norm takes "
+                f"only batches, which have {weight.ndim}"
+            )
+        if autocast.is_on(x.device.type):
             return (
                 "autocast is on, but the kernel includes a batch norm; call optimize_ under "
                 "autocast as well"
