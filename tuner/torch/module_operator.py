@@ -124,7 +124,7 @@ def _differentiated(
         if is_plain(x, weight, bias, residual, *of_norm):
             return module.computed_in_graph(x, weight, bias, residual, of_norm)
         return _below_autograd(number, of_norm, x, weight, bias, residual)
-    if module.only_pytorch or is_transformed() or x.is_complex():
+    if module.only_pytorch or is_transformed(x, weight, bias, residual) or x.is_complex():
         return module.in_layout_of(module.plain(x, weight, bias, residual, of_norm), x)
     below = partial(_below_autograd, number, of_norm)
     calls = _gradients.calls(module.activation, below, number)

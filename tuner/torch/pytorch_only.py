@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import _functorch as functorch
 from torch.autograd import forward_ad
 
 from tuner.errors import WrongArgument
@@ -51,21 +52,34 @@ def why_pytorch(*given: Any) -> str | None:
     return why_no_library(*given)
 
 
-def is_transformed() -> bool:
-    """Return whether forward-mode differentiation or a transform of torch.func is on."""
-    transformed = torch._C._functorch.peek_interpreter_stack() is not None
-    return transformed or forward_ad._current_level >= 0
+def is_transformed(*tensors: Tensor | None) -> bool:
+    """Return whether forward-mode differentiation or a transform of torch.func is on, or one of the
+    tensors has a tangent."""
+    transformed = functorch.peek_interpreter_stack() is not None
+    return transformed or forward_ad._current_level >= 0 or _has_tangent(*tensors)
 
 
 def needs_derivative(*tensors: Tensor | None) -> bool:
     """Return whether derivatives by one of the tensors are needed, in backward or forward mode."""
-    grad, forward = torch_transforms.records_gradients(torch), forward_ad._current_level >= 0
-    if not grad and not forward:
-        return False
-    given = not_none(*tensors)
-    return (grad and any(each.requires_grad for each in given)) or (
-        forward and any(forward_ad.unpack_dual(each).tangent is not None for each in given)
+    backward = torch_transforms.records_gradients(torch) and any(
+        each.requires_grad for each in tensors if each is not None
     )
+    return backward or _has_tangent(*tensors)
+
+
+def _has_tangent(*tensors: Tensor | None) -> bool:
+    """Return whether forward-mode differentiation is on and one of the tensors has a tangent.
+
+    A graph of ``torch.compile`` begins it without telling ``forward_ad``: when it runs, for
+    ``torch.func.jvp``, and when it is made, in which case the tensors are not plain.
+    """
+    innermost = functorch.peek_interpreter_stack()
+    is_jvp = innermost is not None and innermost.key() == functorch.TransformType.Jvp
+    given = not_none(*tensors)
+    plain = all(type(each) in PLAIN for each in given)
+    if plain and not is_jvp and forward_ad._current_level < 0:
+        return False
+    return any(torch._VF._unpack_dual(each, level=0)[1] is not None for each in given)
 
 
 def is_plain(*tensors: Tensor | None) -> bool:

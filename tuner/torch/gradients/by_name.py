@@ -54,7 +54,7 @@ class OperatorGradients:
         """
         stride, _, dilation, _, activation, _ = terms
         alike = min(stride) == max(stride) and min(dilation) == max(dilation)  # symbols: no hash
-        if is_transformed() or given[0].is_complex() or not alike:
+        if is_transformed(*given) or given[0].is_complex() or not alike:
             return None
         calls = self._operator.calls(activations.known(activation), below, *terms)
         apply: Any = Differentiated.apply
