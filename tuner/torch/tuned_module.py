@@ -259,8 +259,7 @@ class Tuned(InPlace, LookupMixin):
         if self.norm is not None:
             return self.norm.why_unfoldable(x, weight) or NORM_NEEDS_GRAD
         x = self.as_dense(x)
-        unfit = self._why_unfit(x, weight)
-        if unfit is not None:
+        if (unfit := self._why_unfit(x, weight)) is not None:
             return unfit
         asked: list[tuple[bool, Purpose]] = [(residual is not None, "forward")]
         if x.requires_grad:
