@@ -145,8 +145,8 @@ def _sums_by_products(
     """Return the sums of a piece if several output channels share an input or are dense, by a
     product of matrices."""
     filters, summed, taps = kernels.shape
-    span = (taps - 1) * workload.dilation + 1
-    met = sliding_window_view(window, span, axis=1)[:, :: workload.stride, :: workload.dilation]
+    met = sliding_window_view(window, span_of(workload, range(taps)), axis=1)
+    met = met[:, :: workload.stride, :: workload.dilation]
     flat = met.transpose(0, 2, 1).reshape(summed * taps, outputs)
     return kernels.reshape(filters, -1) @ flat
 
@@ -165,7 +165,7 @@ def _sums_depthwise(workload: Conv1dWorkload, window: Array, kernels: Array, out
         for t in range(taps):
             sums += window[:, t * d : t * d + reach : s] * kernels[:, t, None]
         return sums
-    spread = np.zeros((rows, (taps - 1) * d + 1))
+    spread = np.zeros((rows, span_of(workload, range(taps))))
     spread[:, ::d] = kernels
     return correlate_by_fft(window, spread, axes=1)[:, :reach:s]
 
