@@ -1,8 +1,12 @@
-"""Fixtures: an input for models, and a record of which calls took a shortcut."""
+"""Fixtures: an input for models, the source of operators by name, and a record of which calls
+took a shortcut."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from tuner.client.local import Local
 
 
 @pytest.fixture
@@ -12,6 +16,19 @@ def x() -> Any:
 
     torch.manual_seed(1)
     return torch.randn(2, 6, 7, 9).to(memory_format=torch.channels_last)
+
+
+@pytest.fixture
+def used(source: Local) -> Iterator[None]:
+    """Let operators by name use the small libraries, and forget graphs afterwards."""
+    import torch
+
+    import tuner.torch
+
+    tuner.torch.use(source)
+    yield
+    tuner.torch.use(None)
+    torch.compiler.reset()
 
 
 @pytest.fixture

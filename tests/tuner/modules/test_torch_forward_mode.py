@@ -1,6 +1,6 @@
 """Tangents of operators by name, and of layers, in graphs of ``torch.compile``."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,22 +11,14 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from torch.autograd import forward_ad  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-import tuner.torch  # noqa: E402
 from tuner.torch.modules import DepthwiseConv2d  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
+    pytest.mark.usefixtures("used"),
     pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch warns of its own deprecated functions
 ]
 Call = Callable[[Any], Any]
-
-
-@pytest.fixture(autouse=True)
-def used(source: Local) -> Iterator[None]:
-    tuner.torch.use(source)
-    yield
-    tuner.torch.use(None)
-    torch.compiler.reset()
 
 
 def by_jvp(call: Call, x: Any, tangent: Any) -> Any:

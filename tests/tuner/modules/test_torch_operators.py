@@ -4,7 +4,7 @@ it, and how PyTorch's graphs, transforms and autocast see them."""
 import logging
 import re
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,17 +22,10 @@ import tuner.torch  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
+    pytest.mark.usefixtures("used"),
     pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch warns of its own deprecated functions
 ]
 TOLD = "tuner.torch"
-
-
-@pytest.fixture(autouse=True)
-def used(source: Local) -> Iterator[None]:
-    tuner.torch.use(source)
-    yield
-    tuner.torch.use(None)
-    torch.compiler.reset()
 
 
 def signals(*shape: int, last: bool = False) -> Any:

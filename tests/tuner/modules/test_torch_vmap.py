@@ -1,7 +1,7 @@
 """Layers and operators by name under ``torch.func.vmap``: PyTorch computes them there, and its own
 convolutions give the same."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,21 +14,13 @@ from models import close  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.func import functional_call, grad, jvp, vmap  # noqa: E402
 
-import tuner.torch  # noqa: E402
 from tuner.torch.modules import Conv1d, DepthwiseConv2d  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
+    pytest.mark.usefixtures("used"),
     pytest.mark.filterwarnings("ignore:::torch"),  # PyTorch warns of its own deprecated functions
 ]
-
-
-@pytest.fixture(autouse=True)
-def used(source: Local) -> Iterator[None]:
-    tuner.torch.use(source)
-    yield
-    tuner.torch.use(None)
-    torch.compiler.reset()
 
 
 class ByName(nn.Module):
